@@ -1,0 +1,57 @@
+# Front door: each target is a short way to say what cmake, ctest or a script in scripts/ does.
+JOBS ?= $(shell nproc)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build test demo docs test-asan test-tsan clang lint format bench-fidelity \
+        bench-scale clean
+# Targets run one after another (the tools inside use JOBS cores), so output stays in order.
+.NOTPARALLEL:
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+[a-z -]*:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
+
+setup: ## install the Debian packages that are missing
+	@scripts/setup
+
+# Configure once; after that ninja re-runs cmake by itself when a CMake file or a glob changed.
+build/%/build.ninja: | setup
+	@cmake --preset $*
+
+build: setup build/release/build.ninja ## build everything, optimised; programs land in build/bin
+	@cmake --build --preset release -j $(JOBS)
+	@ln -sfn build/release/compile_commands.json compile_commands.json # for clangd
+
+# ctest runs last: its summary is the last thing printed.
+test: build lint ## build, lint and run all tests
+	@ctest --preset release -j $(JOBS)
+
+lint: build/release/build.ninja ## check the format; clang-tidy on changed files (RUBATO_TIDY=all: all)
+	@scripts/check-format
+	@scripts/tidy-changed
+
+format: setup ## rewrite the sources in the project's format
+	@scripts/check-format --fix
+
+test-asan: ## unit, property and scenario tests under address and undefined-behaviour sanitizers
+test-tsan: ## unit, property and scenario tests under the thread sanitizer
+test-asan test-tsan: test-%: setup build/%/build.ninja
+	@cmake --build --preset $* -j $(JOBS)
+	@ctest --preset $* -j $(JOBS)
+
+clang: setup build/clang/build.ninja ## build everything with clang (lock annotations checked)
+	@cmake --build --preset clang -j $(JOBS)
+
+demo: build ## run the demonstration
+	@scripts/demo
+
+docs: build ## regenerate the generated documentation
+	@scripts/generate-docs
+
+bench-fidelity: build ## benchmark: how close simulated results come to the reference
+	@scripts/bench-fidelity
+
+bench-scale: build ## benchmark: how the scheduler scales
+	@scripts/bench-scale
+
+clean: ## delete everything that was built
+	@rm -rf build compile_commands.json

@@ -1,0 +1,28 @@
+# rubato_test(<name> SOURCES <file>... [LIBS <target>...] [LABELS <label>...])
+#
+# Makes a googletest program and registers each of its cases with ctest as <group>/<Suite>.<Case>,
+# where <group> is <name> without "_tests". Does nothing while SOURCES is empty. Test code can read
+# files of the source tree below the macro RUBATO_TEST_SOURCE_DIR and includes shared helpers
+# relative to tests/.
+function(rubato_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS;LABELS")
+  if(NOT arg_SOURCES)
+    return()
+  endif()
+  string(REGEX REPLACE "_tests$" "" group "${name}")
+
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}/tests")
+  target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gtest_main rubato_warnings)
+  target_compile_definitions(${name} PRIVATE RUBATO_TEST_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  gtest_discover_tests(${name} TEST_PREFIX "${group}/" DISCOVERY_TIMEOUT 60)
+  # gtest_discover_tests(PROPERTIES) loses all but the first of several labels, so ctest sets them
+  # itself when it loads the list of cases (<name>_TESTS, empty before the first build).
+  set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
+  file(CONFIGURE OUTPUT "${labels_file}" @ONLY CONTENT [[
+if(@name@_TESTS)
+  set_tests_properties(${@name@_TESTS} PROPERTIES LABELS "@arg_LABELS@")
+endif()
+]])
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${labels_file}")
+endfunction()
