@@ -1,0 +1,21 @@
+// Whole-file reading and all-or-nothing writing.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace rubato {
+
+Result<std::string> read_file(const std::string& path);
+// Writes beside the target and renames, so that a reader never sees half a file.
+Status write_file(const std::string& path, std::string_view content);
+Status make_directories(const std::string& path);
+bool is_directory(const std::string& path);
+bool is_file(const std::string& path);
+// Names (not paths) of the entries, sorted.
+Result<std::vector<std::string>> list_directory(const std::string& path);
+
+}  // namespace rubato

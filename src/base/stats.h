@@ -1,0 +1,15 @@
+// Summary statistics of a sample.
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace rubato {
+
+double mean(std::span<const double> values);  // 0 for an empty sample
+// Percentile with linear interpolation between the two nearest ranks (NumPy's default); 0 for an
+// empty sample. The sample must be sorted.
+double percentile_sorted(std::span<const double> sorted, double percent);
+std::vector<double> sorted_copy(std::span<const double> values);
+
+}  // namespace rubato
