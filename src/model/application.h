@@ -1,0 +1,78 @@
+// A training program as measured: how fast it runs where, how its progress depends on the batch,
+// when it is done.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/batch.h"
+#include "model/cluster.h"
+#include "model/efficiency.h"
+#include "model/speed.h"
+
+namespace rubato {
+
+// What was recorded while training with one total batch; one entry per epoch.
+struct BatchRecord {
+  std::vector<double> progress;   // statistical progress so far, in updates of the initial batch
+  std::vector<double> iteration;  // real updates so far
+  std::vector<GradientNoise> noise;
+};
+
+// Immutable and safe to share between threads.
+class Application {
+ public:
+  struct Description {
+    std::string name{};
+    BatchLimits batch{};
+    int epochs = 0;
+    int max_devices = 0;                            // 0: as many as the largest batch can feed
+    bool fixed_batch = false;                       // its batch must not be adapted
+    std::map<std::int64_t, BatchRecord> records{};  // by total batch, at least one
+    std::vector<std::shared_ptr<const SpeedModel>>
+        speed{};  // by device type; null: does not run there
+  };
+  explicit Application(Description description);
+
+  const std::string& name() const { return d_.name; }
+  const BatchLimits& batch() const { return d_.batch; }
+  int epochs() const { return d_.epochs; }
+  bool fixed_batch() const { return d_.fixed_batch; }
+  int max_devices() const { return d_.max_devices; }
+  // Null when the application was not measured on this type.
+  const SpeedModel* speed(DeviceTypeId type) const { return d_.speed[type.index()].get(); }
+
+  // Progress at which `epoch` epochs are complete (0 for 0): the smallest over all recorded
+  // batches.
+  double progress_after(int epoch) const {
+    return progress_after_[static_cast<std::size_t>(epoch)];
+  }
+  // Gradient noise during an epoch (from 0), linear between the two neighbouring recorded batches;
+  // clamped outside.
+  GradientNoise noise(double batch, int epoch) const;
+  // Real updates done when epoch index `epoch` is complete, at this total batch; interpolated
+  // likewise.
+  double iterations_through(double batch, int epoch) const;
+
+ private:
+  struct Neighbours {
+    const BatchRecord* low;
+    const BatchRecord* high;
+    double share;  // of `high`
+  };
+  Neighbours around(double batch) const;
+
+  Description d_;
+  std::vector<double> progress_after_;
+};
+
+using Applications = std::map<std::string, std::shared_ptr<const Application>, std::less<>>;
+
+// Reads every application of a profile directory for the device types of a cluster. An entry is
+// either a folder in the layout of the Pollux and Sia artifacts (placements*.csv, scalability*.csv,
+// validation-BATCH.csv) or a file NAME.json in Rubato's own format (docs/workloads.md).
+Result<Applications> read_profiles(const std::string& directory, const Cluster& cluster);
+
+}  // namespace rubato

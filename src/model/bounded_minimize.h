@@ -1,0 +1,23 @@
+// Minimises a smooth function of a few variables inside a box: BFGS on the variables that are not
+// held by a bound, with a projected backtracking line search.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace rubato {
+
+struct BoundedProblem {
+  // Returns the value and writes the gradient.
+  std::function<double(std::span<const double> x, std::span<double> gradient)> evaluate;
+  std::vector<double> lower;
+  std::vector<double> upper;  // lower == upper holds a variable fixed
+  int max_iterations = 200;
+  double tolerance = 1e-9;  // stop when a step improves the value by less than this, relatively
+};
+
+// Starts from `start` (clamped into the box) and returns the best point found. Deterministic.
+std::vector<double> minimize(const BoundedProblem& problem, std::vector<double> start);
+
+}  // namespace rubato

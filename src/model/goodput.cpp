@@ -1,0 +1,50 @@
+#include "model/goodput.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rubato {
+
+namespace {
+
+constexpr int kCandidates = 50;
+constexpr double kSlack = 1e-8;  // against rounding up a whole number that is not quite one
+
+}  // namespace
+
+BestBatch best_batch(const PerfParams& params, const GradientNoise& noise,
+                     const BatchLimits& limits, int nodes, int devices) {
+  const auto initial = static_cast<double>(limits.initial);
+  const double smallest = std::max(initial, static_cast<double>(limits.min_local) * devices);
+  const auto largest = static_cast<double>(limits.max);
+  const double log_ratio = std::log(largest / smallest);
+  const double sync = params.sync_s(nodes, devices);
+  BestBatch best;
+  BatchShape last;
+  for (int i = 0; i < kCandidates; ++i) {
+    const double batch = smallest * std::exp(log_ratio * i / (kCandidates - 1));
+    const double local = batch / devices;
+    double accumulation = std::ceil(local / static_cast<double>(limits.max_local) - kSlack) - 1;
+    if (devices == 1 && local > initial + kSlack) accumulation = std::max(accumulation, 1.0);
+    const BatchShape shape{
+        .local = static_cast<std::int64_t>(std::ceil(local / (accumulation + 1) - kSlack)),
+        .accumulation = static_cast<int>(accumulation)};
+    if (shape == last) continue;  // the next candidate of a narrow range is often the same
+    last = shape;
+    if (shape.local < limits.min_local || shape.local > limits.max_local) continue;
+    const double compute = params.compute_s(static_cast<double>(shape.local));
+    // The p-norm of PerfParams::step_s with the communication computed once.
+    const double high = std::max(compute, sync);
+    const double ratio = std::min(compute, sync) / high;
+    const double step = params.gamma == 1.0 ? compute + sync
+                                            : high * std::pow(1.0 + std::pow(ratio, params.gamma),
+                                                              1.0 / params.gamma);
+    const auto total = static_cast<double>(shape.total(devices));
+    const double throughput = total / (shape.accumulation * compute + step);
+    const double goodput = throughput * statistical_efficiency(noise, total, initial);
+    if (goodput > best.goodput) best = {.goodput = goodput, .shape = shape};
+  }
+  return best;
+}
+
+}  // namespace rubato

@@ -1,0 +1,45 @@
+// A job as its owner describes it. Nothing here says how long it will run: what a recorded workload
+// knows about that stays with the simulator.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/ids.h"
+#include "model/batch.h"
+
+namespace rubato {
+
+enum class ElasticMode {
+  kConsistent,  // any device count in the range, the global batch stays fixed (the default)
+  kAdaptive,    // device count and batch may both move
+  kRigid,       // exactly the requested devices
+};
+std::string_view to_string(ElasticMode mode);
+std::optional<ElasticMode> parse_elastic_mode(std::string_view text);
+
+struct JobSpec {
+  JobId id;
+  std::string name;
+  std::string tenant = "default";
+  int priority = 0;  // larger is more urgent
+  ElasticMode mode = ElasticMode::kConsistent;
+  Seconds submit_s = 0;
+
+  int min_devices = 1;
+  int max_devices = 1;
+  int requested_devices = 1;          // what a scheduler that does not resize gives
+  std::uint32_t allowed_types = ~0U;  // bit per DeviceTypeId
+
+  BatchLimits batch;
+  std::int64_t requested_batch = 0;  // the total batch a consistent or rigid job trains with
+
+  std::string application;               // empty: unknown
+  std::optional<Seconds> resize_cost_s;  // overrides the cluster's
+
+  bool allows(DeviceTypeId type) const { return (allowed_types >> type.value & 1U) != 0; }
+};
+
+}  // namespace rubato

@@ -1,0 +1,52 @@
+#include "model/learned.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace rubato {
+
+void LearnedModel::report(const Observation& o, const GradientNoise& noise) {
+  const bool noise_changed =
+      noise.squared_norm != noise_.squared_norm || noise.variance != noise_.variance;
+  noise_ = noise;
+  if (noise_changed) {
+    for (PerType& type : types_) type.best.clear();
+  }
+  PerType& type = types_[o.type.index()];
+  const bool known =
+      std::any_of(type.observations.begin(), type.observations.end(), [&](const Observation& seen) {
+        return seen.nodes == o.nodes && seen.devices == o.devices && seen.local == o.local;
+      });
+  if (known) return;
+  type.observations.push_back(o);
+  type.params.reset();
+  type.best.clear();
+  max_profiled_devices_ = std::max(max_profiled_devices_, o.devices);
+}
+
+const LearnedModel::PerType& LearnedModel::informed(DeviceTypeId type) const {
+  const PerType& own = types_[type.index()];
+  if (!own.observations.empty()) return own;
+  const auto other = std::find_if(types_.begin(), types_.end(),
+                                  [](const PerType& t) { return !t.observations.empty(); });
+  RUBATO_CHECK(other != types_.end(), "a learned model was asked before its first report");
+  return *other;
+}
+
+const PerfParams& LearnedModel::params(DeviceTypeId type) const {
+  const PerType& known = informed(type);
+  if (!known.params) known.params = fit(known.observations);
+  return *known.params;
+}
+
+const BestBatch& LearnedModel::best(DeviceTypeId type, int nodes, int devices) const {
+  const PerType& known = informed(type);
+  const std::size_t slot = 2 * static_cast<std::size_t>(devices) + (nodes > 1 ? 1 : 0);
+  if (slot >= known.best.size()) known.best.resize(slot + 1);
+  std::optional<BestBatch>& entry = known.best[slot];
+  if (!entry) entry = best_batch(params(type), noise_, limits_, nodes, devices);
+  return *entry;
+}
+
+}  // namespace rubato

@@ -1,0 +1,49 @@
+// What has been learned about one job from its live reports: a parametric model per device type,
+// refitted when a new configuration was seen, and its latest gradient noise.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "model/cluster.h"
+#include "model/goodput.h"
+
+namespace rubato {
+
+class LearnedModel {
+ public:
+  explicit LearnedModel(BatchLimits limits) : limits_(limits) {}
+
+  // A measurement. A configuration that is known already only updates the noise.
+  void report(const Observation& observation, const GradientNoise& noise);
+
+  bool empty() const { return max_profiled_devices_ == 0; }
+  // The most devices of any report; 0 before the first.
+  int max_profiled_devices() const { return max_profiled_devices_; }
+  const GradientNoise& noise() const { return noise_; }
+  const BatchLimits& limits() const { return limits_; }
+
+  // Fitted parameters for this type; where only other types were measured, theirs. Must not be
+  // called while empty(). Fits lazily.
+  const PerfParams& params(DeviceTypeId type) const;
+  // Best batch on (nodes, devices) with the current noise, memoised until a report changes
+  // something.
+  const BestBatch& best(DeviceTypeId type, int nodes, int devices) const;
+
+ private:
+  struct PerType {
+    std::vector<Observation> observations;
+    mutable std::optional<PerfParams> params;
+    // Indexed by 2 * devices + (nodes > 1): the model depends on nothing else of the placement.
+    mutable std::vector<std::optional<BestBatch>> best;
+  };
+  const PerType& informed(DeviceTypeId type) const;
+
+  BatchLimits limits_;
+  GradientNoise noise_;
+  int max_profiled_devices_ = 0;
+  std::array<PerType, kMaxDeviceTypes> types_;
+};
+
+}  // namespace rubato
