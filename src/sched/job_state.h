@@ -1,0 +1,52 @@
+// What the scheduler knows about one active job.
+#pragma once
+
+#include <memory>
+
+#include "model/job.h"
+#include "model/learned.h"
+#include "model/speed.h"
+#include "sched/allocation.h"
+
+namespace rubato {
+
+// Knowledge of the work that is left. In the simulator it is an oracle; only policies that declare
+// so in their registration are handed it.
+class RemainingWork {
+ public:
+  virtual ~RemainingWork() = default;
+  // Seconds left if the job ran on its requested devices (packed on as few nodes as possible),
+  // batch as requested.
+  virtual Seconds seconds_at_request(Seconds now_s) const = 0;
+  // Optimizer updates left at this total batch.
+  virtual double updates(std::int64_t batch, Seconds now_s) const = 0;
+};
+
+struct JobState {
+  JobSpec spec;
+  Allocation allocation;
+  Reason reason = Reason::kWaitsForDevices;
+
+  Seconds changed_at_s = 0;             // when the allocation last changed
+  Seconds executed_until_change_s = 0;  // seconds with devices before that
+  double service_until_change = 0;      // device-seconds before that
+  int starts = 0;                       // times it got devices after having none
+  int resizes = 0;                      // changes of a running job's devices
+
+  // Speed known beforehand (a measured table or a stated law); null when nothing is known.
+  const SpeedModel* profiled = nullptr;
+  // Speed learned from live reports; null for jobs without batches.
+  LearnedModel* learned = nullptr;
+  // Only for policies that declared Knowledge::kRemainingWork; null otherwise.
+  const RemainingWork* remaining = nullptr;
+
+  bool running() const { return !allocation.empty(); }
+  Seconds executed_s(Seconds now_s) const {
+    return executed_until_change_s + (running() ? now_s - changed_at_s : 0);
+  }
+  double attained_service(Seconds now_s) const {
+    return service_until_change + (running() ? (now_s - changed_at_s) * allocation.devices() : 0);
+  }
+};
+
+}  // namespace rubato

@@ -1,0 +1,22 @@
+// One function per policy: its registration. Each is defined in the policy's own file.
+#pragma once
+
+#include "sched/policy.h"
+
+namespace rubato {
+
+PolicyInfo fifo_policy();
+PolicyInfo fifo_backfill_policy();
+PolicyInfo srtf_policy();
+PolicyInfo srsf_policy();
+PolicyInfo tiresias_policy();
+PolicyInfo gittins_policy();
+PolicyInfo optimus_policy();
+PolicyInfo afs_policy();
+PolicyInfo pollux_policy();
+
+// The parameter `placement` that most policies share.
+ParamSpec placement_param(PlacementRule default_rule);
+PlacementRule placement_rule(const Params& params);
+
+}  // namespace rubato

@@ -1,0 +1,200 @@
+#include "sched/scheduler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "sched/placement.h"
+#include "sched/validate.h"
+
+namespace rubato {
+
+namespace {
+
+class Stopwatch {
+ public:
+  Seconds elapsed_s() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+Reason reason_of(const Allocation& before, const Allocation& after, Reason waiting) {
+  if (after.empty()) return before.empty() ? waiting : Reason::kPreempted;
+  if (before.empty()) return Reason::kStarted;
+  const int was = before.devices();
+  const int is = after.devices();
+  if (is > was) return Reason::kGrown;
+  if (is < was) return Reason::kShrunk;
+  return before.shares == after.shares ? Reason::kKept : Reason::kMoved;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const Cluster& cluster, const PolicyInfo& info, std::unique_ptr<Policy> policy,
+                     const Clock& clock, Executor& executor)
+    : cluster_(cluster),
+      info_(info),
+      policy_(std::move(policy)),
+      clock_(clock),
+      executor_(executor),
+      down_(cluster.nodes().size(), 0),
+      usable_(cluster.nodes().size(), 0) {
+  refresh_usable();
+}
+
+Status Scheduler::submit(JobSpec spec, const JobKnowledge& knowledge) {
+  if (by_id_.contains(spec.id)) {
+    return invalid_input(fmt::format("job '{}' is active already", spec.name));
+  }
+  int largest = 0;
+  for (std::size_t type = 0; type < cluster_.type_count(); ++type) {
+    if (spec.allows(DeviceTypeId(type))) largest = std::max(largest, cluster_.capacity().of[type]);
+  }
+  const int smallest = spec.mode == ElasticMode::kRigid ? spec.requested_devices : spec.min_devices;
+  if (smallest > largest || smallest < 1 || spec.max_devices < spec.min_devices) {
+    return invalid_input(fmt::format(
+        "job '{}' needs {} to {} devices; the cluster has at most {} of a type it allows",
+        spec.name, smallest, spec.max_devices, largest));
+  }
+  auto state = std::make_unique<JobState>();
+  state->changed_at_s = clock_.now_s();
+  state->profiled = knowledge.profiled;
+  state->learned = knowledge.learned;
+  if (info_.needs_knowledge(Knowledge::kRemainingWork)) state->remaining = knowledge.remaining;
+  state->spec = std::move(spec);
+  active_.push_back(state.get());
+  by_id_.emplace(state->spec.id, std::move(state));
+  return ok_status();
+}
+
+void Scheduler::remove(JobId job) {
+  const auto found = by_id_.find(job);
+  RUBATO_CHECK(found != by_id_.end(), "a job that is not active ended");
+  const JobState& state = *found->second;
+  finished_.push_back({job, state.attained_service(clock_.now_s())});
+  if (state.running()) {
+    --running_;
+    allocated_ -= state.allocation.devices();
+  }
+  active_.erase(std::find(active_.begin(), active_.end(), &state));
+  by_id_.erase(found);
+}
+
+const JobState* Scheduler::find(JobId job) const {
+  const auto found = by_id_.find(job);
+  return found == by_id_.end() ? nullptr : found->second.get();
+}
+
+void Scheduler::set_node_down(NodeId node, bool down) {
+  down_[node.index()] = down ? 1 : 0;
+  refresh_usable();
+  evict(Reason::kNodeDown);
+}
+
+void Scheduler::set_reserved(DeviceTypeId type, int devices) {
+  reserved_[type] = devices;
+  refresh_usable();
+  evict(Reason::kReclaimed);
+}
+
+void Scheduler::refresh_usable() {
+  DeviceCounts to_reserve = reserved_;
+  usable_by_type_ = {};
+  for (std::size_t i = cluster_.nodes().size(); i-- > 0;) {
+    const Node& node = cluster_.nodes()[i];
+    const int up = down_[i] != 0 ? 0 : node.devices;
+    const int reserved = std::min(up, to_reserve[node.type]);
+    to_reserve[node.type] -= reserved;
+    usable_[i] = up - reserved;
+    usable_by_type_[node.type] += usable_[i];
+  }
+}
+
+// Jobs on nodes that hold more than is usable now lose the surplus, the newest job first. A job
+// that may not run on what is left loses everything and waits; the others go on, smaller.
+void Scheduler::evict(Reason reason) {
+  std::vector<int> used(usable_.size(), 0);
+  for (const JobState* job : jobs()) {
+    for (const NodeShare& share : job->allocation.shares) used[share.node.index()] += share.devices;
+  }
+  std::vector<Action> actions;
+  for (auto it = active_.rbegin(); it != active_.rend(); ++it) {
+    JobState& job = **it;
+    Allocation left = job.allocation;
+    bool hit = false;
+    for (NodeShare& share : left.shares) {
+      const std::size_t node = share.node.index();
+      const int lost = std::min(share.devices, std::max(0, used[node] - usable_[node]));
+      share.devices -= lost;
+      used[node] -= lost;
+      hit = hit || lost > 0;
+    }
+    if (!hit) continue;
+    std::erase_if(left.shares, [](const NodeShare& share) { return share.devices == 0; });
+    if (job.spec.mode == ElasticMode::kRigid || left.devices() < job.spec.min_devices) {
+      for (const NodeShare& share : left.shares) used[share.node.index()] -= share.devices;
+      left = {};
+    }
+    change(job, std::move(left), reason, actions);
+  }
+  if (!actions.empty()) executor_.apply(actions);
+}
+
+void Scheduler::change(JobState& job, Allocation after, Reason reason,
+                       std::vector<Action>& actions) {
+  const Seconds now_s = clock_.now_s();
+  const bool was_running = job.running();
+  job.executed_until_change_s = job.executed_s(now_s);
+  job.service_until_change = job.attained_service(now_s);
+  job.changed_at_s = now_s;
+  allocated_ += after.devices() - job.allocation.devices();
+  running_ += static_cast<int>(!after.empty()) - static_cast<int>(was_running);
+  if (!was_running) {
+    ++job.starts;
+  } else if (!after.empty() && after.shares != job.allocation.shares) {
+    ++job.resizes;
+  }
+  job.reason = reason;
+  actions.push_back({job.spec.id, std::move(job.allocation), after, reason});
+  job.allocation = std::move(after);
+}
+
+Result<RoundRecord> Scheduler::round() {
+  const Stopwatch whole;
+  const PolicyInput input{.now_s = clock_.now_s(),
+                          .cluster = cluster_,
+                          .usable = usable_,
+                          .usable_by_type = usable_by_type_,
+                          .jobs = jobs(),
+                          .finished = finished_};
+  const Stopwatch deciding;
+  const Plan plan = policy_->decide(input);
+  RoundRecord record{
+      .algorithm_s = deciding.elapsed_s(), .solver_s = plan.solver_s, .wake_at_s = plan.wake_at_s};
+  if (const auto error = validate(plan, input)) {
+    return Error{ErrorCode::kInvalidPlan,
+                 fmt::format("policy {} returned an invalid plan at {} s: {}", info_.name,
+                             input.now_s, error->message)};
+  }
+  std::vector<Action> actions;
+  std::vector<PlacementChange> changes = place(plan, input);
+  for (std::size_t i = 0; i < plan.grants.size(); ++i) {
+    if (!active_[i]->running()) active_[i]->reason = plan.grants[i].waiting;
+  }
+  for (PlacementChange& placed : changes) {
+    JobState& job = *active_[placed.job];
+    const Reason reason = reason_of(job.allocation, placed.after, plan.grants[placed.job].waiting);
+    change(job, std::move(placed.after), reason, actions);
+  }
+  finished_.clear();
+  record.actions = static_cast<int>(actions.size());
+  record.total_s = whole.elapsed_s();
+  if (!actions.empty()) executor_.apply(actions);
+  return record;
+}
+
+}  // namespace rubato

@@ -1,0 +1,103 @@
+// The scheduler: reacts to events, asks the policy, validates its plan, places it, and hands the
+// difference to an executor. The daemon and the simulator construct this same class with another
+// Clock and another Executor.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "sched/policy.h"
+
+namespace rubato {
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual Seconds now_s() const = 0;
+};
+
+// One change of one job's devices. `before` and `after` are never both empty.
+struct Action {
+  JobId job;
+  Allocation before;
+  Allocation after;
+  Reason reason = Reason::kKept;
+};
+
+// Turns actions into processes (or into simulated ones).
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  virtual void apply(std::span<const Action> actions) = 0;
+};
+
+// One scheduling round, with the time it took (measured, so not reproducible).
+struct RoundRecord {
+  Seconds algorithm_s = 0;  // in the policy
+  Seconds solver_s = 0;     // of which in a solver
+  Seconds total_s = 0;      // with validation, placement and difference
+  int actions = 0;
+  std::optional<Seconds> wake_at_s;
+};
+
+// Sources of knowledge about a job; they must outlive it. See JobState.
+struct JobKnowledge {
+  const SpeedModel* profiled = nullptr;
+  LearnedModel* learned = nullptr;
+  const RemainingWork* remaining = nullptr;
+};
+
+// Not thread-safe: one owner calls it. Every method that changes something takes effect at
+// clock.now_s().
+class Scheduler {
+ public:
+  Scheduler(const Cluster& cluster, const PolicyInfo& info, std::unique_ptr<Policy> policy,
+            const Clock& clock, Executor& executor);
+
+  // A job arrives. Refused when its id is active already or no type could ever hold its minimum.
+  Status submit(JobSpec spec, const JobKnowledge& knowledge);
+  // A job ended (or was cancelled); its devices are free at once.
+  void remove(JobId job);
+  // A node goes down or comes back; jobs there lose their devices at once (see evict in the
+  // source).
+  void set_node_down(NodeId node, bool down);
+  // Serving takes this many devices of a type, from the last nodes of the cluster backwards.
+  void set_reserved(DeviceTypeId type, int devices);
+
+  // Asks the policy and carries its plan out. An invalid plan changes nothing and is returned as an
+  // error.
+  Result<RoundRecord> round();
+
+  std::span<const JobState* const> jobs() const { return {active_.data(), active_.size()}; }
+  const JobState* find(JobId job) const;
+  int allocated() const { return allocated_; }
+  int running() const { return running_; }
+  int usable() const { return usable_by_type_.total(); }
+  const Cluster& cluster() const { return cluster_; }
+
+ private:
+  void refresh_usable();
+  void evict(Reason reason);
+  void change(JobState& job, Allocation after, Reason reason, std::vector<Action>& actions);
+
+  const Cluster& cluster_;
+  const PolicyInfo& info_;
+  std::unique_ptr<Policy> policy_;
+  const Clock& clock_;
+  Executor& executor_;
+
+  std::unordered_map<JobId, std::unique_ptr<JobState>> by_id_;
+  std::vector<JobState*> active_;      // in order of arrival
+  std::vector<FinishedJob> finished_;  // since the last round
+  std::vector<char> down_;
+  DeviceCounts reserved_;
+  std::vector<int> usable_;
+  DeviceCounts usable_by_type_;
+  int allocated_ = 0;
+  int running_ = 0;
+};
+
+}  // namespace rubato
