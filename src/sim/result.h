@@ -1,0 +1,76 @@
+// What a simulation produces.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+
+namespace rubato {
+
+struct JobResult {
+  std::string name;
+  std::string application;  // empty for recorded durations
+  std::string tenant;
+  int requested_devices = 0;
+  Seconds submit_s = 0;
+  Seconds start_s = -1;      // first devices; -1: never
+  Seconds finish_s = -1;     // -1: did not finish
+  Seconds queue_s = 0;       // all time without devices
+  double device_s = 0;       // allocated device-seconds
+  double lost_device_s = 0;  // of which lost to resizing
+  int resizes = 0;           // changes of devices while running, and restarts after preemption
+  double fairness = 0;  // finish-time fairness rho: JCT / time on an equal share; above 1 is worse
+                        // than sharing equally
+
+  bool finished() const { return finish_s >= 0; }
+  Seconds jct_s() const { return finish_s - submit_s; }
+};
+
+// The state between this point and the next.
+struct TimelinePoint {
+  Seconds time_s = 0;
+  int usable = 0;     // devices neither down nor taken for serving
+  int allocated = 0;  // devices given to jobs
+  double useful = 0;  // of which computing (not resizing, not synchronising)
+  int running = 0;
+  int waiting = 0;
+};
+
+struct DecisionTimes {
+  long rounds = 0;
+  double algorithm_ms_mean = 0;
+  double algorithm_ms_p99 = 0;
+  double total_ms_mean = 0;  // with validation, placement and difference
+  double total_ms_p99 = 0;
+};
+
+struct SimSummary {
+  std::string policy;
+  std::string workload;
+  std::uint64_t seed = 0;
+  int jobs = 0;
+  int jobs_finished = 0;
+  double mean_jct_s = 0, p50_jct_s = 0, p90_jct_s = 0, p99_jct_s = 0;
+  double mean_queue_s = 0, p99_queue_s = 0;
+  double makespan_s = 0;       // first submit to last finish
+  double allocated_ratio = 0;  // allocated device-seconds / usable device-seconds over the makespan
+  double useful_ratio = 0;     // computing device-seconds / usable device-seconds
+  long resizes = 0;
+  double resize_lost_device_s = 0;
+  double mean_fairness = 0, worst_fairness = 0;
+  DecisionTimes decisions;
+  double wall_s = 0;
+};
+
+struct SimResult {
+  SimSummary summary;
+  std::vector<JobResult> jobs;  // in order of the workload
+  std::vector<TimelinePoint> timeline;
+};
+
+// Fills the statistics of `summary` that follow from the jobs.
+void summarize_jobs(const std::vector<JobResult>& jobs, SimSummary& summary);
+
+}  // namespace rubato

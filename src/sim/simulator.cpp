@@ -1,0 +1,380 @@
+#include "sim/simulator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <queue>
+
+#include "base/stats.h"
+#include "sched/scheduler.h"
+#include "sim/speed_cache.h"
+
+namespace rubato {
+
+namespace {
+
+constexpr Seconds kNever = std::numeric_limits<double>::infinity();
+
+class SimClock final : public Clock {
+ public:
+  Seconds now_s() const override { return now; }
+  Seconds now = 0;
+};
+
+struct Event {
+  Seconds time_s;
+  std::uint32_t job;
+  std::uint32_t version;  // an event of an older version of its job is stale
+
+  bool operator>(const Event& other) const {
+    return time_s != other.time_s ? time_s > other.time_s : job > other.job;
+  }
+};
+
+class Simulation final : public Executor {
+ public:
+  Simulation(const Cluster& cluster, const Workload& workload, const PolicyInfo& info,
+             std::unique_ptr<Policy> policy, const SimOptions& options)
+      : cluster_(cluster),
+        workload_(workload),
+        options_(options),
+        scheduler_(cluster, info, std::move(policy), clock_, *this) {
+    const std::size_t count = workload.jobs.size();
+    jobs_.resize(count);
+    version_.assign(count, 0);
+    useful_of_.assign(count, 0.0);
+    result_.jobs.resize(count);
+    result_.summary.policy = info.name;
+    result_.summary.workload = workload.name;
+    result_.summary.seed = options.seed;
+  }
+
+  Result<SimResult> run() {
+    const auto start = std::chrono::steady_clock::now();
+    const Status done = options_.round_s ? run_rounds(*options_.round_s) : run_events();
+    if (!done) return done.error();
+    finish_summary();
+    result_.summary.wall_s =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return std::move(result_);
+  }
+
+  void apply(std::span<const Action> actions) override {
+    for (const Action& action : actions) {
+      const std::size_t i = action.job.index();
+      jobs_[i]->set_allocation(action.after, clock_.now, pause_of(action));
+      JobResult& result = result_.jobs[i];
+      if (result.start_s < 0 && !action.after.empty()) result.start_s = clock_.now;
+      reschedule(i);
+    }
+  }
+
+ private:
+  Status run_events() {
+    Seconds wake = kNever;
+    while (true) {
+      const Seconds next = std::min({next_arrival(), next_job_event(), next_external(), wake});
+      if (next == kNever || (all_arrived() && scheduler_.jobs().empty())) break;
+      const bool woken = wake <= next;
+      if (process_until(next) || woken) {
+        auto at = decide();
+        if (!at) return at.error();
+        wake = *at;
+      }
+    }
+    return ok_status();
+  }
+
+  Status run_rounds(Seconds round) {
+    // Nothing runs, nothing will happen, and the policy has been asked this often: it will not
+    // start anything.
+    constexpr int kPatience = 1000;
+    int idle_rounds = 0;
+    for (double index = 1; !(all_arrived() && scheduler_.jobs().empty()); ++index) {
+      if (scheduler_.jobs().empty()) {
+        index = std::max(index, std::ceil(next_arrival() / round));
+      }
+      process_until(index * round);
+      if (scheduler_.jobs().empty()) continue;
+      auto decided = decide();
+      if (!decided) return decided.error();
+      const bool stuck = scheduler_.running() == 0 && all_arrived() && next_external() == kNever;
+      idle_rounds = stuck ? idle_rounds + 1 : 0;
+      if (idle_rounds > kPatience) break;
+    }
+    return ok_status();
+  }
+
+  // Handles everything up to and including `until` and leaves the clock there. True when something
+  // happened that a scheduler reacts to.
+  bool process_until(Seconds until) {
+    bool relevant = false;
+    while (true) {
+      const Seconds arrival = next_arrival();
+      const Seconds event = next_job_event();
+      const Seconds external = next_external();
+      const Seconds next = std::min({arrival, event, external});
+      if (next > until) break;
+      move_clock(next);
+      if (event == next) {
+        relevant = handle_job_event() || relevant;
+      } else if (external == next) {
+        handle_external();
+        relevant = true;
+      } else {
+        arrive();
+        relevant = true;
+      }
+    }
+    move_clock(until);
+    return relevant;
+  }
+
+  // A round of the scheduler; returns when it wants to be woken.
+  Result<Seconds> decide() {
+    for (const JobState* state : scheduler_.jobs()) {
+      if (!state->running() || state->spec.mode != ElasticMode::kAdaptive) continue;
+      const std::size_t i = state->spec.id.index();
+      jobs_[i]->reconsider_batch(clock_.now);
+      reschedule(i);
+    }
+    const auto record = scheduler_.round();
+    if (!record) return record.error();
+    algorithm_ms_.push_back(record->algorithm_s * 1e3);
+    total_ms_.push_back(record->total_s * 1e3);
+    if (options_.interference > 0) update_interference();
+    note_timeline();
+    const Seconds wake = record->wake_at_s.value_or(kNever);
+    return wake > clock_.now ? wake : kNever;
+  }
+
+  void arrive() {
+    const std::size_t i = arrived_++;
+    const WorkloadJob& job = workload_.jobs[i];
+    const SpeedModel* speed = nullptr;
+    if (job.application) {
+      auto& cache = caches_[job.application.get()];
+      if (!cache) cache = std::make_unique<SpeedCache>(*job.application);
+      speed = cache.get();
+    }
+    jobs_[i] = std::make_unique<SimJob>(job, cluster_, speed, options_.law, options_.quirks);
+    JobResult& result = result_.jobs[i];
+    result.name = job.spec.name;
+    result.application = job.spec.application;
+    result.tenant = job.spec.tenant;
+    result.requested_devices = job.spec.requested_devices;
+    result.submit_s = job.spec.submit_s;
+    active_at_arrival_.push_back(active_seconds_);
+    const Status accepted = scheduler_.submit(job.spec, jobs_[i]->knowledge());
+    RUBATO_CHECK(accepted.ok(), "a workload was read that does not fit its cluster");
+    note_timeline();
+  }
+
+  // True when the job finished.
+  bool handle_job_event() {
+    const Event event = events_.top();
+    events_.pop();
+    SimJob& job = *jobs_[event.job];
+    job.advance(clock_.now);
+    if (!job.finished()) {
+      reschedule(event.job);
+      return false;
+    }
+    finish(event.job);
+    return true;
+  }
+
+  void finish(std::size_t i) {
+    SimJob& job = *jobs_[i];
+    const JobState& state = *scheduler_.find(JobId(i));
+    JobResult& result = result_.jobs[i];
+    result.finish_s = job.finish_s();
+    result.device_s = state.attained_service(clock_.now);
+    result.queue_s = std::max(0.0, result.jct_s() - state.executed_s(clock_.now));
+    result.lost_device_s = job.lost_device_s();
+    result.resizes = std::max(0, state.starts - 1) + state.resizes;
+    result.fairness = fairness(i);
+    scheduler_.remove(JobId(i));
+    useful_now_ -= useful_of_[i];
+    ++version_[i];
+    jobs_[i].reset();
+    ++finished_;
+    if (options_.on_progress && finished_ % 64 == 0) options_.on_progress(finished_);
+    note_timeline();
+  }
+
+  // Time taken / time alone on an equal share of the cluster, the share taken over the job's life.
+  double fairness(std::size_t i) const {
+    const JobResult& result = result_.jobs[i];
+    const JobSpec& spec = workload_.jobs[i].spec;
+    const Seconds alive = std::max(clock_.now - result.submit_s, 1e-9);
+    const double others = std::max(1.0, (active_seconds_ - active_at_arrival_[i]) / alive);
+    const double share = std::max(1.0, cluster_.devices() / others);
+    const bool rigid = spec.mode == ElasticMode::kRigid;
+    const int low = rigid ? spec.requested_devices : spec.min_devices;
+    const int high = rigid ? spec.requested_devices : spec.max_devices;
+    const int devices = std::clamp(static_cast<int>(share), low, high);
+    // A job that may not run on its share would get it as a share of the time.
+    const double time_share = std::min(1.0, share / devices);
+    return result.jct_s() / (jobs_[i]->isolated_s(devices) / time_share);
+  }
+
+  Seconds pause_of(const Action& action) const {
+    const JobSpec& spec = workload_.jobs[action.job.index()].spec;
+    const Seconds stop = spec.resize_cost_s.value_or(options_.resize.stop_s);
+    return action.before.empty() ? stop : options_.resize.stop_free_s.value_or(stop);
+  }
+
+  void reschedule(std::size_t i) {
+    const SimJob& job = *jobs_[i];
+    const double useful = job.useful_devices(clock_.now);
+    useful_now_ += useful - useful_of_[i];
+    useful_of_[i] = useful;
+    ++version_[i];
+    const Seconds next = job.finished() ? clock_.now : job.next_event_s();
+    if (next == kNever) return;
+    events_.push({std::max(next, clock_.now), static_cast<std::uint32_t>(i), version_[i]});
+  }
+
+  // Jobs that span nodes disturb each other where they meet.
+  void update_interference() {
+    std::vector<int> spanning(cluster_.nodes().size(), 0);
+    for (const JobState* state : scheduler_.jobs()) {
+      if (state->allocation.shares.size() < 2) continue;
+      for (const NodeShare& share : state->allocation.shares) ++spanning[share.node.index()];
+    }
+    for (const JobState* state : scheduler_.jobs()) {
+      if (!state->running()) continue;
+      const auto& shares = state->allocation.shares;
+      const bool disturbed =
+          shares.size() > 1 && std::any_of(shares.begin(), shares.end(), [&](const NodeShare& s) {
+            return spanning[s.node.index()] > 1;
+          });
+      const std::size_t i = state->spec.id.index();
+      jobs_[i]->set_interference(disturbed ? options_.interference : 0, clock_.now);
+      reschedule(i);
+    }
+  }
+
+  Seconds next_arrival() const {
+    return all_arrived() ? kNever : workload_.jobs[arrived_].spec.submit_s;
+  }
+  bool all_arrived() const { return arrived_ == workload_.jobs.size(); }
+
+  Seconds next_job_event() {
+    while (!events_.empty() && events_.top().version != version_[events_.top().job]) events_.pop();
+    return events_.empty() ? kNever : events_.top().time_s;
+  }
+
+  Seconds next_external() const {
+    Seconds next = kNever;
+    if (node_event_ < options_.node_events.size()) next = options_.node_events[node_event_].time_s;
+    if (serving_ < options_.serving_load.size()) {
+      next = std::min(next, options_.serving_load[serving_].time_s);
+    }
+    return next;
+  }
+
+  void handle_external() {
+    if (node_event_ < options_.node_events.size() &&
+        options_.node_events[node_event_].time_s <= clock_.now) {
+      const NodeEvent& event = options_.node_events[node_event_++];
+      scheduler_.set_node_down(event.node, event.down);
+    } else {
+      const ServingLoad& load = options_.serving_load[serving_++];
+      scheduler_.set_reserved(load.type, load.devices);
+    }
+    note_timeline();
+  }
+
+  // Time passes: the integrals grow by the state that held until now.
+  void move_clock(Seconds to) {
+    const Seconds passed = to - clock_.now;
+    if (passed <= 0) return;
+    if (arrived_ > 0) {
+      allocated_s_ += passed * scheduler_.allocated();
+      useful_s_ += passed * useful_now_;
+      active_seconds_ += passed * static_cast<double>(scheduler_.jobs().size());
+      if (!(all_arrived() && scheduler_.jobs().empty())) usable_s_ += passed * scheduler_.usable();
+    }
+    clock_.now = to;
+  }
+
+  void note_timeline() {
+    const int running = scheduler_.running();
+    const TimelinePoint point{.time_s = clock_.now,
+                              .usable = scheduler_.usable(),
+                              .allocated = scheduler_.allocated(),
+                              .useful = std::max(0.0, useful_now_),
+                              .running = running,
+                              .waiting = static_cast<int>(scheduler_.jobs().size()) - running};
+    std::vector<TimelinePoint>& line = result_.timeline;
+    if (!line.empty() && line.back().time_s == point.time_s) {
+      line.back() = point;
+    } else if (line.empty() || line.back().allocated != point.allocated ||
+               line.back().usable != point.usable || line.back().running != point.running ||
+               line.back().waiting != point.waiting ||
+               std::abs(line.back().useful - point.useful) > 1e-9) {
+      line.push_back(point);
+    }
+  }
+
+  void finish_summary() {
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
+      if (!jobs_[i]) continue;  // finished
+      const JobState& state = *scheduler_.find(JobId(i));
+      JobResult& result = result_.jobs[i];
+      result.device_s = state.attained_service(clock_.now);
+      result.lost_device_s = jobs_[i]->lost_device_s();
+      result.queue_s = clock_.now - result.submit_s - state.executed_s(clock_.now);
+      result.resizes = std::max(0, state.starts - 1) + state.resizes;
+    }
+    SimSummary& summary = result_.summary;
+    summarize_jobs(result_.jobs, summary);
+    summary.allocated_ratio = usable_s_ > 0 ? allocated_s_ / usable_s_ : 0;
+    summary.useful_ratio = usable_s_ > 0 ? useful_s_ / usable_s_ : 0;
+    summary.decisions.rounds = static_cast<long>(total_ms_.size());
+    summary.decisions.algorithm_ms_mean = mean(algorithm_ms_);
+    summary.decisions.total_ms_mean = mean(total_ms_);
+    summary.decisions.algorithm_ms_p99 = percentile_sorted(sorted_copy(algorithm_ms_), 99);
+    summary.decisions.total_ms_p99 = percentile_sorted(sorted_copy(total_ms_), 99);
+  }
+
+  const Cluster& cluster_;
+  const Workload& workload_;
+  const SimOptions& options_;
+  SimClock clock_;
+  Scheduler scheduler_;
+
+  std::vector<std::unique_ptr<SimJob>> jobs_;  // null before arrival and after the end
+  std::unordered_map<const Application*, std::unique_ptr<SpeedCache>> caches_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::vector<std::uint32_t> version_;
+  std::size_t arrived_ = 0;
+  int finished_ = 0;
+  std::size_t node_event_ = 0;
+  std::size_t serving_ = 0;
+
+  std::vector<double> useful_of_;
+  double useful_now_ = 0;
+  double allocated_s_ = 0;
+  double useful_s_ = 0;
+  double usable_s_ = 0;
+  double active_seconds_ = 0;              // integral of the number of active jobs
+  std::vector<double> active_at_arrival_;  // its value when each job arrived
+  std::vector<double> algorithm_ms_;
+  std::vector<double> total_ms_;
+  SimResult result_;
+};
+
+}  // namespace
+
+Result<SimResult> simulate(const Cluster& cluster, const Workload& workload,
+                           const PolicyInfo& policy, const SimOptions& options) {
+  auto made = make_policy(policy, options.settings, options.seed);
+  if (!made) return made.error();
+  return Simulation(cluster, workload, policy, std::move(*made), options).run();
+}
+
+}  // namespace rubato

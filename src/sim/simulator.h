@@ -1,0 +1,62 @@
+// The simulator: drives a Scheduler through a workload with a simulated clock and executor.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "sched/policy.h"
+#include "sim/result.h"
+#include "sim/sim_job.h"
+#include "sim/workload.h"
+
+namespace rubato {
+
+// What a change of a job's devices costs. A job's own resize_cost_s replaces `stop_s`.
+struct ResizeModel {
+  // Stop-and-resume: every change, the first start and restarts included, pauses the job this long.
+  Seconds stop_s = 30;
+  // Stop-free: a running job that grows, shrinks or moves pauses only this long; starts still cost
+  // stop_s.
+  std::optional<Seconds> stop_free_s;
+};
+
+struct NodeEvent {
+  Seconds time_s = 0;
+  NodeId node;
+  bool down = true;
+};
+
+// From time_s on, serving holds this many devices of a type.
+struct ServingLoad {
+  Seconds time_s = 0;
+  DeviceTypeId type;
+  int devices = 0;
+};
+
+struct SimOptions {
+  // Decide every so many seconds (at multiples of it), as clusters with a scheduling interval do.
+  // Without a value: at every arrival, completion, node or serving event, and when the policy asked
+  // to be woken.
+  std::optional<Seconds> round_s;
+  ResizeModel resize;
+  // Slowdown of jobs that span nodes and share one of them with another such job; 0: none.
+  double interference = 0;
+  ScalingLaw law;
+  Quirks quirks;
+  std::uint64_t seed = 1;
+  Settings settings;                      // of the policy
+  std::vector<NodeEvent> node_events;     // ordered by time
+  std::vector<ServingLoad> serving_load;  // ordered by time
+  std::function<void(int finished_jobs)>
+      on_progress;  // called now and then, from the simulating thread
+};
+
+// Runs the whole workload. Deterministic: the same input gives the same result except for measured
+// wall times. Jobs that can never run again (their nodes stay down) are left unfinished; an invalid
+// plan ends the simulation with an error.
+Result<SimResult> simulate(const Cluster& cluster, const Workload& workload,
+                           const PolicyInfo& policy, const SimOptions& options);
+
+}  // namespace rubato

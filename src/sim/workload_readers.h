@@ -1,0 +1,82 @@
+// The parts that read_workload() is made of: one reader per kind of file, and what they share.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/csv.h"
+#include "sim/workload.h"
+
+namespace rubato {
+
+// Numbers beyond these are mistakes, and could overflow in sums.
+inline constexpr NumberRange kTimeRange{0, 1e10};         // seconds since the start
+inline constexpr NumberRange kDurationRange{1e-3, 1e10};  // a job that runs 0 s is no job
+inline constexpr NumberRange kDeviceRange{1, 1e6};
+inline constexpr NumberRange kBatchRange{1, 1e12};
+
+// What a file says about a job's size and kind, in whatever format. Empty or 0: not said.
+struct JobRequest {
+  std::string_view application;  // either this
+  Seconds duration_s = 0;        // or this
+  std::string_view device_type;
+  std::optional<ElasticMode> mode;
+  int min_devices = 0;
+  int max_devices = 0;
+  int requested_devices = 0;
+  std::int64_t batch = 0;  // total
+};
+
+// What is wrong with a request. The reader knows how its format calls the field and where it
+// stands.
+struct JobProblem {
+  enum class Field { kApplication, kDeviceType, kMode, kDevices, kBatch };
+  Field field;
+  std::string text;
+};
+
+// Turns requests into jobs that can run on the empty cluster.
+class JobBuilder {
+ public:
+  // All three must outlive the builder.
+  JobBuilder(const Cluster& cluster, const Applications& applications,
+             const WorkloadOptions& options);
+
+  // Sets the job's application, duration, mode, devices, types and batch.
+  std::optional<JobProblem> build(const JobRequest& request, WorkloadJob& job) const;
+
+ private:
+  std::optional<JobProblem> find_types(const JobRequest& request, WorkloadJob& job) const;
+  std::optional<JobProblem> set_trained_size(const JobRequest& request, int pool,
+                                             WorkloadJob& job) const;
+  std::optional<JobProblem> set_recorded_size(const JobRequest& request, int pool,
+                                              WorkloadJob& job) const;
+  // Devices of the largest type among these: a job does not mix types.
+  int largest_pool(std::uint32_t types) const;
+
+  const Cluster& cluster_;
+  const Applications& applications_;
+  const WorkloadOptions& options_;
+  std::uint32_t all_types_;
+};
+
+// What is wrong with the name of a job or a tenant; empty: nothing. Names end up in CSV and JSON
+// reports and on terminals, so only plain ones are taken.
+std::string_view name_problem(std::string_view name);
+
+// An error about a file may quote any of its bytes: writes what is not plain text in it as \xNN.
+// The path in front is the caller's and stays as it is.
+Error printable(Error error, const std::string& path);
+
+// The jobs in file order, without ids.
+Result<std::vector<WorkloadJob>> read_trained_csv(const std::string& path,
+                                                  const JobBuilder& builder);
+Result<std::vector<WorkloadJob>> read_itp_csv(const std::string& path, const JobBuilder& builder);
+Result<std::vector<WorkloadJob>> read_philly_csv(const std::string& path,
+                                                 const JobBuilder& builder);
+Result<std::vector<WorkloadJob>> read_native(const std::string& path, const JobBuilder& builder);
+
+}  // namespace rubato

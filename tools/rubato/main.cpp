@@ -1,0 +1,62 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "commands.h"
+
+namespace rubato::cli {
+
+namespace {
+
+// Bundled data: beside the installed program, else in the source tree that it was built from.
+std::string find_share_dir() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) {
+    const auto installed = program.parent_path().parent_path() / "share" / "rubato";
+    if (is_directory(installed.string())) return installed.string();
+  }
+  return is_directory(RUBATO_INSTALL_SHARE_DIR) ? RUBATO_INSTALL_SHARE_DIR
+                                                : RUBATO_SOURCE_SHARE_DIR;
+}
+
+int run(int argc, char** argv) {
+  Context context{.command_line = "rubato", .share_dir = find_share_dir()};
+  for (int i = 1; i < argc; ++i) context.command_line += fmt::format(" {}", argv[i]);
+
+  CLI::App app{"Rubato: elastic deep-learning training. Shares devices among jobs and judges how."};
+  app.name("rubato");
+  app.set_version_flag("--version", RUBATO_VERSION);
+  app.require_subcommand(1);
+  Command chosen;
+  add_sim(app, context, chosen);
+  add_policies(app, chosen);
+  add_workload(app, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+  return chosen();
+}
+
+}  // namespace
+
+int fail(const Error& error) {
+  fmt::print(stderr, "rubato: {}\n", error.message);
+  return 1;
+}
+
+}  // namespace rubato::cli
+
+int main(int argc, char** argv) {
+  try {
+    return rubato::cli::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fputs("rubato: internal error: ", stderr);
+    std::fputs(error.what(), stderr);
+    std::fputs("\n", stderr);
+    return 1;
+  }
+}

@@ -1,0 +1,54 @@
+// `rubato workload generate`: makes native workloads.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/file.h"
+#include "commands.h"
+#include "sim/generate.h"
+
+namespace rubato::cli {
+
+void add_workload(CLI::App& app, Command& chosen) {
+  CLI::App* workload = app.add_subcommand("workload", "Make workloads");
+  workload->require_subcommand(1);
+  CLI::App* generate = workload->add_subcommand(
+      "generate", "Generate a workload in the native format (JSON lines) on standard output");
+  struct Arguments {
+    GenerateOptions options;
+    std::string out;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  GenerateOptions& options = arguments->options;
+  generate->add_option("--jobs", options.jobs, "number of jobs")
+      ->check(CLI::Range(1, 10'000'000))
+      ->capture_default_str();
+  generate->add_option("--arrival", options.arrival, "arrival process: poisson, diurnal or bursty")
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, Arrival>{{"poisson", Arrival::kPoisson},
+                                                                 {"diurnal", Arrival::kDiurnal},
+                                                                 {"bursty", Arrival::kBursty}}));
+  generate->add_option("--hours", options.hours, "the arrivals are spread over this time")
+      ->check(CLI::Range(0.001, 1e6))
+      ->capture_default_str();
+  generate->add_option("--mix", options.mix_file, "what jobs there are (JSON; default: built-in)");
+  generate->add_option("--seed", options.seed, "random seed")->capture_default_str();
+  generate->add_option("--out", arguments->out, "write to this file instead");
+  generate->callback([=, &chosen] {
+    chosen = [=] {
+      const auto text = generate_workload(arguments->options);
+      if (!text) return fail(text.error());
+      if (arguments->out.empty()) {
+        std::fwrite(text->data(), 1, text->size(), stdout);
+        return 0;
+      }
+      const Status written = write_file(arguments->out, *text);
+      if (!written) return fail(written.error());
+      fmt::print(stderr, "{} jobs written; next: rubato sim --workload {} --policy fifo,pollux\n",
+                 arguments->options.jobs, arguments->out);
+      return 0;
+    };
+  });
+}
+
+}  // namespace rubato::cli
