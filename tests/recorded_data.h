@@ -1,5 +1,6 @@
-// Where recorded workloads and profiles of other groups lie, when they are on this machine (they are not part of the
-// project): the folder named by RUBATO_DATA, else shared/data beside the source tree.
+// Where recorded workloads and profiles of other groups lie, when they are on this machine (they
+// are not part of the project): the folder named by RUBATO_DATA, else shared/data beside the source
+// tree.
 #pragma once
 
 #include <cstdlib>

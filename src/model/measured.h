@@ -38,6 +38,10 @@ class MeasuredSpeed final : public SpeedModel {
                                                      const std::string& scalability);
 
   StepTime step_time(const Placement& placement, std::int64_t local) const override;
+  // Between placements; null when there were too few rows for it.
+  const ScatteredInterpolator* between_placements() const {
+    return scattered_ ? &*scattered_ : nullptr;
+  }
   std::int64_t min_local() const { return min_local_; }
   std::int64_t max_local() const { return max_local_; }
 

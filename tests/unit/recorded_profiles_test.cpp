@@ -1,4 +1,5 @@
-// Our interpolation against what SciPy answers on the same recorded tables (only where that data is present).
+// Our interpolation against what SciPy answers on the same recorded tables (only where that data is
+// present).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -28,9 +29,9 @@ class RecordedProfiles : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(RecordedProfiles, PlacementsThatWereNeverMeasuredAgreeWithSciPy) {
-  const auto table = CsvTable::read(
-      recorded_data() + "/pollux/derived/linearnd_" + GetParam() + ".csv",
-      {"num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time"});
+  const auto table =
+      CsvTable::read(recorded_data() + "/pollux/derived/linearnd_" + GetParam() + ".csv",
+                     {"num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time"});
   ASSERT_TRUE(table.ok()) << table.error().message;
   // The grid was answered in one call, in which SciPy starts each search where the last one ended.
   int from = 0;
@@ -47,7 +48,8 @@ TEST_P(RecordedProfiles, PlacementsThatWereNeverMeasuredAgreeWithSciPy) {
     if (!same) ++different;
   }
   EXPECT_GT(table->rows(), 2000U);
-  // The grids of two applications lack points that were outside of the hull but moved SciPy's start.
+  // The grids of two applications lack points that were outside of the hull but moved SciPy's
+  // start.
   EXPECT_LE(different, static_cast<int>(table->rows() / 100));
 }
 
@@ -67,8 +69,8 @@ TEST(RecordedProfileSamples, AllPlacementsAgreeWithTheArtifact) {
     auto& model = models[app];
     if (!model) {
       const std::string folder = recorded_data() + "/pollux/profiles/" + app;
-      model = std::move(
-          *MeasuredSpeed::read(folder + "/placements.csv", folder + "/scalability.csv"));
+      model =
+          std::move(*MeasuredSpeed::read(folder + "/placements.csv", folder + "/scalability.csv"));
     }
     std::vector<int> per_node;
     for (const auto part : split(table->cell(row, table->column("placement")), '-')) {

@@ -187,6 +187,11 @@ PolicyInfo pollux_policy() {
                       .low = 1,
                       .high = 100'000,
                       .help = "generations per decision"},
+                     {.name = "patience",
+                      .default_value = std::int64_t{30},
+                      .low = 1,
+                      .high = 100'000,
+                      .help = "stop after this many generations without improvement"},
                      {.name = "restart_delay",
                       .default_value = 30.0,
                       .low = 0,
@@ -200,7 +205,8 @@ PolicyInfo pollux_policy() {
           .make = [](const Params& params, Random random) -> std::unique_ptr<Policy> {
             const SearchOptions options{
                 .population = static_cast<int>(params.integer("population")),
-                .generations = static_cast<int>(params.integer("generations"))};
+                .generations = static_cast<int>(params.integer("generations")),
+                .patience = static_cast<int>(params.integer("patience"))};
             return std::make_unique<Pollux>(options, params.number("restart_delay"),
                                             params.number("interval"), random);
           }};

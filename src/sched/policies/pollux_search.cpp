@@ -16,13 +16,34 @@ constexpr double kResetChance = 0.1;     // a job falls back to what it has now
 constexpr double kThinChance = 0.1;      // a job loses some of its nodes,
 constexpr double kThinNodeChance = 0.1;  // each of them with this chance
 constexpr double kLeastSpeedup = 1e-3;   // keeps the mean finite for jobs without devices
-constexpr int kRefills = 10;             // attempts to replace duplicates in a generation
+constexpr int kRefills = 3;              // attempts to replace duplicates in a generation
 
-// Indices 0..n-1, each with the same chance, by drawing the gaps between them.
-template <typename Visit>
-void visit_sample(Random& random, std::size_t n, double chance, Visit&& visit) {
-  for (std::size_t i = random.geometric(chance); i < n; i += 1 + random.geometric(chance)) visit(i);
-}
+// Draws how many of n independent trials succeed, from a table: one random number instead of n.
+class BinomialTable {
+ public:
+  BinomialTable(std::size_t n, double chance) {
+    if (chance >= 1.0) {
+      tail_.assign(n, 1.0);
+      return;
+    }
+    double density = std::pow(1.0 - chance, static_cast<double>(n));
+    double above = 1.0 - density;
+    for (std::size_t k = 0; k < n && above > 1e-12; ++k) {
+      tail_.push_back(above);
+      density *= static_cast<double>(n - k) / static_cast<double>(k + 1) * chance / (1.0 - chance);
+      above -= density;
+    }
+  }
+  std::size_t draw(Random& random) const {
+    const double u = random.uniform();
+    std::size_t k = 0;
+    while (k < tail_.size() && u < tail_[k]) ++k;
+    return k;
+  }
+
+ private:
+  std::vector<double> tail_;  // P(X > k)
+};
 
 class Search {
  public:
@@ -31,8 +52,12 @@ class Search {
         random_(random),
         wanted_(static_cast<std::size_t>(options.population)),
         generations_(options.generations),
+        patience_(options.patience),
         job_count_(problem.jobs.size()),
         node_count_(problem.node_devices.size()),
+        arrivals_(job_count_, 1.0 / static_cast<double>(job_count_)),
+        resets_(job_count_, kResetChance),
+        thinned_(job_count_, kThinChance),
         rows_(job_count_),
         free_(node_count_),
         present_(node_count_),
@@ -47,7 +72,6 @@ class Search {
       const auto most = static_cast<std::size_t>(problem.jobs[j].max_devices) + 1;
       speedups_[j].assign(types * 2 * most, std::numeric_limits<double>::quiet_NaN());
     }
-    arrivals_ = binomial_tail(job_count_);
   }
 
   std::vector<Genome> run(std::span<const std::vector<GeneRow>> start) {
@@ -59,9 +83,14 @@ class Search {
       if (seen_.insert(genome.hash).second) population_.push_back(std::move(genome));
     }
     survive();
-    for (int generation = 0; generation < generations_; ++generation) {
+    double least = least_cost();
+    for (int generation = 0, stale = 0; generation < generations_ && stale < patience_;
+         ++generation) {
       breed();
       survive();
+      const double reached = least_cost();
+      stale = reached < least ? 0 : stale + 1;
+      least = std::min(least, reached);
     }
     std::vector<Genome> front;
     for (std::size_t i = 0; i < population_.size(); ++i) {
@@ -73,23 +102,8 @@ class Search {
   }
 
  private:
-  // P(X > k) for X ~ Binomial(n, 1/n), k = 0, 1, ...: how many jobs arrive on a node by mutation.
-  static std::vector<double> binomial_tail(std::size_t n) {
-    std::vector<double> tail;
-    const double chance = 1.0 / static_cast<double>(n);
-    double density = std::pow(1.0 - chance, static_cast<double>(n));
-    if (n == 1) density = 0;
-    double above = 1.0 - density;
-    for (std::size_t k = 0; k < n && k < 12 && above > 1e-12; ++k) {
-      tail.push_back(above);
-      const double next = n == 1 ? 1.0
-                                 : density * static_cast<double>(n - k) /
-                                       static_cast<double>(k + 1) * chance / (1.0 - chance);
-      above -= next;
-      density = next;
-    }
-    return tail;
-  }
+  // The population is kept in order of fronts, the first of which is sorted by cost.
+  double least_cost() const { return population_.front().cost; }
 
   // --- Variation
   // ---------------------------------------------------------------------------------------------------
@@ -102,7 +116,7 @@ class Search {
         const Genome* a = &population_[tournament(parents)];
         const Genome* b = &population_[tournament(parents)];
         const bool cross = random_.chance(kCrossoverChance);
-        const std::size_t cut = cross ? random_.below(static_cast<std::uint32_t>(job_count_)) : 0;
+        const std::size_t cut = cross ? any_job() : 0;
         for (int child = 0; child < 2 && missing > 0; ++child) {
           inherit(*b, *a, cut);
           std::swap(a, b);
@@ -127,12 +141,17 @@ class Search {
     }
   }
 
+  std::size_t any_job() { return random_.below(static_cast<std::uint32_t>(job_count_)); }
+
   void mutate() {
-    visit_sample(random_, job_count_, kResetChance,
-                 [&](std::size_t j) { rows_[j] = problem_.jobs[j].current; });
-    visit_sample(random_, job_count_, kThinChance, [&](std::size_t j) {
-      std::erase_if(rows_[j], [&](const GeneShare&) { return random_.chance(kThinNodeChance); });
-    });
+    for (std::size_t k = resets_.draw(random_); k > 0; --k) {
+      const std::size_t j = any_job();
+      rows_[j] = problem_.jobs[j].current;
+    }
+    for (std::size_t k = thinned_.draw(random_); k > 0; --k) {
+      std::erase_if(rows_[any_job()],
+                    [&](const GeneShare&) { return random_.chance(kThinNodeChance); });
+    }
     for (std::size_t n = 0; n < node_count_; ++n) free_[n] = problem_.node_devices[n];
     std::fill(present_.begin(), present_.end(), 0);
     for (const GeneRow& row : rows_) {
@@ -164,9 +183,8 @@ class Search {
   void arrive_new() {
     for (std::size_t n = 0; n < node_count_; ++n) {
       if (free_[n] < 1) continue;
-      const double draw = random_.uniform();
-      for (std::size_t k = 0; k < arrivals_.size() && draw < arrivals_[k]; ++k) {
-        GeneRow& row = rows_[random_.below(static_cast<std::uint32_t>(job_count_))];
+      for (std::size_t k = arrivals_.draw(random_); k > 0; --k) {
+        GeneRow& row = rows_[any_job()];
         const auto at = std::lower_bound(
             row.begin(), row.end(), n,
             [](const GeneShare& share, std::size_t node) { return share.node < node; });
@@ -393,9 +411,14 @@ class Search {
   Random& random_;
   std::size_t wanted_;
   int generations_;
+  int patience_;
   std::size_t job_count_;
   std::size_t node_count_;
   std::size_t types_ = 1;
+
+  BinomialTable arrivals_;  // jobs that arrive on a node by mutation
+  BinomialTable resets_;
+  BinomialTable thinned_;
 
   std::vector<Genome> population_;
   std::vector<int> rank_;                   // parallel to population_
@@ -412,7 +435,6 @@ class Search {
   std::vector<std::uint32_t> order_;
   std::vector<std::uint32_t> sorted_;
   std::vector<std::vector<std::uint32_t>> fronts_;
-  std::vector<double> arrivals_;
   std::vector<std::vector<double>> speedups_;  // by job; NaN: not computed yet
 };
 

@@ -53,6 +53,7 @@ struct SearchProblem {
 struct SearchOptions {
   int population = 100;
   int generations = 100;
+  int patience = 30;  // stop when the least cost has not fallen for this many generations
 };
 
 // Runs NSGA-II from the given candidates (rows as in `SearchProblem::jobs`; they are repaired
