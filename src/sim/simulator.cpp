@@ -145,6 +145,7 @@ class Simulation final : public Executor {
     total_ms_.push_back(record->total_s * 1e3);
     if (options_.interference > 0) update_interference();
     note_timeline();
+    if (options_.on_round) options_.on_round(scheduler_);
     const Seconds wake = record->wake_at_s.value_or(kNever);
     return wake > clock_.now ? wake : kNever;
   }

@@ -51,6 +51,7 @@ struct SimOptions {
   std::vector<ServingLoad> serving_load;  // ordered by time
   std::function<void(int finished_jobs)>
       on_progress;  // called now and then, from the simulating thread
+  std::function<void(const Scheduler&)> on_round;  // called after every decision
 };
 
 // Runs the whole workload. Deterministic: the same input gives the same result except for measured

@@ -1,0 +1,295 @@
+// Invariants of every policy on random small worlds. A failure names the seed and how to repeat it.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+
+#include "base/text.h"
+#include "random_world.h"
+#include "sched/scheduler.h"
+#include "sched/validate.h"
+#include "sim/report.h"
+#include "sim/run_matrix.h"
+
+namespace rubato {
+namespace {
+
+constexpr std::uint64_t kWorlds = 2000;  // per policy
+
+// Searches are kept short: the invariants do not depend on how good a plan is.
+Settings quick_settings(const PolicyInfo& info) {
+  if (info.name == "pollux") return {{"population", "8"}, {"generations", "5"}};
+  return {};
+}
+
+std::vector<std::uint64_t> seeds() {
+  if (const char* one = std::getenv("RUBATO_SEED")) {
+    return {static_cast<std::uint64_t>(parse_int(one).value_or(1))};
+  }
+  std::vector<std::uint64_t> all;
+  for (std::uint64_t seed = 1; seed <= kWorlds; ++seed) all.push_back(seed);
+  return all;
+}
+
+class EveryPolicy : public testing::TestWithParam<std::string> {
+ protected:
+  const PolicyInfo& info() const { return **find_policy(GetParam()); }
+
+  std::string repeat(std::uint64_t seed) const {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    return fmt::format("seed {}; repeat with: RUBATO_SEED={} build/bin/property_tests --gtest_filter={}.{}",
+                       seed, seed, test->test_suite_name(), test->name());
+  }
+
+  Result<SimResult> run(RandomWorld& world) const {
+    world.options.settings = quick_settings(info());
+    return simulate(world.cluster, world.workload, info(), world.options);
+  }
+};
+
+// Checks what was really given out, independently of the validator.
+void check_allocations(const Scheduler& scheduler, const RandomWorld& world) {
+  std::vector<int> used(world.cluster.nodes().size(), 0);
+  int allocated = 0;
+  for (const JobState* job : scheduler.jobs()) {
+    const JobSpec& spec = job->spec;
+    const int devices = job->allocation.devices();
+    allocated += devices;
+    std::set<NodeId> nodes;
+    std::set<DeviceTypeId> types;
+    for (const NodeShare& share : job->allocation.shares) {
+      ASSERT_GT(share.devices, 0) << spec.name;
+      ASSERT_TRUE(nodes.insert(share.node).second) << spec.name << " holds a node twice";
+      types.insert(world.cluster.node(share.node).type);
+      used[share.node.index()] += share.devices;
+    }
+    if (devices == 0) continue;
+    ASSERT_EQ(types.size(), 1U) << spec.name << " mixes types";
+    ASSERT_TRUE(spec.allows(*types.begin())) << spec.name << " runs on a type that it refuses";
+    ASSERT_GE(devices, spec.min_devices) << spec.name;
+    ASSERT_LE(devices, spec.max_devices) << spec.name;
+    if (spec.mode == ElasticMode::kRigid) {
+      ASSERT_EQ(devices, spec.requested_devices) << spec.name;
+    }
+    if (spec.mode != ElasticMode::kAdaptive && job->allocation.batch != 0) {
+      ASSERT_EQ(job->allocation.batch, spec.requested_batch) << spec.name;
+    }
+  }
+  for (const Node& node : world.cluster.nodes()) {
+    ASSERT_LE(used[node.id.index()], node.devices) << "node " << node.id.value << " given twice";
+  }
+  ASSERT_EQ(allocated, scheduler.allocated());
+  ASSERT_LE(allocated, scheduler.usable()) << "more given than usable";
+}
+
+TEST_P(EveryPolicy, GivesNoDeviceTwiceAndRespectsRanges) {
+  for (const std::uint64_t seed : seeds()) {
+    SCOPED_TRACE(repeat(seed));
+    RandomWorld world = random_world(seed);
+    long rounds = 0;
+    world.options.on_round = [&](const Scheduler& scheduler) {
+      ++rounds;
+      check_allocations(scheduler, world);
+    };
+    const auto result = run(world);
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    ASSERT_GT(rounds, 0);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(EveryPolicy, EveryJobEndsAndDoesExactlyTheWorkAskedFor) {
+  for (const std::uint64_t seed : seeds()) {
+    SCOPED_TRACE(repeat(seed));
+    RandomWorld world = random_world(seed);
+    const auto result = run(world);
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    for (std::size_t i = 0; i < result->jobs.size(); ++i) {
+      const JobResult& job = result->jobs[i];
+      const WorkloadJob& asked = world.workload.jobs[i];
+      ASSERT_TRUE(job.finished()) << job.name;
+      ASSERT_GE(job.start_s, job.submit_s) << job.name;
+      ASSERT_GT(job.finish_s, job.start_s) << job.name;
+      ASSERT_GE(job.queue_s, -1e-6) << job.name;
+      ASSERT_GE(job.lost_device_s, 0) << job.name;
+      if (asked.application) continue;
+      // With perfect scaling, device-seconds of training are the work, whatever the sizes were on the way.
+      const double work = asked.duration_s * asked.spec.requested_devices;
+      ASSERT_NEAR((job.device_s - job.lost_device_s) / work, 1.0, 1e-6) << job.name;
+    }
+    const SimSummary& summary = result->summary;
+    ASSERT_EQ(summary.jobs_finished, static_cast<int>(world.workload.jobs.size()));
+    ASSERT_LE(summary.allocated_ratio, 1 + 1e-9);
+    ASSERT_LE(summary.useful_ratio, summary.allocated_ratio + 1e-9);
+  }
+}
+
+TEST_P(EveryPolicy, SameSeedGivesTheSameBytesOnAnyNumberOfThreads) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(repeat(seed));
+    RandomWorld world = random_world(seed);
+    const auto bytes = [&](int threads) {
+      RunMatrix matrix;
+      matrix.policies = {{&info(), quick_settings(info())}};
+      matrix.workloads = {world.workload, world.workload};
+      matrix.workloads[1].name = "again";
+      matrix.quirks.resize(2);
+      matrix.seeds = {seed, seed + 1};
+      matrix.options = world.options;
+      matrix.threads = threads;
+      auto runs = run_matrix(world.cluster, matrix, {});
+      EXPECT_TRUE(runs.ok());
+      for (SimResult& run : *runs) {
+        run.summary.wall_s = 0;
+        run.summary.decisions = {};
+      }
+      return jobs_csv(*runs) + timeline_csv(*runs) + summary_json(*runs, {}) +
+             html_report(*runs, {});
+    };
+    const std::string once = bytes(1);
+    ASSERT_EQ(once, bytes(1));
+    ASSERT_EQ(once, bytes(4));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, testing::ValuesIn([] {
+                           std::vector<std::string> names;
+                           for (const PolicyInfo& each : policy_table()) names.push_back(each.name);
+                           return names;
+                         }()),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// --- Planted errors ------------------------------------------------------------------------------------------------
+
+// A correct policy whose plan is damaged in a chosen way as soon as that is possible.
+class Saboteur final : public Policy {
+ public:
+  static inline PlanFault planted = PlanFault::kWrongJob;
+  static inline bool done = false;
+
+  Saboteur() : honest_(std::move(*make_policy(**find_policy("fifo-backfill"), {}, 1))) {}
+
+  Plan decide(const PolicyInput& input) override {
+    Plan plan = honest_->decide(input);
+    if (!plan.grants.empty() && damage(plan, input)) done = true;
+    return plan;
+  }
+
+ private:
+  static bool damage(Plan& plan, const PolicyInput& input) {
+    Grant& grant = plan.grants.front();
+    const JobSpec& spec = input.jobs.front()->spec;
+    const DeviceTypeId type = grant.devices.single_type();
+    switch (planted) {
+      case PlanFault::kWrongJobCount:
+        plan.grants.pop_back();
+        return true;
+      case PlanFault::kWrongJob:
+        grant.job = JobId(12345);
+        return true;
+      case PlanFault::kNegativeDevices:
+        grant.devices.of[0] = -1;
+        return true;
+      case PlanFault::kTypeNotAllowed:
+        grant.devices.of[kMaxDeviceTypes - 1] = 1;
+        return true;
+      case PlanFault::kMixedTypes:
+        if (input.cluster.type_count() < 2 || !spec.allows(DeviceTypeId(0)) ||
+            !spec.allows(DeviceTypeId(1))) {
+          return false;
+        }
+        grant.devices.of[0] = grant.devices.of[1] = 1;
+        return true;
+      case PlanFault::kBelowMinimum:
+        if (spec.mode == ElasticMode::kRigid || spec.min_devices < 2 || !type.valid()) return false;
+        grant.devices[type] = spec.min_devices - 1;
+        return true;
+      case PlanFault::kAboveMaximum:
+        if (spec.mode == ElasticMode::kRigid || !type.valid()) return false;
+        grant.devices[type] = spec.max_devices + 1;
+        return true;
+      case PlanFault::kRigidResized:
+        if (spec.mode != ElasticMode::kRigid || !type.valid()) return false;
+        grant.devices[type] = spec.requested_devices + 1;
+        return true;
+      case PlanFault::kTooManyDevices: {
+        // Everybody gets its maximum.
+        int total = 0;
+        for (std::size_t i = 0; i < plan.grants.size(); ++i) {
+          const JobSpec& each = input.jobs[i]->spec;
+          if (each.mode == ElasticMode::kRigid || !each.allows(DeviceTypeId(0)) ||
+              !plan.grants[i].devices.single_type().valid()) {
+            continue;
+          }
+          plan.grants[i].devices = {};
+          plan.grants[i].devices.of[0] = each.max_devices;
+          total += each.max_devices;
+        }
+        return total > input.usable_by_type.of[0];
+      }
+      case PlanFault::kBatchNotAllowed:
+        if (!type.valid()) return false;
+        grant.batch = 7;
+        return true;
+      case PlanFault::kUnknownNode:
+        grant.nodes = {{NodeId(999), 1}};
+        return true;
+      case PlanFault::kNodeListedTwice:
+        grant.nodes = {{NodeId(0), 1}, {NodeId(0), 1}};
+        return true;
+      case PlanFault::kNodesDisagree:
+        if (!type.valid()) return false;
+        grant.nodes.emplace();
+        return true;
+      case PlanFault::kNodeOvercommitted: {
+        if (!type.valid()) return false;
+        for (const Node& node : input.cluster.nodes()) {
+          if (node.type != type || node.devices >= grant.devices[type]) continue;
+          grant.nodes = {{node.id, grant.devices[type]}};
+          return true;
+        }
+        return false;
+      }
+      case PlanFault::kBadPlacementOrder:
+        plan.placement_order.assign(plan.grants.size() + 1, 0);
+        return true;
+    }
+    return false;
+  }
+
+  std::unique_ptr<Policy> honest_;
+};
+
+TEST(PlantedErrors, AreRejectedByNameAndEndTheSimulation) {
+  const PolicyInfo info{.name = "saboteur",
+                        .summary = "breaks a rule",
+                        .source = "test",
+                        .make = [](const Params&, Random) -> std::unique_ptr<Policy> {
+                          return std::make_unique<Saboteur>();
+                        }};
+  for (int fault = 0; fault <= static_cast<int>(PlanFault::kBadPlacementOrder); ++fault) {
+    Saboteur::planted = static_cast<PlanFault>(fault);
+    int planted = 0;
+    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+      RandomWorld world = random_world(seed);
+      Saboteur::done = false;
+      const auto result = simulate(world.cluster, world.workload, info, world.options);
+      if (!Saboteur::done) continue;
+      ++planted;
+      SCOPED_TRACE(fmt::format("seed {}, fault {}", seed, name(Saboteur::planted)));
+      ASSERT_FALSE(result.ok());
+      ASSERT_EQ(result.error().code, ErrorCode::kInvalidPlan);
+      ASSERT_NE(result.error().message.find(name(Saboteur::planted)), std::string::npos)
+          << result.error().message;
+    }
+    EXPECT_GT(planted, 0) << "never planted: " << name(Saboteur::planted);
+  }
+}
+
+}  // namespace
+}  // namespace rubato
