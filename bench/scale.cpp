@@ -81,7 +81,7 @@ void against_artifact(const std::string& data) {
 void large_decision(const std::string& data) {
   const Cluster cluster = or_die(Cluster::parse("256x4"));
   const Applications applications = or_die(read_profiles(data + "/pollux/profiles", cluster));
-  // 100 long elastic jobs at once, decided on every minute for half an hour.
+  // 100 long elastic jobs at once, decided on every minute until all have ended.
   Workload workload{.name = "100 jobs"};
   constexpr std::array<const char*, 3> kNames{"imagenet", "yolov3", "deepspeech2"};
   for (std::size_t i = 0; i < 100; ++i) {

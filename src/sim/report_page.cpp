@@ -20,6 +20,8 @@ std::string_view page_before_data() {
   --grid: #e8ebef; --accent: #0062a3; --mark: #eef5fb;
   --c0: #0072b2; --c1: #d55e00; --c2: #00875f; --c3: #b8558d;
   --c4: #b97f00; --c5: #3a9bd6; --c6: #6a51a3; --c7: #6b6b6b;
+  --c8: #9c2f2f; --c9: #4d7c0f; --c10: #0f766e; --c11: #a21caf;
+  --c12: #7c4a1e; --c13: #1e3a8a; --c14: #be185d; --c15: #525c00;
 }
 @media screen and (prefers-color-scheme: dark) {
   :root {
@@ -27,6 +29,8 @@ std::string_view page_before_data() {
     --grid: #29313b; --accent: #6bb8ee; --mark: #1f2b38;
     --c0: #4fa8e0; --c1: #f0803c; --c2: #2cc196; --c3: #e08fbd;
     --c4: #e6b034; --c5: #9bd0f2; --c6: #a996e0; --c7: #a9b0b8;
+    --c8: #ef7d7d; --c9: #a3d65c; --c10: #5fd4c8; --c11: #e38af0;
+    --c12: #cf9a6b; --c13: #8ea6f7; --c14: #f77fb0; --c15: #c9d34a;
   }
 }
 * { box-sizing: border-box; }

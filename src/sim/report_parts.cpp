@@ -136,6 +136,7 @@ std::string human_duration(Seconds seconds) {
 
 std::string human_milliseconds(double ms) {
   if (!std::isfinite(ms) || ms < 0) return "-";
+  if (ms < 0.0995) return fmt::format("{:.0f}us", ms * 1000);
   if (ms < 0.995) return fmt::format("{:.2f}ms", ms);
   if (ms < 99.95) return fmt::format("{:.1f}ms", ms);
   if (ms < 999.5) return fmt::format("{:.0f}ms", ms);

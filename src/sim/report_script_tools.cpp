@@ -19,7 +19,7 @@ const el = (tag, attributes, ...children) =>
     fill(document.createElement(tag), attributes, children);
 const draw = (tag, attributes, ...children) =>
     fill(document.createElementNS('http://www.w3.org/2000/svg', tag), attributes, children);
-const colour = policy => 'var(--c' + policy % 8 + ')';
+const colour = policy => 'var(--c' + policy % 16 + ')';
 // Beyond eight policies the colours repeat, and the lines are dashed.
 const dash = policy => policy < 8 ? null : ['6 3', '2 3', '9 3 2 3'][Math.floor(policy / 8) % 3];
 const swatch = policy => el('span', {class: 'swatch', style: 'background:' + colour(policy)});
@@ -55,6 +55,7 @@ const short = n => n == null ? '–' : n >= 100 || Number.isInteger(n) ? count(n
 const ratio = n => n == null ? '–' : n < 99.995 ? n.toFixed(2) : count(n);
 function milliseconds(ms) {
   if (ms == null) return '–';
+  if (ms < 0.0995) return (ms * 1000).toFixed(0) + 'us';
   if (ms < 0.995) return ms.toFixed(2) + 'ms';
   if (ms < 99.95) return ms.toFixed(1) + 'ms';
   return ms < 999.5 ? ms.toFixed(0) + 'ms' : duration(ms / 1000);

@@ -180,6 +180,7 @@ TEST(HumanNumbers, RoundBeforeTheUnitIsChosen) {
   EXPECT_EQ(human_duration(86399), "1d00h");
   EXPECT_EQ(human_duration(76 * 3600), "3d04h");
   EXPECT_EQ(human_duration(1e300), ">99999d");
+  EXPECT_EQ(human_milliseconds(0.0123), "12us");
   EXPECT_EQ(human_milliseconds(0.123), "0.12ms");
   EXPECT_EQ(human_milliseconds(2500), "2.5s");
 }
