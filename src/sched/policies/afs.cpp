@@ -35,13 +35,9 @@ class Afs final : public Policy {
       Candidate& c = candidates.back();
       c.smallest =
           job.spec.mode == ElasticMode::kRigid ? job.spec.requested_devices : job.spec.min_devices;
-      c.type = type_with_room(job, c.smallest, left, input.cluster);
-      if (!c.type.valid()) continue;
-      c.work = job.remaining->seconds_at_request(input.now_s) *
-               speed_.speed(job, c.type, job.spec.requested_devices, input.cluster);
-      refresh(c, input.cluster);
+      c.left_s = job.remaining->seconds_at_request(input.now_s);
     }
-    while (Candidate* winner = best(candidates, left)) {
+    while (Candidate* winner = best(candidates, left, input.cluster)) {
       const int more = winner->next - winner->size;
       winner->size = winner->next;
       left[winner->type] -= more;
@@ -60,7 +56,7 @@ class Afs final : public Policy {
     int smallest = 1;
     int size = 0;
     int next = 0;       // size after the next grant; 0: cannot grow
-    double work = 0;    // remaining time on one device
+    Seconds left_s = 0;    // remaining time on the requested devices
     double length = 0;  // remaining time at the current size (at the smallest, while it has none)
     double speed_now = 0;  // S(size), S(next)
     double speed_next = 0;
@@ -75,7 +71,9 @@ class Afs final : public Policy {
   void refresh(Candidate& c, const Cluster& cluster) {
     const int wanted = c.size == 0 ? c.smallest : c.size + 1;
     c.speed_now = speed_.speed(*c.job, c.type, c.size, cluster);
-    c.length = c.work / speed_.speed(*c.job, c.type, c.size == 0 ? c.smallest : c.size, cluster);
+    const int size = c.size == 0 ? c.smallest : c.size;
+    c.length = c.left_s * speed_.speed(*c.job, c.type, c.job->spec.requested_devices, cluster) /
+               speed_.speed(*c.job, c.type, size, cluster);
     if (c.size > 0 && wanted > most_devices_at_requested_batch(c.job->spec)) {
       c.next = 0;
       return;
@@ -92,9 +90,15 @@ class Afs final : public Policy {
     return longer_wins != challenger_shorter;
   }
 
-  static Candidate* best(std::vector<Candidate>& candidates, const DeviceCounts& left) {
+  Candidate* best(std::vector<Candidate>& candidates, const DeviceCounts& left,
+                  const Cluster& cluster) {
     Candidate* champion = nullptr;
     for (Candidate& c : candidates) {
+      // A job without devices looks for a type that still has room.
+      if (c.size == 0 && (!c.type.valid() || left[c.type] < c.smallest)) {
+        c.type = type_with_room(*c.job, c.smallest, left, cluster);
+        if (c.type.valid()) refresh(c, cluster);
+      }
       if (!c.type.valid() || c.next == 0 || left[c.type] < c.next - c.size) continue;
       if (c.size > 0 && c.speed_next <= c.speed_now) continue;  // another device would not help
       if (champion == nullptr || beats(c, *champion)) champion = &c;
