@@ -1,6 +1,6 @@
-// Published mean JCTs of the Pollux artifact against ours: 16x4 devices, 60 s rounds, 30 s per resize, workloads 1-6 at
-// four loads. `make bench-fidelity`; exits 1 when a bound is broken (1 % per workload for the deterministic policies,
-// 5 % per load for pollux).
+// Published mean JCTs of the Pollux artifact against ours: 16x4 devices, 60 s rounds, 30 s per
+// resize, workloads 1-6 at four loads. `make bench-fidelity`; exits 1 when a bound is broken (1 %
+// per workload for the deterministic policies, 5 % per load for pollux).
 #include <fmt/format.h>
 
 #include <array>
@@ -76,16 +76,17 @@ int run() {
         mean.published += row.published / kWorkloads;
         mean.ours += row.ours / kWorkloads;
         if (run.summary.policy != "pollux") kept = kept && std::abs(row.off()) <= 0.01;
-        fmt::print("{:<10} {:<5} {:<11} {:>11.1f} {:>11.1f} {:>+8.2f} %\n", run.summary.policy, load,
-                   run.summary.workload, row.published, row.ours, row.off() * 100);
+        fmt::print("{:<10} {:<5} {:<11} {:>11.1f} {:>11.1f} {:>+8.2f} %\n", run.summary.policy,
+                   load, run.summary.workload, row.published, row.ours, row.off() * 100);
       }
       fmt::print("{:<10} {:<5} {:<11} {:>11.1f} {:>11.1f} {:>+8.2f} %\n\n", policy.info->name, load,
                  "mean", mean.published, mean.ours, mean.off() * 100);
       kept = kept && std::abs(mean.off()) <= (policy.info->name == "pollux" ? 0.05 : 0.01);
     }
   }
-  fmt::print("{}\n", kept ? "all within bounds: 1 % per workload (tiresias, optimus), 5 % per load (pollux)"
-                          : "A BOUND IS BROKEN");
+  fmt::print("{}\n",
+             kept ? "all within bounds: 1 % per workload (tiresias, optimus), 5 % per load (pollux)"
+                  : "A BOUND IS BROKEN");
   return kept ? 0 : 1;
 }
 

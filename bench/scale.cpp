@@ -1,6 +1,8 @@
 // How fast the simulator is and how it scales (`make bench-scale`):
-//  - the Philly trace on 310x8 devices, 10k to 82k jobs: the cost per event must not grow with the finished jobs;
-//  - one 160-job workload of the Pollux artifact against the time that the artifact's own simulator needs for it;
+//  - the Philly trace on 310x8 devices, 10k to 82k jobs: the cost per event must not grow with the
+//  finished jobs;
+//  - one 160-job workload of the Pollux artifact against the time that the artifact's own simulator
+//  needs for it;
 //  - one pollux decision with 100 elastic jobs on 1,024 devices.
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -27,13 +29,13 @@ SimResult run_policy(const Cluster& cluster, const Workload& workload, std::stri
 
 void philly(const std::string& data) {
   const Cluster cluster = or_die(Cluster::parse("310x8"));
-  const Workload all = or_die(read_workload(data + "/pollux/philly.csv", cluster, {},
-                                            {.format = WorkloadFormat::kPhilly}));
+  const Workload all = or_die(
+      read_workload(data + "/pollux/philly.csv", cluster, {}, {.format = WorkloadFormat::kPhilly}));
   fmt::print("Philly trace, 310x8 devices, one thread\n{:<10} {:>7} {:>8} {:>9} {:>14} {:>10}\n",
              "policy", "jobs", "wall s", "rounds", "us per round", "peak MiB");
   for (const char* policy : {"fifo", "srtf", "tiresias"}) {
-    for (const std::size_t count : {std::size_t{10'000}, std::size_t{20'000}, std::size_t{40'000},
-                                    all.jobs.size()}) {
+    for (const std::size_t count :
+         {std::size_t{10'000}, std::size_t{20'000}, std::size_t{40'000}, all.jobs.size()}) {
       Workload part{.name = "philly", .format = all.format};
       part.jobs.assign(all.jobs.begin(), all.jobs.begin() + static_cast<std::ptrdiff_t>(count));
       const SimSummary s = run_policy(cluster, part, policy, {}).summary;
@@ -45,7 +47,8 @@ void philly(const std::string& data) {
 }
 
 void against_artifact(const std::string& data) {
-  // Seconds of wall time that the artifact's simulator needs for one 160-job workload on a machine of this size.
+  // Seconds of wall time that the artifact's simulator needs for one 160-job workload on a machine
+  // of this size.
   struct Reference {
     const char* policy;
     double low_s, high_s;
@@ -65,9 +68,9 @@ void against_artifact(const std::string& data) {
   for (const Reference& reference : kReferences) {
     std::vector<double> walls;
     for (int i = 1; i <= 6; ++i) {
-      const Workload workload = or_die(
-          read_workload(fmt::format("{}/pollux/workloads-1.0/workload-{}.csv", data, i), cluster,
-                        applications, {.format = WorkloadFormat::kPollux}));
+      const Workload workload =
+          or_die(read_workload(fmt::format("{}/pollux/workloads-1.0/workload-{}.csv", data, i),
+                               cluster, applications, {.format = WorkloadFormat::kPollux}));
       walls.push_back(run_policy(cluster, workload, reference.policy, options).summary.wall_s);
     }
     std::sort(walls.begin(), walls.end());
@@ -99,7 +102,8 @@ void large_decision(const std::string& data) {
   options.round_s = 60;
   const SimSummary s = run_policy(cluster, workload, "pollux", options).summary;
   fmt::print(
-      "\npollux decisions, 100 elastic jobs on 1,024 devices: mean {:.0f} ms, p99 {:.0f} ms over {} "
+      "\npollux decisions, 100 elastic jobs on 1,024 devices: mean {:.0f} ms, p99 {:.0f} ms over "
+      "{} "
       "rounds (wanted: under 1000 ms)\n",
       s.decisions.total_ms_mean, s.decisions.total_ms_p99, s.decisions.rounds);
 }

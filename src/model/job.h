@@ -34,6 +34,7 @@ struct JobSpec {
   std::uint32_t allowed_types = ~0U;  // bit per DeviceTypeId
 
   BatchLimits batch;
+  int epochs = 0;                    // how long its owner wants to train; 0: not said
   std::int64_t requested_batch = 0;  // the total batch a consistent or rigid job trains with
 
   std::string application;               // empty: unknown

@@ -22,6 +22,17 @@ class RemainingWork {
   virtual double updates(std::int64_t batch, Seconds now_s) const = 0;
 };
 
+// What a running job tells about itself: no oracle, every training loop knows it.
+class ObservedProgress {
+ public:
+  virtual ~ObservedProgress() = default;
+  // Epochs of training done so far, with the fraction of the current one; 0 for jobs that do not
+  // count epochs.
+  virtual double epochs_done(Seconds now_s) const = 0;
+  // Training samples processed so far.
+  virtual double samples_done(Seconds now_s) const = 0;
+};
+
 struct JobState {
   JobSpec spec;
   Allocation allocation;
@@ -37,6 +48,8 @@ struct JobState {
   const SpeedModel* profiled = nullptr;
   // Speed learned from live reports; null for jobs without batches.
   LearnedModel* learned = nullptr;
+  // Never null.
+  const ObservedProgress* progress = nullptr;
   // Only for policies that declared Knowledge::kRemainingWork; null otherwise.
   const RemainingWork* remaining = nullptr;
 

@@ -64,6 +64,7 @@ Status Scheduler::submit(JobSpec spec, const JobKnowledge& knowledge) {
   state->changed_at_s = clock_.now_s();
   state->profiled = knowledge.profiled;
   state->learned = knowledge.learned;
+  state->progress = knowledge.progress;
   if (info_.needs_knowledge(Knowledge::kRemainingWork)) state->remaining = knowledge.remaining;
   state->spec = std::move(spec);
   active_.push_back(state.get());

@@ -48,6 +48,7 @@ struct JobKnowledge {
   const SpeedModel* profiled = nullptr;
   LearnedModel* learned = nullptr;
   const RemainingWork* remaining = nullptr;
+  const ObservedProgress* progress = nullptr;
 };
 
 // Not thread-safe: one owner calls it. Every method that changes something takes effect at

@@ -141,6 +141,7 @@ std::optional<JobProblem> JobBuilder::set_trained_size(const JobRequest& request
                       "this application's batch is fixed; expected consistent or rigid"};
   }
   spec.batch = application.batch();
+  spec.epochs = application.epochs();
   spec.requested_batch = request.batch > 0 ? request.batch : spec.batch.initial;
   if (spec.requested_batch < spec.batch.initial || spec.requested_batch > spec.batch.max) {
     return JobProblem{Field::kBatch,

@@ -25,7 +25,10 @@ SimJob::SimJob(const WorkloadJob& job, const Cluster& cluster, const SpeedModel*
 }
 
 JobKnowledge SimJob::knowledge() {
-  return {.profiled = speed_, .learned = learned_ ? &*learned_ : nullptr, .remaining = this};
+  return {.profiled = speed_,
+          .learned = learned_ ? &*learned_ : nullptr,
+          .remaining = this,
+          .progress = this};
 }
 
 double SimJob::target(int epoch) const {
@@ -116,6 +119,7 @@ void SimJob::advance(Seconds now_s) {
     }
     report();
     const Seconds end = at_s_ + (target(epoch_ + 1) - progress_) / rate_;
+    samples_ += samples_per_s() * (std::min(end, now_s) - at_s_);
     if (end > now_s) {
       progress_ += rate_ * (now_s - at_s_);
       at_s_ = now_s;
@@ -153,6 +157,22 @@ double SimJob::progress_at(Seconds now_s) const {
   const Seconds from = std::max(at_s_, resume_s_);
   if (!running() || now_s <= from) return progress_;
   return std::min(target(epoch_ + 1), progress_ + rate_ * (now_s - from));
+}
+
+double SimJob::samples_per_s() const {
+  if (!job_.application) return 0;
+  return static_cast<double>(shape_.total(placement_.devices())) / step_.update_s(shape_) *
+         (1 - interference_);
+}
+
+double SimJob::epochs_done(Seconds now_s) const {
+  if (!job_.application || finished()) return job_.application ? epochs_ : 0;
+  return epoch_ + (progress_at(now_s) - target(epoch_)) / (target(epoch_ + 1) - target(epoch_));
+}
+
+double SimJob::samples_done(Seconds now_s) const {
+  const Seconds from = std::max(at_s_, resume_s_);
+  return samples_ + (running() && now_s > from ? samples_per_s() * (now_s - from) : 0);
 }
 
 Seconds SimJob::epoch_s(int epoch, const Placement& placement, const BatchShape& shape) const {

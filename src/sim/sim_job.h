@@ -21,7 +21,7 @@ struct Quirks {
 // Progress is piecewise linear: within an epoch and under one allocation the rate is constant. A
 // job with a recorded duration is one epoch long. Invariant: the state is exact for time `at_s()`;
 // advance() never goes backwards.
-class SimJob final : public RemainingWork {
+class SimJob final : public RemainingWork, public ObservedProgress {
  public:
   // `speed` must outlive the job and belong to its application; null for recorded durations.
   SimJob(const WorkloadJob& job, const Cluster& cluster, const SpeedModel* speed, ScalingLaw law,
@@ -36,7 +36,8 @@ class SimJob final : public RemainingWork {
   void set_interference(double share, Seconds now_s);
   // Moves to now_s, through any epoch ends on the way.
   void advance(Seconds now_s);
-  // The job's own agent looks at its batch again (adaptive jobs do at every scheduling round).
+  // The job reports what it measured, and an adaptive one looks at its batch again; at every
+  // scheduling round.
   void reconsider_batch(Seconds now_s);
 
   bool running() const { return !allocation_.empty(); }
@@ -53,6 +54,8 @@ class SimJob final : public RemainingWork {
 
   Seconds seconds_at_request(Seconds now_s) const override;
   double updates(std::int64_t batch, Seconds now_s) const override;
+  double epochs_done(Seconds now_s) const override;
+  double samples_done(Seconds now_s) const override;
   // Time of the whole job, alone on this many devices at its requested batch.
   Seconds isolated_s(int devices) const;
 
@@ -62,6 +65,7 @@ class SimJob final : public RemainingWork {
   // Progress per second during an epoch on these devices with this batch.
   double rate(int epoch, const StepTime& time, const BatchShape& shape, int devices) const;
   Seconds epoch_s(int epoch, const Placement& placement, const BatchShape& shape) const;
+  double samples_per_s() const;
   BatchShape requested_shape(int devices) const;
   void choose_batch();
   void refresh_rate();
@@ -85,6 +89,7 @@ class SimJob final : public RemainingWork {
 
   int epoch_ = 0;
   double progress_ = 0;
+  double samples_ = 0;
   Seconds at_s_ = 0;      // the state is exact for this time
   Seconds resume_s_ = 0;  // end of the pause
   bool trained_ = false;  // since the batch was last considered

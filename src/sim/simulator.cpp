@@ -134,7 +134,7 @@ class Simulation final : public Executor {
   // A round of the scheduler; returns when it wants to be woken.
   Result<Seconds> decide() {
     for (const JobState* state : scheduler_.jobs()) {
-      if (!state->running() || state->spec.mode != ElasticMode::kAdaptive) continue;
+      if (!state->running() || state->learned == nullptr) continue;
       const std::size_t i = state->spec.id.index();
       jobs_[i]->reconsider_batch(clock_.now);
       reschedule(i);

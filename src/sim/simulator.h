@@ -36,9 +36,9 @@ struct ServingLoad {
 };
 
 struct SimOptions {
-  // Decide every so many seconds (at multiples of it), as clusters with a scheduling interval do.
-  // Without a value: at every arrival, completion, node or serving event, and when the policy asked
-  // to be woken.
+  // Decide every so many seconds (at 1, 2, 3, ... times it), as clusters with a scheduling interval
+  // do. Without a value: at every arrival, completion, node or serving event, and when the policy
+  // asked to be woken.
   std::optional<Seconds> round_s;
   ResizeModel resize;
   // Slowdown of jobs that span nodes and share one of them with another such job; 0: none.

@@ -38,8 +38,9 @@ class EveryPolicy : public testing::TestWithParam<std::string> {
 
   std::string repeat(std::uint64_t seed) const {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    return fmt::format("seed {}; repeat with: RUBATO_SEED={} build/bin/property_tests --gtest_filter={}.{}",
-                       seed, seed, test->test_suite_name(), test->name());
+    return fmt::format(
+        "seed {}; repeat with: RUBATO_SEED={} build/bin/property_tests --gtest_filter={}.{}", seed,
+        seed, test->test_suite_name(), test->name());
   }
 
   Result<SimResult> run(RandomWorld& world) const {
@@ -114,7 +115,8 @@ TEST_P(EveryPolicy, EveryJobEndsAndDoesExactlyTheWorkAskedFor) {
       ASSERT_GE(job.queue_s, -1e-6) << job.name;
       ASSERT_GE(job.lost_device_s, 0) << job.name;
       if (asked.application) continue;
-      // With perfect scaling, device-seconds of training are the work, whatever the sizes were on the way.
+      // With perfect scaling, device-seconds of training are the work, whatever the sizes were on
+      // the way.
       const double work = asked.duration_s * asked.spec.requested_devices;
       ASSERT_NEAR((job.device_s - job.lost_device_s) / work, 1.0, 1e-6) << job.name;
     }
@@ -164,7 +166,8 @@ INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, testing::ValuesIn([] {
                            return name;
                          });
 
-// --- Planted errors ------------------------------------------------------------------------------------------------
+// --- Planted errors
+// ------------------------------------------------------------------------------------------------
 
 // A correct policy whose plan is damaged in a chosen way as soon as that is possible.
 class Saboteur final : public Policy {

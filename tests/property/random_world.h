@@ -1,5 +1,5 @@
-// Random small worlds for property tests: a cluster, a workload on it, and events that take devices away. Everything
-// follows from one seed.
+// Random small worlds for property tests: a cluster, a workload on it, and events that take devices
+// away. Everything follows from one seed.
 #pragma once
 
 #include <algorithm>
@@ -45,14 +45,14 @@ inline std::shared_ptr<const Application> random_application(Random& random,
     d.records.emplace(batch, std::move(record));
   }
   for (std::size_t type = 0; type < cluster.type_count(); ++type) {
-    d.speed.push_back(std::make_shared<ParametricSpeed>(
-        PerfParams{.alpha_c = 0.05 + random.uniform(),
-                   .beta_c = 0.001 + 0.02 * random.uniform(),
-                   .alpha_n = 0.01 + 0.5 * random.uniform(),
-                   .beta_n = 0.001 + 0.05 * random.uniform(),
-                   .alpha_r = 0.001 + 0.1 * random.uniform(),
-                   .beta_r = 0.001 + 0.02 * random.uniform(),
-                   .gamma = 1 + 3 * random.uniform()}));
+    d.speed.push_back(
+        std::make_shared<ParametricSpeed>(PerfParams{.alpha_c = 0.05 + random.uniform(),
+                                                     .beta_c = 0.001 + 0.02 * random.uniform(),
+                                                     .alpha_n = 0.01 + 0.5 * random.uniform(),
+                                                     .beta_n = 0.001 + 0.05 * random.uniform(),
+                                                     .alpha_r = 0.001 + 0.1 * random.uniform(),
+                                                     .beta_r = 0.001 + 0.02 * random.uniform(),
+                                                     .gamma = 1 + 3 * random.uniform()}));
   }
   return std::make_shared<const Application>(std::move(d));
 }
@@ -86,10 +86,9 @@ inline WorkloadJob random_job(Random& random, const Cluster& cluster, std::size_
                 : which == 1 ? ElasticMode::kConsistent
                              : ElasticMode::kAdaptive;
     // No more devices than the smallest micro-batch can feed.
-    const auto fed = static_cast<int>(
-        std::max<std::int64_t>(1, (spec.mode == ElasticMode::kAdaptive ? spec.batch.max
-                                                                       : spec.requested_batch) /
-                                      spec.batch.min_local));
+    const auto fed = static_cast<int>(std::max<std::int64_t>(
+        1, (spec.mode == ElasticMode::kAdaptive ? spec.batch.max : spec.requested_batch) /
+               spec.batch.min_local));
     spec.max_devices = std::min(spec.max_devices, fed);
     spec.requested_devices = std::min(spec.requested_devices, spec.max_devices);
     spec.min_devices = std::min(spec.min_devices, spec.requested_devices);

@@ -175,9 +175,9 @@ class ScenarioParser {
       while (more()) read_fact(*fact, word("a job"));
     } else {
       static const std::vector<std::string> kKnown{
-          "cluster", "policy",    "set",     "round",   "resize-cost", "stop-free",
-          "app",     "job",       "node-up", "serving", "node-down",   "expect",
-          "jct",     "waited",    "lost",    "resizes"};
+          "cluster", "policy", "set",     "round",   "resize-cost", "stop-free",
+          "app",     "job",    "node-up", "serving", "node-down",   "expect",
+          "jct",     "waited", "lost",    "resizes"};
       fail("unknown statement '{}'{}", name, did_you_mean(name, kKnown));
     }
   }
@@ -253,8 +253,8 @@ class ScenarioParser {
       } else if (key == "resize-cost") {
         spec.resize_cost_s = number(key);
       } else {
-        static const std::vector<std::string> kKnown{"submit", "devices",  "requested", "duration",
-                                                     "app",    "priority", "type", "resize-cost"};
+        static const std::vector<std::string> kKnown{
+            "submit", "devices", "requested", "duration", "app", "priority", "type", "resize-cost"};
         fail("job: unknown property '{}'{}", key, did_you_mean(key, kKnown));
       }
     }
@@ -279,13 +279,13 @@ class ScenarioParser {
 
   void complete_and_check(WorkloadJob& job) const {
     JobSpec& spec = job.spec;
-    spec.mode = spec.min_devices == spec.max_devices ? ElasticMode::kRigid
-                                                     : ElasticMode::kConsistent;
+    spec.mode =
+        spec.min_devices == spec.max_devices ? ElasticMode::kRigid : ElasticMode::kConsistent;
     if (job.application != nullptr) {
       const Application& app = *job.application;
       spec.batch = app.batch();
-      spec.requested_batch = app.fixed_batch() ? spec.batch.initial
-                                               : spec.batch.initial * spec.requested_devices;
+      spec.requested_batch =
+          app.fixed_batch() ? spec.batch.initial : spec.batch.initial * spec.requested_devices;
       if (spec.mode == ElasticMode::kConsistent && !app.fixed_batch()) {
         spec.mode = ElasticMode::kAdaptive;
       }

@@ -73,10 +73,11 @@ TEST(ScenarioFile, NamesFileAndLineOfAMistake) {
             "x.txt:7: job: needs either a duration above 0 or an app");
   EXPECT_EQ(error_of(with_line(8, "node-down 20 2")), "x.txt:8: the cluster has no node 2");
   EXPECT_EQ(error_of(with_line(10, "")), "x.txt:11: a schedule line before 'expect'");
-  EXPECT_EQ(error_of(with_line(12, "  0 a=2")), "x.txt:12: schedule lines must be in order of time");
-  EXPECT_EQ(error_of(with_line(12, "  20 c=2")),
-            "x.txt:12: no job 'c' above");
-  EXPECT_EQ(error_of(with_line(12, "  20 a=2 (b")), "x.txt:12: expected ')' at the end of the line");
+  EXPECT_EQ(error_of(with_line(12, "  0 a=2")),
+            "x.txt:12: schedule lines must be in order of time");
+  EXPECT_EQ(error_of(with_line(12, "  20 c=2")), "x.txt:12: no job 'c' above (did you mean 'a'?)");
+  EXPECT_EQ(error_of(with_line(12, "  20 a=2 (b")),
+            "x.txt:12: expected ')' at the end of the line");
   EXPECT_EQ(error_of(with_line(13, "jct a=soon")),
             "x.txt:13: jct: expected a number from 0, not 'soon'");
 }

@@ -55,9 +55,9 @@ class Afs final : public Policy {
     DeviceTypeId type{};
     int smallest = 1;
     int size = 0;
-    int next = 0;       // size after the next grant; 0: cannot grow
-    Seconds left_s = 0;    // remaining time on the requested devices
-    double length = 0;  // remaining time at the current size (at the smallest, while it has none)
+    int next = 0;        // size after the next grant; 0: cannot grow
+    Seconds left_s = 0;  // remaining time on the requested devices
+    double length = 0;   // remaining time at the current size (at the smallest, while it has none)
     double speed_now = 0;  // S(size), S(next)
     double speed_next = 0;
 

@@ -71,9 +71,11 @@ class Gittins final : public Policy {
     for (std::size_t i = 0; i < plan.grants.size(); ++i) {
       if (plan.grants[i].devices.total() == 0) continue;
       const JobState& job = *input.jobs[i];
-      const double done = service(job, input.now_s) / quantum_ + 1e-9;
-      const Seconds at =
-          input.now_s + (std::floor(done) + 1 - done) * quantum_ / job.spec.requested_devices;
+      // The slack must not move the moment: a job that ends on the boundary would lose its devices
+      // just before.
+      const double had = service(job, input.now_s);
+      const double boundary = (std::floor(had / quantum_ + 1e-9) + 1) * quantum_;
+      const Seconds at = input.now_s + (boundary - had) / job.spec.requested_devices;
       if (!next || at < *next) next = at;
     }
     return next;
