@@ -27,7 +27,7 @@ Result<CsvTable> CsvTable::read(const std::string& path, const std::vector<std::
   table.text_ = std::make_unique<const std::string>(std::move(*text));
 
   std::string_view rest = *table.text_;
-  if (rest.empty()) return invalid_input(path + ": the file is empty; expected a header line");
+  if (rest.empty()) return invalid_input(path + ":1:1: the file is empty; expected a header line");
   std::uint32_t line_number = 0;
   std::vector<std::string_view> fields;
   while (!rest.empty()) {
@@ -46,6 +46,9 @@ Result<CsvTable> CsvTable::read(const std::string& path, const std::vector<std::
       return invalid_input(
           fmt::format("{}:{}:{}: a quote or a zero byte; expected plain comma-separated text", path,
                       line_number, bad + 1));
+    }
+    if (line.empty() && line_number == 1) {
+      return invalid_input(path + ":1:1: the line is empty; expected a header line");
     }
     if (line.empty()) {
       if (rest.empty()) break;

@@ -17,6 +17,7 @@ BestBatch best_batch(const PerfParams& params, const GradientNoise& noise,
   const auto initial = static_cast<double>(limits.initial);
   const double smallest = std::max(initial, static_cast<double>(limits.min_local) * devices);
   const auto largest = static_cast<double>(limits.max);
+  if (smallest > largest) return {};
   const double log_ratio = std::log(largest / smallest);
   const double sync = params.sync_s(nodes, devices);
   BestBatch best;

@@ -40,10 +40,16 @@ Seconds JsaSpeed::processing_s(std::int64_t local) const {
 StepTime JsaSpeed::step_time(const Placement& placement, std::int64_t local) const {
   const NetworkTier& tier = placement.nodes() > 1 ? network_.within_rack : network_.within_node;
   const double sync = ring_allreduce_s(weight_bytes_, placement.devices(), tier);
-  return {
-      .step_s = processing_s(local) + sync,
-      .sync_s = sync,
-      .confidence = placement.devices() == 1 ? Confidence::kMeasured : Confidence::kExtrapolated};
+  const bool alone = placement.devices() == 1;
+  const bool measured = alone && std::any_of(processed_.begin(), processed_.end(),
+                                             [&](const Processed& p) { return p.local == local; });
+  const bool between =
+      alone && local >= processed_.front().local && local <= processed_.back().local;
+  return {.step_s = processing_s(local) + sync,
+          .sync_s = sync,
+          .confidence = measured  ? Confidence::kMeasured
+                        : between ? Confidence::kInterpolated
+                                  : Confidence::kExtrapolated};
 }
 
 }  // namespace rubato

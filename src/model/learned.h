@@ -21,6 +21,10 @@ class LearnedModel {
   bool empty() const { return max_profiled_devices_ == 0; }
   // The most devices of any report; 0 before the first.
   int max_profiled_devices() const { return max_profiled_devices_; }
+  // Every configuration measured on this type, in the order of the reports.
+  std::span<const Observation> observations(DeviceTypeId type) const {
+    return types_[type.index()].observations;
+  }
   const GradientNoise& noise() const { return noise_; }
   const BatchLimits& limits() const { return limits_; }
 

@@ -65,8 +65,8 @@ MeasuredSpeed::MeasuredSpeed(const std::vector<MeasuredRow>& rows) {
     max_local_ = std::max(max_local_, row.local);
   }
   for (auto& [placement, samples] : exact_) {
-    std::sort(samples.begin(), samples.end(),
-              [](const Sample& a, const Sample& b) { return a.local < b.local; });
+    std::stable_sort(samples.begin(), samples.end(),
+                     [](const Sample& a, const Sample& b) { return a.local < b.local; });
   }
   for (const auto& [key, sum] : by_key) {
     means_.push_back({.nodes = static_cast<int>(key[0]),
@@ -109,6 +109,9 @@ Result<std::unique_ptr<MeasuredSpeed>> MeasuredSpeed::read(const std::string& pl
       }
       row->per_node.push_back(digit - '0');
       row->devices += digit - '0';
+    }
+    if (row->per_node.empty()) {
+      return table->error_at(i, placement_column, "expected one digit from 1 to 9 per node");
     }
     row->nodes = static_cast<int>(row->per_node.size());
     rows.push_back(std::move(*row));

@@ -62,7 +62,7 @@ double objective(std::span<const double> x, std::span<double> gradient,
     const double sync_share = 1.0 - compute_share;
     const double log_step = high + log_sum / p.gamma;
 
-    const double compute_off = log_compute - std::log(o.step_s - o.sync_s);
+    const double compute_off = log_compute - std::log(std::max(o.step_s - o.sync_s, kTiny));
     const double step_off = log_step - std::log(o.step_s);
     compute_error += compute_off * compute_off;
     step_error += step_off * step_off;
@@ -133,11 +133,35 @@ PerfParams fit(std::span<const Observation> observations) {
   RUBATO_CHECK(!observations.empty(), "a fit needs an observation");
   const double low = std::log(kTiny);
   const double high = std::log(1e6);
-  std::vector<double> start{std::log(1e-1), std::log(1e-2), std::log(1e-1), std::log(1e-2),
-                            std::log(1e-1), std::log(1e-2), 1.0 + 1e-3};
   std::vector<double> lower{low, low, low, low, low, low, 1.0};
   std::vector<double> upper{high, high, high, high, high, high, 10.0};
-  const auto hold = [&](Index i, double value) { start[i] = lower[i] = upper[i] = value; };
+  // Start at the scale of what was measured: times span many orders of magnitude between jobs.
+  double compute_mean = 0;
+  double local_mean = 0;
+  std::array<double, 2> sync_sum{};
+  std::array<double, 2> sync_count{};
+  for (const Observation& o : observations) {
+    const auto count = static_cast<double>(observations.size());
+    compute_mean += std::max(o.step_s - o.sync_s, kTiny) / count;
+    local_mean += static_cast<double>(o.local) / count;
+    if (o.devices < 2) continue;
+    sync_sum[o.nodes > 1 ? 1 : 0] += o.sync_s;
+    sync_count[o.nodes > 1 ? 1 : 0] += 1;
+  }
+  const auto sync_mean = [&](std::size_t across) {
+    return std::max(sync_sum[across] / std::max(sync_count[across], 1.0), 1e-4 * compute_mean);
+  };
+  // A fixed start as well: the objective has several minima, and either may lead to the better one.
+  std::array<std::vector<double>, 2> starts{
+      std::vector<double>{std::log(compute_mean / 2), std::log(compute_mean / 2 / local_mean),
+                          std::log(sync_mean(1)), std::log(sync_mean(1) / 20),
+                          std::log(sync_mean(0)), std::log(sync_mean(0) / 20), 1.0 + 1e-3},
+      std::vector<double>{std::log(1e-1), std::log(1e-2), std::log(1e-1), std::log(1e-2),
+                          std::log(1e-1), std::log(1e-2), 1.0 + 1e-3}};
+  const auto hold = [&](Index i, double value) {
+    for (std::vector<double>& start : starts) start[i] = value;
+    lower[i] = upper[i] = value;
+  };
 
   const auto any = [&](auto&& condition) {
     return std::any_of(observations.begin(), observations.end(), condition);
@@ -148,9 +172,6 @@ PerfParams fit(std::span<const Observation> observations) {
   const bool within = any([](const Observation& o) { return o.nodes == 1 && o.devices > 1; });
   const bool beyond_two = any([](const Observation& o) { return o.devices > 2; });
 
-  double compute_sum = 0;
-  for (const Observation& o : observations) compute_sum += o.step_s - o.sync_s;
-  const double compute_mean = compute_sum / static_cast<double>(observations.size());
   if (!several_batches) hold(kAlphaC, std::log(std::max(compute_mean / 2, kTiny)));
   if (!across) hold(kAlphaN, low);
   if (!across || !beyond_two) hold(kBetaN, low);
@@ -162,7 +183,16 @@ PerfParams fit(std::span<const Observation> observations) {
                       std::span<double> g) { return objective(x, g, observations); },
       .lower = lower,
       .upper = upper};
-  PerfParams params = to_params(minimize(problem, start));
+  std::array<double, kCount> gradient{};
+  std::vector<double> best;
+  for (std::vector<double>& start : starts) {
+    std::vector<double> found = minimize(problem, std::move(start));
+    if (best.empty() ||
+        objective(found, gradient, observations) < objective(best, gradient, observations)) {
+      best = std::move(found);
+    }
+  }
+  PerfParams params = to_params(best);
   if (!across) {
     params.alpha_n = std::max(params.alpha_n, params.alpha_r * 1.1);
     params.beta_n = std::max(params.beta_n, params.beta_r * 1.1);

@@ -146,6 +146,15 @@ class JsonFields {
     }
     return found->get<double>();
   }
+  Result<std::int64_t> whole(const char* name, NumberRange range) const {
+    const auto value = number(name, range);
+    if (!value) return value.error();
+    if (*value != std::floor(*value)) {
+      return invalid_input(fmt::format("{}: field '{}': expected a whole number from {} to {}",
+                                       where_, name, range.low, range.high));
+    }
+    return static_cast<std::int64_t>(*value);
+  }
 
  private:
   std::string where_;
@@ -201,13 +210,15 @@ Result<Application::Description> read_native_file(const std::string& path, const
   if (json.is_discarded() || !json.is_object()) {
     return invalid_input(path + ": not a JSON object");
   }
-  const auto sub = [&](const char* field) {
+  // References: a copy is recursive, and a hostile file may be nested deeply.
+  const nlohmann::json nothing = nlohmann::json::object();
+  const auto sub = [&](const char* field) -> const nlohmann::json& {
     const auto found = json.find(field);
-    return found != json.end() && found->is_object() ? *found : nlohmann::json::object();
+    return found != json.end() && found->is_object() ? *found : nothing;
   };
-  const nlohmann::json batch_json = sub("batch");
-  const nlohmann::json noise_json = sub("noise_scale");
-  const nlohmann::json speed_json = sub("speed");
+  const nlohmann::json& batch_json = sub("batch");
+  const nlohmann::json& noise_json = sub("noise_scale");
+  const nlohmann::json& speed_json = sub("speed");
   Application::Description d{.name = name};
 
   constexpr NumberRange kBatch{1, 1e9};
@@ -218,15 +229,15 @@ Result<Application::Description> read_native_file(const std::string& path, const
        {"min_local", &d.batch.min_local},
        {"max_local", &d.batch.max_local}}};
   for (const auto& [field, target] : limits) {
-    const auto value = batch.number(field, kBatch);
+    const auto value = batch.whole(field, kBatch);
     if (!value) return value.error();
-    *target = static_cast<std::int64_t>(*value);
+    *target = *value;
   }
   if (d.batch.initial > d.batch.max || d.batch.min_local > d.batch.max_local) {
     return invalid_input(path + ": batch: expected initial <= max and min_local <= max_local");
   }
   const JsonFields fields(path, json);
-  const auto epochs = fields.number("epochs", {1, 100'000});
+  const auto epochs = fields.whole("epochs", {1, 100'000});
   if (!epochs) return epochs.error();
   const auto updates = fields.number("updates_per_epoch", {1, 1e9});
   if (!updates) return updates.error();

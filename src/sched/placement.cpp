@@ -22,12 +22,12 @@ class Placer {
     for (std::size_t i = 0; i < plan_.grants.size(); ++i) {
       const Grant& grant = plan_.grants[i];
       const Allocation& current = input_.jobs[i]->allocation;
-      if (grant.nodes) {
+      if (grant.devices.total() == 0) {
+        if (!current.empty()) changes_.push_back({i, {}});
+      } else if (grant.nodes) {
         if (*grant.nodes != current.shares || grant.batch != current.batch) {
           changes_.push_back({i, {*grant.nodes, grant.batch}});
         }
-      } else if (grant.devices.total() == 0) {
-        if (!current.empty()) changes_.push_back({i, {}});
       } else if (!current.empty() && grant.devices == current.counts(input_.cluster) &&
                  fits(current.shares)) {
         take(current.shares);

@@ -55,6 +55,11 @@ Status Scheduler::submit(JobSpec spec, const JobKnowledge& knowledge) {
     if (spec.allows(DeviceTypeId(type))) largest = std::max(largest, cluster_.capacity().of[type]);
   }
   const int smallest = spec.mode == ElasticMode::kRigid ? spec.requested_devices : spec.min_devices;
+  if (spec.requested_devices < spec.min_devices || spec.requested_devices > spec.max_devices) {
+    return invalid_input(fmt::format("job '{}' requests {} devices, outside of its range {} to {}",
+                                     spec.name, spec.requested_devices, spec.min_devices,
+                                     spec.max_devices));
+  }
   if (smallest > largest || smallest < 1 || spec.max_devices < spec.min_devices) {
     return invalid_input(fmt::format(
         "job '{}' needs {} to {} devices; the cluster has at most {} of a type it allows",

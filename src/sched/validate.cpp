@@ -67,6 +67,10 @@ MaybeError check_nodes(const Grant& grant, const JobState& job, const Cluster& c
     if (!share->node.valid() || share->node.index() >= cluster.nodes().size()) {
       return fault(PlanFault::kUnknownNode, job, fmt::format("node {}", share->node.value));
     }
+    if (grant.devices[cluster.node(share->node).type] == 0) {
+      return fault(PlanFault::kUnknownNode, job,
+                   fmt::format("node {} has no devices of the granted type", share->node.value));
+    }
     if (share->devices <= 0) {
       return fault(PlanFault::kNegativeDevices, job,
                    fmt::format("{} devices on node {}", share->devices, share->node.value));
