@@ -48,6 +48,8 @@ struct JobState {
   const SpeedModel* profiled = nullptr;
   // Speed learned from live reports; null for jobs without batches.
   LearnedModel* learned = nullptr;
+  // What a change of its devices is expected to cost it.
+  Seconds resize_cost_s = 0;
   // Never null.
   const ObservedProgress* progress = nullptr;
   // Only for policies that declared Knowledge::kRemainingWork; null otherwise.

@@ -70,6 +70,7 @@ Status Scheduler::submit(JobSpec spec, const JobKnowledge& knowledge) {
   state->profiled = knowledge.profiled;
   state->learned = knowledge.learned;
   state->progress = knowledge.progress;
+  state->resize_cost_s = knowledge.resize_cost_s;
   if (info_.needs_knowledge(Knowledge::kRemainingWork)) state->remaining = knowledge.remaining;
   state->spec = std::move(spec);
   active_.push_back(state.get());

@@ -49,6 +49,7 @@ struct JobKnowledge {
   LearnedModel* learned = nullptr;
   const RemainingWork* remaining = nullptr;
   const ObservedProgress* progress = nullptr;
+  Seconds resize_cost_s = 0;
 };
 
 // Not thread-safe: one owner calls it. Every method that changes something takes effect at

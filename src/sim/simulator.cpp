@@ -71,9 +71,18 @@ class Simulation final : public Executor {
   }
 
  private:
+  // Nothing runs and nothing will happen: when the policy has been asked this often, it will not
+  // start anything.
+  static constexpr int kPatience = 1000;
+
+  bool stuck() const {
+    return scheduler_.running() == 0 && all_arrived() && next_external() == kNever;
+  }
+
   Status run_events() {
     Seconds wake = kNever;
-    while (true) {
+    int idle_rounds = 0;
+    while (idle_rounds <= kPatience) {
       const Seconds next = std::min({next_arrival(), next_job_event(), next_external(), wake});
       if (next == kNever || (all_arrived() && scheduler_.jobs().empty())) break;
       const bool woken = wake <= next;
@@ -81,15 +90,13 @@ class Simulation final : public Executor {
         auto at = decide();
         if (!at) return at.error();
         wake = *at;
+        idle_rounds = stuck() ? idle_rounds + 1 : 0;
       }
     }
     return ok_status();
   }
 
   Status run_rounds(Seconds round) {
-    // Nothing runs, nothing will happen, and the policy has been asked this often: it will not
-    // start anything.
-    constexpr int kPatience = 1000;
     int idle_rounds = 0;
     for (double index = 1; !(all_arrived() && scheduler_.jobs().empty()); ++index) {
       if (scheduler_.jobs().empty()) {
@@ -99,8 +106,7 @@ class Simulation final : public Executor {
       if (scheduler_.jobs().empty()) continue;
       auto decided = decide();
       if (!decided) return decided.error();
-      const bool stuck = scheduler_.running() == 0 && all_arrived() && next_external() == kNever;
-      idle_rounds = stuck ? idle_rounds + 1 : 0;
+      idle_rounds = stuck() ? idle_rounds + 1 : 0;
       if (idle_rounds > kPatience) break;
     }
     return ok_status();
@@ -167,7 +173,10 @@ class Simulation final : public Executor {
     result.requested_devices = job.spec.requested_devices;
     result.submit_s = job.spec.submit_s;
     active_at_arrival_.push_back(active_seconds_);
-    const Status accepted = scheduler_.submit(job.spec, jobs_[i]->knowledge());
+    JobKnowledge knowledge = jobs_[i]->knowledge();
+    knowledge.resize_cost_s = options_.resize.stop_free_s.value_or(
+        job.spec.resize_cost_s.value_or(options_.resize.stop_s));
+    const Status accepted = scheduler_.submit(job.spec, knowledge);
     RUBATO_CHECK(accepted.ok(), "a workload was read that does not fit its cluster");
     note_timeline();
   }

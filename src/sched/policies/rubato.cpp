@@ -1,0 +1,248 @@
+// Rubato's own policy: shortest expected work first, elastic, exact at every decision.
+//
+// Assumes no oracle: speeds are learned from the reports of all jobs of an application, remaining
+// work from declared epochs and observed progress (rubato_outlook.h). Steps, at every decision:
+//  1. jobs are ranked by expected length, longest first; the r-th weighs r^exponent: the optimal
+//  division of one resource
+//     among jobs with speed k^p gives such weights with exponent p (heSRPT), and all of it to the
+//     shortest for p = 1. A job without devices gains weight while it waits (1 + waited /
+//     starvation), which bounds how long it can starve;
+//  2. a job is worth weight x length / (length / speed + what a change costs it), over at most
+//  `horizon`: a resize is charged
+//     honestly, so that stop-free ones happen and expensive ones must pay;
+//  3. sizes are 1, 2, 4, ... within a node and whole nodes beyond, at most twice what the
+//  application has been seen on; an
+//     application nobody has measured starts small, before everything else;
+//  4. the exact solver divides the devices of each type; on mixed clusters prices per type assign
+//  jobs to types first;
+//  5. jobs are consolidated on as few nodes as possible, moving small ones out of the way; adaptive
+//  jobs get the batch with
+//     the best goodput.
+// O(jobs x sizes x price steps + the solver) per decision.
+#include <algorithm>
+#include <cmath>
+
+#include "sched/consolidate.h"
+#include "sched/gang.h"
+#include "sched/policies/policies.h"
+#include "sched/policies/rubato_outlook.h"
+#include "solve/allocate.h"
+
+namespace rubato {
+
+namespace {
+
+constexpr double kExplore = 1e6;  // worth of starting something unknown: more than all the rest
+constexpr double kLastResort = 1e-6;
+constexpr int kPriceSteps = 60;
+
+struct Tuning {
+  double exponent;
+  Seconds horizon_s;
+  Seconds starvation_s;
+  Seconds interval_s;
+};
+
+class RubatoPolicy final : public Policy {
+ public:
+  RubatoPolicy(Tuning tuning, Seconds prior_s) : tuning_(tuning), book_(prior_s) {}
+
+  Plan decide(const PolicyInput& input) override {
+    book_.observe(input);
+    std::vector<Candidate> jobs;
+    jobs.reserve(input.jobs.size());
+    for (const JobState* job : input.jobs) jobs.push_back({.outlook = book_.outlook(*job, input)});
+    weigh(jobs, input);
+    for (Candidate& job : jobs) list_choices(job, input);
+    assign_types(jobs, input);
+
+    Plan plan = empty_plan(input);
+    plan.wake_at_s = input.now_s + tuning_.interval_s;
+    DeviceCounts left = input.usable_by_type;
+    for (std::size_t type = 0; type < input.cluster.type_count(); ++type) {
+      divide(DeviceTypeId(type), true, jobs, left, plan);
+    }
+    // What a type could not use may serve jobs that were assigned elsewhere and got nothing.
+    for (std::size_t type = 0; type < input.cluster.type_count() && input.cluster.type_count() > 1;
+         ++type) {
+      divide(DeviceTypeId(type), false, jobs, left, plan);
+    }
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      Grant& grant = plan.grants[i];
+      grant.waiting = Reason::kNotWorthwhile;
+      const DeviceTypeId type = grant.devices.single_type();
+      if (!type.valid()) continue;
+      grant.batch = book_.batch(jobs[i].outlook, type, grant.devices[type], input.cluster);
+    }
+    consolidate(plan, input);
+    book_.remember(input);
+    return plan;
+  }
+
+ private:
+  struct Candidate {
+    Outlook outlook;
+    double weight = 1;
+    // By type; without the choice of getting nothing.
+    std::array<std::vector<Choice>, kMaxDeviceTypes> choices{};
+    DeviceTypeId type{};  // assigned
+  };
+
+  void weigh(std::vector<Candidate>& jobs, const PolicyInput& input) const {
+    std::vector<Candidate*> longest_first;
+    for (Candidate& job : jobs) longest_first.push_back(&job);
+    std::stable_sort(longest_first.begin(), longest_first.end(),
+                     [](const Candidate* a, const Candidate* b) {
+                       return a->outlook.length_s > b->outlook.length_s;
+                     });
+    for (std::size_t r = 0; r < longest_first.size(); ++r) {
+      const JobState& state = *longest_first[r]->outlook.job;
+      const Seconds waited = state.running() ? 0 : input.now_s - state.changed_at_s;
+      longest_first[r]->weight = std::pow(static_cast<double>(r + 1), tuning_.exponent) *
+                                 (1 + waited / tuning_.starvation_s) *
+                                 std::pow(2.0, state.spec.priority);
+    }
+  }
+
+  void list_choices(Candidate& job, const PolicyInput& input) const {
+    const JobState& state = *job.outlook.job;
+    const JobSpec& spec = state.spec;
+    const bool rigid = spec.mode == ElasticMode::kRigid;
+    const int least = rigid ? spec.requested_devices : spec.min_devices;
+    for (std::size_t i = 0; i < input.cluster.type_count(); ++i) {
+      const DeviceTypeId type(i);
+      if (!spec.allows(type)) continue;
+      int most = std::min(rigid ? least : spec.max_devices, input.usable_by_type[type]);
+      if (job.outlook.unexplored()) {
+        if (least <= most) job.choices[i].push_back({least, kExplore * job.weight});
+        continue;
+      }
+      if (job.outlook.model != nullptr) {
+        most = std::min(most, std::max(least, 2 * job.outlook.model->max_profiled_devices()));
+      }
+      const int node = input.cluster.node_size(type);
+      if (least <= most) job.choices[i].push_back({least, worth(job, type, least, input)});
+      for (int k = 1; k <= most; k = k < node ? std::min(2 * k, node) : k + node) {
+        if (k > least) job.choices[i].push_back({k, worth(job, type, k, input)});
+      }
+    }
+  }
+
+  double worth(const Candidate& job, DeviceTypeId type, int devices,
+               const PolicyInput& input) const {
+    const JobState& state = *job.outlook.job;
+    const double speed = book_.speed(job.outlook, type, devices, input.cluster);
+    // A size that the model finds useless is still better than never running.
+    if (speed <= 0) return kLastResort * job.weight;
+    const bool same = state.running() && state.allocation.devices() == devices &&
+                      input.cluster.node(state.allocation.shares.front().node).type == type;
+    const double length = std::min(job.outlook.length_s, speed * tuning_.horizon_s);
+    const Seconds seconds = length / speed + (same ? 0 : state.resize_cost_s);
+    return job.weight * length / seconds;
+  }
+
+  // On several types every device gets a price; each job goes to the type where its best size is
+  // worth most after paying. Prices move towards the point where no type is asked for more than it
+  // has.
+  static void assign_types(std::vector<Candidate>& jobs, const PolicyInput& input) {
+    const std::size_t types = input.cluster.type_count();
+    std::array<double, kMaxDeviceTypes> price{};
+    double scale = 0;
+    for (const Candidate& job : jobs) {
+      for (const auto& choices : job.choices) {
+        for (const Choice& c : choices) scale = std::max(scale, c.value / c.size);
+      }
+    }
+    for (int step = 0; step < (types > 1 ? kPriceSteps : 1); ++step) {
+      DeviceCounts asked;
+      for (Candidate& job : jobs) {
+        double best = -1;
+        int size = 0;
+        for (std::size_t t = 0; t < types; ++t) {
+          for (const Choice& c : job.choices[t]) {
+            const double gain = c.value - price[t] * c.size;
+            if (gain <= best) continue;
+            best = gain;
+            job.type = DeviceTypeId(t);
+            size = best > 0 ? c.size : 0;
+          }
+        }
+        if (job.type.valid()) asked[job.type] += size;
+      }
+      const double pace = scale / (2.0 + step);
+      for (std::size_t t = 0; t < types; ++t) {
+        const double usable = std::max(1, input.usable_by_type.of[t]);
+        price[t] = std::max(0.0, price[t] + pace * (asked.of[t] - usable) / usable * 0.25);
+      }
+    }
+  }
+
+  // Solves one type exactly, for the jobs assigned to it or for those that have nothing yet.
+  static void divide(DeviceTypeId type, bool assigned, const std::vector<Candidate>& jobs,
+                     DeviceCounts& left, Plan& plan) {
+    std::vector<std::size_t> takers;
+    std::vector<std::vector<Choice>> tables;
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      const bool takes = assigned ? jobs[i].type == type : plan.grants[i].devices.total() == 0;
+      if (!takes || jobs[i].choices[type.index()].empty()) continue;
+      takers.push_back(i);
+      tables.push_back({{0, 0.0}});
+      const auto& choices = jobs[i].choices[type.index()];
+      tables.back().insert(tables.back().end(), choices.begin(), choices.end());
+    }
+    if (takers.empty() || left[type] == 0) return;
+    const Division division = allocate(tables, left[type]);
+    for (std::size_t t = 0; t < takers.size(); ++t) {
+      const int size = tables[t][static_cast<std::size_t>(division.choice[t])].size;
+      plan.grants[takers[t]].devices[type] = size;
+      left[type] -= size;
+    }
+  }
+
+  Tuning tuning_;
+  OutlookBook book_;
+};
+
+}  // namespace
+
+PolicyInfo rubato_policy() {
+  return {
+      .name = "rubato",
+      .summary = "shortest expected work first, elastic and exact; learns speed and remaining work",
+      .source = "this project",
+      .needs = {Knowledge::kNothing},
+      .params = {{.name = "exponent",
+                  .default_value = 1.0,
+                  .low = 0,
+                  .high = 10,
+                  .help = "how much shorter jobs are preferred: 0 not at all"},
+                 {.name = "horizon",
+                  .default_value = 400.0,
+                  .low = 1,
+                  .high = 1e9,
+                  .help = "seconds over which a change must pay"},
+                 {.name = "starvation",
+                  .default_value = 14'400.0,
+                  .low = 1,
+                  .high = 1e9,
+                  .help = "seconds of waiting after which a job weighs twice as much"},
+                 {.name = "prior",
+                  .default_value = 600.0,
+                  .low = 1,
+                  .high = 1e9,
+                  .help = "seconds that an unknown job is expected to need on one device"},
+                 {.name = "interval",
+                  .default_value = 60.0,
+                  .low = 1,
+                  .high = 86'400,
+                  .help = "seconds after which it decides again when nothing happens"}},
+      .make = [](const Params& params, Random) -> std::unique_ptr<Policy> {
+        return std::make_unique<RubatoPolicy>(Tuning{.exponent = params.number("exponent"),
+                                                     .horizon_s = params.number("horizon"),
+                                                     .starvation_s = params.number("starvation"),
+                                                     .interval_s = params.number("interval")},
+                                              params.number("prior"));
+      }};
+}
+
+}  // namespace rubato

@@ -1,0 +1,69 @@
+// What the policy `rubato` knows about jobs without an oracle: measured speeds shared by all jobs
+// of an application, and the remaining work from declared epochs and observed progress.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "sched/policy.h"
+
+namespace rubato {
+
+// What to expect of one job. Lengths are in seconds on one device of its reference type.
+struct Outlook {
+  const JobState* job = nullptr;
+  const LearnedModel* model = nullptr;  // null: no step was measured of this application yet
+  GradientNoise noise;
+  double reference_goodput = 0;  // on one device of the reference type
+  Seconds length_s = 0;
+
+  // Nothing is known and something can be learned: the job should run, small, as soon as possible.
+  bool unexplored() const { return model == nullptr && job->learned != nullptr; }
+};
+
+class OutlookBook {
+ public:
+  // `prior_s`: length assumed where neither progress nor a finished epoch says more.
+  explicit OutlookBook(Seconds prior_s) : prior_s_(prior_s) {}
+
+  // Learns from what happened since the last decision; call first.
+  void observe(const PolicyInput& input);
+  // Notes the state that holds until the next decision; call last.
+  void remember(const PolicyInput& input);
+
+  Outlook outlook(const JobState& job, const PolicyInput& input) const;
+  // Speed on `devices` >= 1 of a type, packed, relative to one device of the reference type.
+  double speed(const Outlook& outlook, DeviceTypeId type, int devices,
+               const Cluster& cluster) const;
+  // The batch that an adaptive job should use there; 0: its own choice.
+  std::int64_t batch(const Outlook& outlook, DeviceTypeId type, int devices,
+                     const Cluster& cluster) const;
+
+ private:
+  // Measured by all jobs of an application.
+  struct Application {
+    std::unique_ptr<LearnedModel> model;
+    GradientNoise first_noise;
+    double work = 0;    // goodput x seconds,
+    double epochs = 0;  // and the epochs done with it
+  };
+  struct Memory {
+    std::array<std::size_t, kMaxDeviceTypes> copied{};  // observations passed on to the application
+    Seconds at_s = 0;
+    double epochs = 0;
+    double goodput = 0;  // 0: it did not train steadily since
+  };
+  Seconds as_long_again(double service) const;
+  double goodput(const LearnedModel& model, const GradientNoise& noise, const JobSpec& spec,
+                 DeviceTypeId type, int nodes, int devices) const;
+
+  Seconds prior_s_;
+  std::unordered_map<std::string, Application> applications_;
+  std::unordered_map<JobId, Memory> memory_;
+};
+
+// The first type that the job allows.
+DeviceTypeId reference_type(const JobSpec& spec, const Cluster& cluster);
+
+}  // namespace rubato
