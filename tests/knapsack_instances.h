@@ -29,12 +29,13 @@ enum class KnapsackKind {
   kAllEqual,      // the same irregular table for all jobs
   kEven,          // even sizes, values = size / 2 + a constant per job; odd capacity
   kLargeSteps,    // sizes 0 and some large ones, values near proportional
+  kStaircase,  // sizes in tens, values near proportional; few choices that are worse fill the fives
 };
-inline constexpr std::array kKnapsackKinds{KnapsackKind::kConcave,     KnapsackKind::kConcaveTied,
-                                           KnapsackKind::kIrregular,   KnapsackKind::kUncorrelated,
-                                           KnapsackKind::kPowersOfTwo, KnapsackKind::kCorrelated,
-                                           KnapsackKind::kSubsetSum,   KnapsackKind::kAllEqual,
-                                           KnapsackKind::kEven,        KnapsackKind::kLargeSteps};
+inline constexpr std::array kKnapsackKinds{
+    KnapsackKind::kConcave,      KnapsackKind::kConcaveTied, KnapsackKind::kIrregular,
+    KnapsackKind::kUncorrelated, KnapsackKind::kPowersOfTwo, KnapsackKind::kCorrelated,
+    KnapsackKind::kSubsetSum,    KnapsackKind::kAllEqual,    KnapsackKind::kEven,
+    KnapsackKind::kLargeSteps,   KnapsackKind::kStaircase};
 
 inline const char* name(KnapsackKind kind) {
   switch (kind) {
@@ -58,6 +59,8 @@ inline const char* name(KnapsackKind kind) {
       return "even sizes";
     case KnapsackKind::kLargeSteps:
       return "large steps";
+    case KnapsackKind::kStaircase:
+      return "staircase";
   }
   return "?";
 }
@@ -136,6 +139,10 @@ inline std::vector<Choice> random_table(KnapsackKind kind, Random& random, int c
         table.push_back({size, size + 0.01 * random.uniform()});
       }
       break;
+    case KnapsackKind::kStaircase:
+      for (int i = 0; i < count; ++i) table.push_back({10 * i, 10 * i + random.uniform()});
+      if (random.chance(0.1)) table.push_back({10 * count + 5, 10.0 * count});
+      break;
   }
   return table;
 }
@@ -144,6 +151,7 @@ inline Knapsack random_knapsack(KnapsackKind kind, Random& random, int jobs, int
                                 int capacity) {
   Knapsack knapsack;
   knapsack.capacity = kind == KnapsackKind::kEven ? capacity | 1 : capacity;
+  if (kind == KnapsackKind::kStaircase) knapsack.capacity += 9 - capacity % 10;
   for (int j = 0; j < jobs; ++j) {
     if (kind == KnapsackKind::kAllEqual && j > 0) {
       knapsack.tables.push_back(knapsack.tables[0]);

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
-#include <memory>
 #include <numeric>
 
 #include "base/check.h"
@@ -16,7 +15,9 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // All rows are kept for the way back while they take less than this; then only every n-th one, and
 // the rows between two of these are computed a second time.
-constexpr std::size_t kKeptCells = std::size_t{4} << 20;
+constexpr std::size_t kKeptCells = std::size_t{512} << 10;
+// How many useless moves are remembered; looking a row up must cost far less than computing it.
+constexpr std::size_t kUselessMoves = 64;
 
 class GapProgram {
  public:
@@ -28,7 +29,7 @@ class GapProgram {
     forward();
     GapSolution solution;
     solution.loss = best_;
-    solution.rows = static_cast<int>(done_.size());
+    solution.rows = rows_;
     solution.cells = cells_;
     if (best_row_ >= 0) {
       solution.improved = true;
@@ -44,7 +45,7 @@ class GapProgram {
     std::size_t row = 0;
     double limit = 0;
     std::int64_t low = 0, high = 0;
-    std::unique_ptr<double[]> cells;  // empty if not kept
+    std::vector<double> cells;  // empty if not kept
     std::size_t width() const { return static_cast<std::size_t>(high - low + 1); }
   };
 
@@ -104,52 +105,65 @@ class GapProgram {
     }
   }
 
+  // Whether no move can change a state: an earlier row that was no dearer did not, and nothing has
+  // changed since.
+  bool moves_are_useless() const {
+    return !useless_.empty() && std::all_of(moves_.begin(), moves_.end(), [this](const Move& move) {
+      return std::any_of(useless_.begin(), useless_.end(), [&move](const Move& useless) {
+        return useless.delta == move.delta && useless.loss <= move.loss;
+      });
+    });
+  }
+
   void forward() {
-    std::int64_t low = 0;
-    std::int64_t high = 0;
     const double zero = 0;
-    load(&zero, low, high);
-    std::unique_ptr<double[]> spare;
-    std::size_t spare_width = 0;
+    load(&zero, 0, 0);
     std::size_t kept_cells = 0;
     for (std::size_t p = 0; p < order_.size() && best_ > problem_.enough; ++p) {
       Done done{.row = order_[p], .limit = best_};
       select_moves(done.row, best_);
-      if (moves_.empty()) continue;
+      if (moves_.empty() || moves_are_useless()) continue;
       std::int64_t down = 0;
       std::int64_t up = 0;
       for (const Move& move : moves_) {
         down = std::min<std::int64_t>(down, move.delta);
         up = std::max<std::int64_t>(up, move.delta);
       }
-      done.low = std::max(low + down, lowest(p + 1));
-      done.high = std::min(high + up, highest(p + 1));
+      done.low = std::max(low_ + down, lowest(p + 1));
+      done.high = std::min(high_ + up, highest(p + 1));
       if (done.low > done.high) return;  // nothing can come below best_ any more
       const std::size_t width = done.width();
-      if (spare_width < width) {
-        spare = std::make_unique_for_overwrite<double[]>(width);
-        spare_width = width;
-      }
-      relax_row(state(done.low), width, moves_, spare.get());
+      if (out_.size() < width + 2 * margin_) out_.resize(2 * width + 2 * margin_);
+      double* const out = out_.data() + margin_;
+      const bool changed = relax_row(state(done.low), width, moves_, out);
+      ++rows_;
       cells_ += static_cast<std::int64_t>(width * (moves_.size() + 1));
-      take_incumbent(spare.get(), done);
+      if (!changed) {
+        if (useless_.size() > kUselessMoves) useless_.clear();
+        useless_.insert(useless_.end(), moves_.begin(), moves_.end());
+        continue;
+      }
+      useless_.clear();
+      take_incumbent(out, done);
       // Drop states at the ends that cannot come below best_.
       std::size_t first = 0;
       std::size_t last = width;
-      while (first < last && spare[first] >= best_) ++first;
-      while (first < last && spare[last - 1] >= best_) --last;
+      while (first < last && out[first] >= best_) ++first;
+      while (first < last && out[last - 1] >= best_) --last;
       if (first == last) {
-        if (best_row_ == static_cast<std::ptrdiff_t>(done_.size()))
-          done_.push_back(std::move(done));
+        done_.push_back(std::move(done));
         return;
       }
       done.high = done.low + static_cast<std::int64_t>(last) - 1;
       done.low += static_cast<std::int64_t>(first);
-      low = done.low;
-      high = done.high;
-      load(spare.get() + first, low, high);
+      // What was computed is what the next row starts from.
+      in_.swap(out_);
+      in_first_ = margin_ + first;
+      low_ = done.low;
+      high_ = done.high;
+      surround();
       if (done_.size() % interval_ == 0) {
-        keep(done);
+        done.cells.assign(state(low_), state(high_) + 1);
         kept_cells += done.width();
       }
       done_.push_back(std::move(done));
@@ -161,7 +175,7 @@ class GapProgram {
   void thin_out() {
     interval_ = static_cast<std::size_t>(std::sqrt(static_cast<double>(order_.size()))) + 1;
     for (std::size_t i = 0; i < done_.size(); ++i) {
-      if (i % interval_ != 0) done_[i].cells.reset();
+      if (i % interval_ != 0) recycle(done_[i].cells);
     }
   }
 
@@ -185,39 +199,49 @@ class GapProgram {
     }
   }
 
-  // Puts the states [low, high] into in_, with as many unreachable ones on both sides as a row may
-  // look at.
+  // Makes [low, high] the states that the next row starts from.
   void load(const double* cells, std::int64_t low, std::int64_t high) {
+    low_ = low;
+    high_ = high;
     const auto width = static_cast<std::size_t>(high - low + 1);
     if (in_.size() < width + 2 * margin_) in_.resize(2 * width + 2 * margin_);
-    std::fill_n(in_.begin(), margin_, kInfinity);
-    std::copy_n(cells, width, in_.begin() + static_cast<std::ptrdiff_t>(margin_));
-    std::fill_n(in_.begin() + static_cast<std::ptrdiff_t>(margin_ + width), margin_, kInfinity);
-    in_low_ = low;
+    in_first_ = margin_;
+    std::copy_n(cells, width, in_.data() + in_first_);
+    surround();
+  }
+  // Puts as many unreachable states around those of in_ as a row may look at.
+  void surround() {
+    double* const first = in_.data() + in_first_;
+    std::fill_n(first - margin_, margin_, kInfinity);
+    std::fill_n(first + (high_ - low_ + 1), margin_, kInfinity);
   }
   const double* state(std::int64_t d) const {
-    return in_.data() + (static_cast<std::int64_t>(margin_) + d - in_low_);
+    return in_.data() + (static_cast<std::int64_t>(in_first_) + d - low_);
   }
 
-  // Keeps what is in in_ as the cells of a row.
-  void keep(Done& done) {
-    done.cells = std::make_unique_for_overwrite<double[]>(done.width());
-    std::copy_n(state(done.low), done.width(), done.cells.get());
+  // Rows that are no longer needed give their memory to others.
+  void recycle(std::vector<double>& cells) {
+    if (cells.capacity() > 0) spare_.push_back(std::move(cells));
+    cells = {};
   }
 
   // Makes sure that the cells of row i are there: computes it and the missing ones before it as
   // forward() did.
   void restore(std::size_t i) {
     std::size_t from = i;
-    while (from > 0 && !done_[from].cells) --from;
-    RUBATO_CHECK(done_[from].cells != nullptr, "the first row is always kept");
+    while (from > 0 && done_[from].cells.empty()) --from;
+    RUBATO_CHECK(!done_[from].cells.empty(), "the first row is always kept");
     for (; from < i; ++from) {
       const Done& before = done_[from];
       Done& done = done_[from + 1];
-      load(before.cells.get(), before.low, before.high);
+      load(before.cells.data(), before.low, before.high);
       select_moves(done.row, done.limit);
-      done.cells = std::make_unique_for_overwrite<double[]>(done.width());
-      relax_row(state(done.low), done.width(), moves_, done.cells.get());
+      if (!spare_.empty()) {
+        done.cells = std::move(spare_.back());
+        spare_.pop_back();
+      }
+      done.cells.resize(done.width());
+      relax_row(state(done.low), done.width(), moves_, done.cells.data());
     }
   }
 
@@ -226,7 +250,7 @@ class GapProgram {
     std::int64_t d = best_state_;
     double cell = best_cell_;
     for (auto i = static_cast<std::size_t>(best_row_) + 1; i-- > 0;) {
-      if (i > 0 && !done_[i - 1].cells) restore(i - 1);
+      if (i > 0 && done_[i - 1].cells.empty()) restore(i - 1);
       if (cell_before(i, d) != cell) {
         const GapProblem::Row& row = problem_.rows[done_[i].row];
         std::size_t m = row.begin;
@@ -240,7 +264,7 @@ class GapProgram {
         d -= problem_.moves[m].delta;
         cell = cell_before(i, d);
       }
-      if (i < done_.size()) done_[i].cells.reset();
+      recycle(done_[i].cells);
     }
   }
   // The least loss of state d before the i-th row.
@@ -263,13 +287,35 @@ class GapProgram {
   std::size_t interval_;  // every how many rows one is kept
   std::vector<Done> done_;
   std::vector<Move> moves_;
-  std::vector<double> in_;
-  std::int64_t in_low_ = 0;
+  std::vector<Move> useless_;
+  int rows_ = 0;
+  std::vector<double> in_, out_;
+  std::size_t in_first_ = 0;  // where in in_ the state low_ lies
+  std::int64_t low_ = 0, high_ = 0;
+  std::vector<std::vector<double>> spare_;
   std::int64_t cells_ = 0;
 };
 
 }  // namespace
 
-GapSolution close_gap(const GapProblem& problem) { return GapProgram(problem).solve(); }
+GapSolution close_gap(GapProblem problem) {
+  // In units of the deltas' greatest common divisor; what is then left of the gap stays unused.
+  int unit = 0;
+  for (const Move& move : problem.moves) {
+    if (unit == 0 || move.delta % unit != 0) unit = std::gcd(unit, move.delta);
+    if (unit == 1) break;
+  }
+  double unavoidable = 0;
+  if (unit > 1) {
+    for (Move& move : problem.moves) move.delta /= unit;
+    unavoidable = problem.price * static_cast<double>(problem.gap % unit);
+    problem.gap /= unit;
+    problem.price *= unit;
+    problem.incumbent -= unavoidable;
+  }
+  GapSolution solution = GapProgram(problem).solve();
+  solution.loss += unavoidable;
+  return solution;
+}
 
 }  // namespace rubato

@@ -13,6 +13,8 @@
 //    least loss per unit of the later moves downwards, and must not be further above than these
 //    moves can reach. States that cannot stay below the incumbent are dropped: the window around
 //    the gap narrows as rows get dearer and incumbents better.
+//  - when the row changed nothing, later rows with the same moves (or dearer ones) will not either,
+//    until some other row does; they are skipped. Jobs with equal tables make many such rows.
 // When no state is left, or no later row has a move below the incumbent, the incumbent is best.
 #pragma once
 
@@ -49,6 +51,6 @@ struct GapSolution {
   std::int64_t cells = 0;    // states x moves
 };
 
-GapSolution close_gap(const GapProblem& problem);
+GapSolution close_gap(GapProblem problem);
 
 }  // namespace rubato

@@ -15,7 +15,8 @@ struct Move {
 
 // out[i] = min(in[i], min over the moves of in[i - delta] + loss) for i in [0, width). All elements
 // of `in` that this names must be readable; `in` and `out` must not overlap. The result does not
-// depend on the processor: it is made of additions and comparisons only.
-void relax_row(const double* in, std::size_t width, std::span<const Move> moves, double* out);
+// depend on the processor: it is made of additions and comparisons only. Says whether any out[i] is
+// below in[i].
+bool relax_row(const double* in, std::size_t width, std::span<const Move> moves, double* out);
 
 }  // namespace rubato

@@ -221,7 +221,8 @@ TEST(Allocate, MatchesThePlainProgramWhenRowsAreComputedTwice) {
   check_sound(knapsack, division);
   EXPECT_EQ(division.value, plain_program(knapsack));
   EXPECT_EQ(division.proof, DivisionProof::kProgram);
-  EXPECT_GT(division.cells, 2 * (std::int64_t{4} << 20)) << "no longer large enough for this test";
+  EXPECT_GT(division.cells, 2 * (std::int64_t{512} << 10))
+      << "no longer large enough for this test";
 }
 
 // 200 instances that are too large to try out. CBC works with tolerances, so it may miss the best
