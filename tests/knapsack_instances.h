@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -29,7 +30,7 @@ enum class KnapsackKind {
   kAllEqual,      // the same irregular table for all jobs
   kEven,          // even sizes, values = size / 2 + a constant per job; odd capacity
   kLargeSteps,    // sizes 0 and some large ones, values near proportional
-  kStaircase,  // sizes in tens, values near proportional; few choices that are worse fill the fives
+  kStaircase,     // sizes in tens, worth as much each; a unit more is worth next to nothing
 };
 inline constexpr std::array kKnapsackKinds{
     KnapsackKind::kConcave,      KnapsackKind::kConcaveTied, KnapsackKind::kIrregular,
@@ -63,6 +64,25 @@ inline const char* name(KnapsackKind kind) {
       return "staircase";
   }
   return "?";
+}
+
+// The value of the best division by the plain dynamic program, which is exact for any tables;
+// minus infinity if there is none.
+inline double plain_program(const Knapsack& knapsack) {
+  const auto width = static_cast<std::size_t>(knapsack.capacity) + 1;
+  std::vector<double> best(width, 0.0);
+  std::vector<double> next(width);
+  for (const auto& table : knapsack.tables) {
+    std::fill(next.begin(), next.end(), -std::numeric_limits<double>::infinity());
+    for (const Choice& choice : table) {
+      const auto size = static_cast<std::size_t>(choice.size);
+      for (std::size_t c = size; c < width; ++c) {
+        next[c] = std::max(next[c], best[c - size] + choice.value);
+      }
+    }
+    best.swap(next);
+  }
+  return best.back();
 }
 
 // `count` different sizes in [0, largest] in rising order, 0 among them.
@@ -140,8 +160,11 @@ inline std::vector<Choice> random_table(KnapsackKind kind, Random& random, int c
       }
       break;
     case KnapsackKind::kStaircase:
-      for (int i = 0; i < count; ++i) table.push_back({10 * i, 10 * i + random.uniform()});
-      if (random.chance(0.1)) table.push_back({10 * count + 5, 10.0 * count});
+      for (int i = 0; 2 * i < count; ++i) {
+        const double value = 10 * i + 0.01 * random.uniform();
+        table.push_back({10 * i, value});
+        if (2 * i + 1 < count) table.push_back({10 * i + 1, value + 0.01 * random.uniform()});
+      }
       break;
   }
   return table;

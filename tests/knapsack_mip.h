@@ -6,6 +6,7 @@
 
 #include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "solve/allocate.h"
@@ -53,7 +54,9 @@ struct KnapsackModel {
   std::vector<int> table;  // of each choice
 };
 
-inline MipDivision solve_with_cbc(std::span<const std::vector<Choice>> tables, int capacity) {
+// Both give up (not valid) after `limit_s`.
+inline MipDivision solve_with_cbc(std::span<const std::vector<Choice>> tables, int capacity,
+                                  double limit_s) {
   const KnapsackModel model(tables, capacity);
   const std::size_t columns = model.choices.size();
   std::vector<CoinBigIndex> start;
@@ -78,6 +81,7 @@ inline MipDivision solve_with_cbc(std::span<const std::vector<Choice>> tables, i
   Cbc_setParameter(cbc, "log", "0");
   Cbc_setParameter(cbc, "ratioGap", "0");
   Cbc_setParameter(cbc, "allowableGap", "0");
+  Cbc_setParameter(cbc, "sec", std::to_string(limit_s).c_str());
   Cbc_loadProblem(cbc, static_cast<int>(columns), model.jobs + 1, start.data(), row.data(),
                   coefficient.data(), column_low.data(), column_high.data(), objective.data(),
                   row_low.data(), row_high.data());
@@ -93,9 +97,8 @@ inline MipDivision solve_with_cbc(std::span<const std::vector<Choice>> tables, i
   return division;
 }
 
-// Gives up (not valid) after `limit_ms`.
 inline MipDivision solve_with_glpk(std::span<const std::vector<Choice>> tables, int capacity,
-                                   int limit_ms) {
+                                   double limit_s) {
   const KnapsackModel model(tables, capacity);
   glp_term_out(GLP_OFF);
   glp_prob* glpk = glp_create_prob();
@@ -116,7 +119,7 @@ inline MipDivision solve_with_glpk(std::span<const std::vector<Choice>> tables, 
   glp_init_iocp(&options);
   options.presolve = GLP_ON;
   options.msg_lev = GLP_MSG_OFF;
-  options.tm_lim = limit_ms;
+  options.tm_lim = static_cast<int>(limit_s * 1e3);
   MipDivision division;
   if (glp_intopt(glpk, &options) == 0 && glp_mip_status(glpk) == GLP_OPT) {
     division = model.read([glpk](int i) { return glp_mip_col_val(glpk, i + 1) > 0.5; });

@@ -169,23 +169,6 @@ TEST(Allocate, ConcaveTablesAreSolvedGreedily) {
   }
 }
 
-// A plain dynamic program, as a reference for instances of middle size.
-double plain_program(const Knapsack& knapsack) {
-  const auto width = static_cast<std::size_t>(knapsack.capacity) + 1;
-  std::vector<double> best(width, 0.0);
-  for (const auto& table : knapsack.tables) {
-    std::vector<double> next(width, -std::numeric_limits<double>::infinity());
-    for (const Choice& choice : table) {
-      const auto size = static_cast<std::size_t>(choice.size);
-      for (std::size_t c = size; c < width; ++c) {
-        next[c] = std::max(next[c], best[c - size] + choice.value);
-      }
-    }
-    best.swap(next);
-  }
-  return best.back();
-}
-
 TEST(Allocate, MatchesThePlainProgram) {
   const auto [first, last] = seeds(300'001, 100);
   for (std::uint64_t seed = first; seed < last; ++seed) {
@@ -234,13 +217,13 @@ TEST(Allocate, MatchesCbc) {
     Random random(seed);
     const KnapsackKind kind = kKnapsackKinds[seed % kKnapsackKinds.size()];
     SCOPED_TRACE(name(kind));
-    const int jobs = random.between(10, 40);
-    const int choices = random.between(4, 12);
+    const int jobs = random.between(20, 80);
+    const int choices = random.between(4, 16);
     const int capacity = random.between(jobs, jobs * choices / 2);
     const Knapsack knapsack = random_knapsack(kind, random, jobs, choices, capacity);
     const Division division = allocate(knapsack.tables, knapsack.capacity);
     check_sound(knapsack, division);
-    const MipDivision mip = solve_with_cbc(knapsack.tables, knapsack.capacity);
+    const MipDivision mip = solve_with_cbc(knapsack.tables, knapsack.capacity, 60);
     ASSERT_TRUE(mip.valid);
     EXPECT_GE(division.value, mip.value - 1e-12 * std::abs(mip.value));
     EXPECT_LE(division.value, mip.value + 1e-6 * std::abs(mip.value));
