@@ -130,6 +130,7 @@ class Allocator {
         append_unsorted(tables_[j]);
       }
       end_[j] = items_.size();
+      RUBATO_CHECK(end_[j] > begin_[j], "no value of a table is finite");
       const int smallest = items_[begin_[j]].size;
       RUBATO_CHECK(smallest >= 0, "a size is negative");
       for (std::size_t k = begin_[j]; k < end_[j]; ++k) items_[k].size -= smallest;
@@ -204,8 +205,9 @@ class Allocator {
     // the corner before it (for the first corner of a job: of size 0).
     steps_.reserve(items_.size());
     corner_.reserve(items_.size());
+    first_corner_.reserve(jobs() + 1);
     for (std::size_t j = 0; j < jobs(); ++j) {
-      const std::size_t first = corner_.size();
+      first_corner_.push_back(corner_.size());
       corner_.push_back(begin_[j]);
       steps_.push_back({kInfinity, 0});
       for (std::size_t k = begin_[j] + 1; k < end_[j]; ++k) {
@@ -218,33 +220,26 @@ class Allocator {
         corner_.push_back(k);
         steps_.push_back(step);
       }
-      at_[j] = first;  // for now: an index into corner_
     }
+    first_corner_.push_back(corner_.size());
     std::vector<Step> copy(steps_);
     price_ = break_gain(copy, room_);
 
     std::int64_t left = room_;
-    std::vector<std::size_t> tied;  // jobs with a step of gain price_
     for (std::size_t j = 0; j < jobs(); ++j) {
-      const std::size_t last = j + 1 < jobs() ? at_[j + 1] : corner_.size();
-      std::size_t i = at_[j];
-      while (i + 1 < last && steps_[i + 1].gain > price_) ++i;
-      if (i + 1 < last && steps_[i + 1].gain == price_) tied.push_back(j);
+      std::size_t i = first_corner_[j];
+      while (i + 1 < first_corner_[j + 1] && steps_[i + 1].gain > price_) ++i;
+      at_[j] = i;  // for now: an index into corner_
       left -= items_[corner_[i]].size;
-      if (tied.empty() || tied.back() != j) {
-        at_[j] = corner_[i];
-      } else {
-        at_[j] = i;
-        tied_last_.push_back(last);
-      }
     }
-    for (std::size_t t = 0; t < tied.size(); ++t) {
-      std::size_t i = at_[tied[t]];
-      while (i + 1 < tied_last_[t] && steps_[i + 1].gain == price_ && steps_[i + 1].size <= left) {
+    for (std::size_t j = 0; j < jobs(); ++j) {
+      std::size_t i = at_[j];
+      while (i + 1 < first_corner_[j + 1] && steps_[i + 1].gain == price_ &&
+             steps_[i + 1].size <= left) {
         ++i;
         left -= steps_[i].size;
       }
-      at_[tied[t]] = corner_[i];
+      at_[j] = corner_[i];
     }
     return left;
   }
@@ -254,7 +249,7 @@ class Allocator {
     return {(items_[to].value - items_[from].value) / size, size};
   }
 
-  // What item k of job j loses against the base (never negative but for rounding).
+  // What an item loses against the base of its job (never negative but for rounding).
   double loss(std::size_t base, std::size_t k) const {
     const double units = items_[k].size - items_[base].size;
     return std::max(0.0, price_ * units - (items_[k].value - items_[base].value));
@@ -341,7 +336,7 @@ class Allocator {
   std::vector<std::size_t> at_;           // each job's choice, an index into items_
   std::vector<Step> steps_;
   std::vector<std::size_t> corner_;
-  std::vector<std::size_t> tied_last_;
+  std::vector<std::size_t> first_corner_;  // of each job, and the end
   std::vector<int> order_;
 };
 
