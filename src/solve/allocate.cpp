@@ -51,7 +51,7 @@ struct Step {
 // The gain per unit at which the steps, taken in falling order, first exceed `room`. They must
 // exceed it in all. Weighted quickselect; changes the steps.
 double break_gain(std::span<Step> steps, std::int64_t room) {
-  constexpr int kMaxPasses = 40;  // far more than ever seen; bounds the cost for unlucky pivots
+  constexpr int kMaxPasses = 40;  // bounds the cost for unlucky pivots; then they are sorted
   for (int pass = 0; pass < kMaxPasses; ++pass) {
     // The pivot is the middle of an evenly spaced sample.
     std::array<double, 9> sample{};
