@@ -3,7 +3,7 @@ JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build test demo docs test-asan test-tsan clang lint format bench-fidelity \
-        bench-scale clean
+        bench-scale bench-solver clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
 .NOTPARALLEL:
 
@@ -52,6 +52,9 @@ bench-fidelity: build ## benchmark: how close simulated results come to the refe
 
 bench-scale: build ## benchmark: how the scheduler scales
 	@scripts/bench-scale
+
+bench-solver: build ## benchmark: the exact solver beside CBC and GLPK
+	@scripts/bench-solver
 
 clean: ## delete everything that was built
 	@rm -rf build compile_commands.json

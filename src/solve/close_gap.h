@@ -1,0 +1,56 @@
+// The dynamic program of allocate.cpp: which moves away from a base fill a gap at the least loss.
+//
+// A set of moves, at most one per row, whose deltas sum to d <= gap costs
+//   T = sum of the losses + price * (gap - d).
+// All losses are non-negative, so T < incumbent needs every loss < incumbent. Rows are taken in
+// order of their least loss per unit moved, and best[d] is the least loss of moves of the rows so
+// far with deltas that sum to d. After each row:
+//  - leaving the later rows alone gives complete sets, the best of which may become the incumbent;
+//  - a state D units below the gap costs at least D * min(price, a) to complete, where a is the
+//  least
+//    loss per unit of the later moves upwards (each unit is filled at a or more, or stays unused at
+//    `price`; moves downwards only add); one D units above it costs at least D * b, where b is the
+//    least loss per unit of the later moves downwards, and must not be further above than these
+//    moves can reach. States that cannot stay below the incumbent are dropped: the window around
+//    the gap narrows as rows get dearer and incumbents better.
+//  - when the row changed nothing, later rows with the same moves (or dearer ones) will not either,
+//    until some other row does; they are skipped. Jobs with equal tables make many such rows.
+// When no state is left, or no later row has a move below the incumbent, the incumbent is best.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "solve/relax_row.h"
+
+namespace rubato {
+
+struct GapProblem {
+  struct Row {
+    int job = 0;
+    std::size_t begin = 0, end = 0;  // its moves; no delta is 0
+  };
+  std::int64_t gap = 0;  // at least 0
+  double price = 0;      // of a unit that stays unused; positive
+  double incumbent = 0;  // T of a set that is known
+  double enough = 0;     // a T that is as good as 0
+  std::vector<Move> moves;
+  std::vector<Row> rows;
+};
+
+struct GapSolution {
+  struct Taken {
+    int job = 0;
+    std::size_t move = 0;
+  };
+  bool improved = false;     // false: nothing is below the incumbent
+  double loss = 0;           // the least T
+  std::vector<Taken> taken;  // if improved
+  int rows = 0;              // looked at
+  std::int64_t cells = 0;    // states x moves
+};
+
+GapSolution close_gap(GapProblem problem);
+
+}  // namespace rubato
