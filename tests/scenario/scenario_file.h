@@ -27,6 +27,7 @@ inline constexpr std::array kFactKinds{
     FactKind{"jct", [](const JobResult& job) { return job.finished() ? job.jct_s() : -1.0; }},
     FactKind{"waited", [](const JobResult& job) { return job.queue_s; }},
     FactKind{"resizes", [](const JobResult& job) { return static_cast<double>(job.resizes); }},
+    FactKind{"dropped", [](const JobResult& job) { return job.dropped ? 1.0 : 0.0; }},
     FactKind{"lost", [](const JobResult& job) { return job.lost_device_s; }},
 };
 
@@ -177,7 +178,7 @@ class ScenarioParser {
       static const std::vector<std::string> kKnown{
           "cluster", "policy", "set",     "round",   "resize-cost", "stop-free",
           "app",     "job",    "node-up", "serving", "node-down",   "expect",
-          "jct",     "waited", "lost",    "resizes"};
+          "jct",     "waited", "lost",    "resizes", "dropped"};
       fail("unknown statement '{}'{}", name, did_you_mean(name, kKnown));
     }
   }
