@@ -199,7 +199,8 @@ class ScenarioParser {
       if (key == "updates") {
         updates = number(key);
       } else if (key == "update-seconds") {
-        for (const std::string_view text : split(word(key), ',')) {
+        const std::string list = word(key);  // lives as long as the parts of it
+        for (const std::string_view text : split(list, ',')) {
           update_s.push_back(to_number(text, key));
         }
       } else if (key == "grow-batch") {
