@@ -174,7 +174,19 @@ TEST(JobsCsv, QuotesNamesAndLeavesUnknownTimesEmpty) {
   result.jobs = {job("say \"hi\"\n", 0.1, 0.5, -1)};
   const std::string csv = jobs_csv(std::vector{result});
   EXPECT_EQ(csv.substr(csv.find('\n') + 1),
-            "\"fi,fo\",w,7,\"say \"\"hi\"\"\n\",,,2,0.1,0.5,,,0.4,0,5,1,1.5\n");
+            "\"fi,fo\",w,7,\"say \"\"hi\"\"\n\",,,2,0.1,0.5,,,0,0.4,0,5,1,1.5\n");
+}
+
+TEST(TextTable, ShowsDroppedJobsOnlyWhereThereAreAny) {
+  SimResult plain = run("fifo", "w");
+  EXPECT_EQ(text_table(std::vector{plain}).find("DROPPED"), std::string::npos);
+  SimResult dropping = run("elastic-dp", "w");
+  dropping.jobs.push_back(job("c", 5, -1, -1));
+  dropping.jobs.back().dropped = true;
+  summarize_jobs(dropping.jobs, dropping.summary);
+  const std::string table = text_table(std::vector{plain, dropping});
+  EXPECT_NE(table.find("DROPPED"), std::string::npos) << table;
+  EXPECT_LE(widest(table), 100u) << table;
 }
 
 TEST(TimelineCsv, HasOneLinePerPoint) {
