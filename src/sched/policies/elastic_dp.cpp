@@ -244,7 +244,7 @@ PolicyInfo elastic_dp_policy() {
 PolicyInfo fixed_batch_policy() {
   std::vector<ParamSpec> params = autoscaler_params();
   params.insert(params.begin(), {.name = "batch",
-                                 .default_value = std::string("max"),
+                                 .default_value = std::string("min"),
                                  .choices = {"min", "max", "random"},
                                  .help = "the batch of a job, of those it allows"});
   return {.name = "fixed-batch",
