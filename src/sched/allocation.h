@@ -38,6 +38,9 @@ struct Grant {
   std::int64_t batch = 0;                       // as in Allocation
   std::optional<std::vector<NodeShare>> nodes;  // fixed by the policy; otherwise the placer chooses
   Reason waiting = Reason::kWaitsForDevices;    // why, if it gets nothing
+  // The job is turned away for good instead of waiting; only for a job that never ran, with no
+  // devices granted.
+  bool rejected = false;
 };
 
 // How the placer chooses nodes for grants that do not fix them.

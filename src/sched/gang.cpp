@@ -24,6 +24,14 @@ Plan empty_plan(const PolicyInput& input) {
 
 Plan grant_requested(const PolicyInput& input, JobOrder order, WhenFull when_full,
                      PlacementRule placement) {
+  std::vector<int> sizes;
+  sizes.reserve(input.jobs.size());
+  for (const JobState* job : input.jobs) sizes.push_back(job->spec.requested_devices);
+  return grant_sizes(input, std::move(order), sizes, when_full, placement);
+}
+
+Plan grant_sizes(const PolicyInput& input, JobOrder order, std::span<const int> sizes,
+                 WhenFull when_full, PlacementRule placement) {
   Plan plan = empty_plan(input);
   plan.placement = placement;
   DeviceCounts left = input.usable_by_type;
@@ -31,7 +39,7 @@ Plan grant_requested(const PolicyInput& input, JobOrder order, WhenFull when_ful
   for (const std::size_t i : order) {
     const JobState& job = *input.jobs[i];
     Grant& grant = plan.grants[i];
-    const int wanted = job.spec.requested_devices;
+    const int wanted = sizes[i];
     const DeviceTypeId type = type_with_room(job, wanted, left, input.cluster);
     if (!type.valid()) {
       grant.waiting = Reason::kWaitsForDevices;

@@ -16,6 +16,9 @@ enum class WhenFull {
 // job once; it is also the placement order.
 Plan grant_requested(const PolicyInput& input, JobOrder order, WhenFull when_full,
                      PlacementRule placement);
+// The same with a size per job (parallel to the input's jobs) that its range must allow.
+Plan grant_sizes(const PolicyInput& input, JobOrder order, std::span<const int> sizes,
+                 WhenFull when_full, PlacementRule placement);
 
 // The type on which `devices` more devices are left for this job: its current one if possible, else
 // the first allowed; invalid when there is none.

@@ -26,6 +26,8 @@ std::string_view code(Reason reason) {
       return "reclaimed";
     case Reason::kNotWorthwhile:
       return "not-worthwhile";
+    case Reason::kRejected:
+      return "rejected";
   }
   return "?";
 }
@@ -54,6 +56,8 @@ std::string_view explanation(Reason reason) {
       return "its devices were taken for serving";
     case Reason::kNotWorthwhile:
       return "the policy expects more from giving the devices to other jobs";
+    case Reason::kRejected:
+      return "it was turned away: there was no room for its smallest size";
   }
   return "?";
 }

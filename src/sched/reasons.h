@@ -18,6 +18,7 @@ enum class Reason {
   kNodeDown,         // its node was lost
   kReclaimed,        // its devices were taken for serving
   kNotWorthwhile,    // the policy expects more from other jobs
+  kRejected,         // turned away for good: the policy has no room for it
 };
 
 std::string_view code(Reason reason);         // stable, for machines: "waits-for-devices"

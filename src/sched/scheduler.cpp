@@ -170,6 +170,17 @@ void Scheduler::change(JobState& job, Allocation after, Reason reason,
   job.allocation = std::move(after);
 }
 
+// Rejected jobs leave without having been here: history (PolicyInput::finished) does not know them.
+void Scheduler::turn_away(const Plan& plan, std::vector<Action>& actions) {
+  for (const Grant& grant : plan.grants) {
+    if (!grant.rejected) continue;
+    actions.push_back({.job = grant.job, .before = {}, .after = {}, .reason = Reason::kRejected});
+    const auto found = by_id_.find(grant.job);
+    std::erase(active_, found->second.get());
+    by_id_.erase(found);
+  }
+}
+
 Result<RoundRecord> Scheduler::round() {
   const Stopwatch whole;
   const PolicyInput input{.now_s = clock_.now_s(),
@@ -197,6 +208,7 @@ Result<RoundRecord> Scheduler::round() {
     const Reason reason = reason_of(job.allocation, placed.after, plan.grants[placed.job].waiting);
     change(job, std::move(placed.after), reason, actions);
   }
+  turn_away(plan, actions);
   finished_.clear();
   record.actions = static_cast<int>(actions.size());
   record.total_s = whole.elapsed_s();

@@ -19,7 +19,8 @@ class Clock {
   virtual Seconds now_s() const = 0;
 };
 
-// One change of one job's devices. `before` and `after` are never both empty.
+// One change of one job's devices. `before` and `after` are both empty only for a job that was
+// turned away (kRejected): it never ran, never will, and is no longer active.
 struct Action {
   JobId job;
   Allocation before;
@@ -84,6 +85,7 @@ class Scheduler {
   void refresh_usable();
   void evict(Reason reason);
   void change(JobState& job, Allocation after, Reason reason, std::vector<Action>& actions);
+  void turn_away(const Plan& plan, std::vector<Action>& actions);
 
   const Cluster& cluster_;
   const PolicyInfo& info_;

@@ -10,16 +10,16 @@ Seconds RequestedBatchSpeed::update_s(const JobState& job, DeviceTypeId type, in
   const auto slot = static_cast<std::size_t>(devices);
   if (known.size() <= slot) known.resize(std::max(slot + 1, 2 * known.size()), 0.0);
   if (known[slot] > 0) return known[slot];
-  Seconds seconds = 1.0 / devices;
-  if (job.profiled != nullptr) {
-    const BatchShape shape = job.spec.batch.known()
-                                 ? split_batch(job.spec.requested_batch, devices, job.spec.batch)
-                                 : BatchShape{};
-    const Placement packed = Placement::packed(type, devices, cluster.node_size(type));
-    seconds = job.profiled->step_time(packed, shape.local).update_s(shape);
-  }
-  known[slot] = seconds;
-  return seconds;
+  known[slot] = update_s(job, Placement::packed(type, devices, cluster.node_size(type)));
+  return known[slot];
+}
+
+Seconds RequestedBatchSpeed::update_s(const JobState& job, const Placement& placement) const {
+  if (job.profiled == nullptr) return 1.0 / placement.devices();
+  const BatchShape shape = job.spec.batch.known() ? split_batch(job.spec.requested_batch,
+                                                                placement.devices(), job.spec.batch)
+                                                  : BatchShape{};
+  return job.profiled->step_time(placement, shape.local).update_s(shape);
 }
 
 double RequestedBatchSpeed::speed(const JobState& job, DeviceTypeId type, int devices,

@@ -15,6 +15,8 @@ class RequestedBatchSpeed {
  public:
   // `devices` must be at least 1.
   Seconds update_s(const JobState& job, DeviceTypeId type, int devices, const Cluster& cluster);
+  // The same on given devices; not memoised.
+  Seconds update_s(const JobState& job, const Placement& placement) const;
   // Updates per second relative to one device; 0 for 0 devices.
   double speed(const JobState& job, DeviceTypeId type, int devices, const Cluster& cluster);
   // Forgets jobs that ended.

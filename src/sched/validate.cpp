@@ -60,6 +60,15 @@ MaybeError check_batch(const Grant& grant, const JobState& job) {
                   spec.batch.initial, spec.batch.max, spec.requested_batch, to_string(spec.mode)));
 }
 
+MaybeError check_rejection(const Grant& grant, const JobState& job) {
+  if (!grant.rejected) return std::nullopt;
+  const bool granted = grant.devices.total() > 0 || grant.nodes.has_value();
+  if (!granted && job.starts == 0) return std::nullopt;
+  return fault(PlanFault::kBadRejection, job,
+               granted ? fmt::format("turned away, but granted {} devices", grant.devices.total())
+                       : fmt::format("turned away after {} starts", job.starts));
+}
+
 MaybeError check_nodes(const Grant& grant, const JobState& job, const Cluster& cluster,
                        std::vector<int>& used) {
   DeviceCounts placed;
@@ -138,6 +147,8 @@ std::string_view name(PlanFault fault) {
       return "nodes-disagree";
     case PlanFault::kNodeOvercommitted:
       return "node-overcommitted";
+    case PlanFault::kBadRejection:
+      return "bad-rejection";
     case PlanFault::kBadPlacementOrder:
       return "bad-placement-order";
   }
@@ -161,6 +172,7 @@ std::optional<PlanError> validate(const Plan& plan, const PolicyInput& input) {
     }
     if (auto error = check_counts(grant, job, input.cluster)) return error;
     if (auto error = check_batch(grant, job)) return error;
+    if (auto error = check_rejection(grant, job)) return error;
     for (std::size_t type = 0; type < kMaxDeviceTypes; ++type) {
       granted.of[type] += grant.devices.of[type];
     }

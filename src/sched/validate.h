@@ -26,6 +26,7 @@ enum class PlanFault {
   kNodeListedTwice,    // the same node twice in one grant
   kNodesDisagree,      // the fixed nodes do not add up to the granted counts
   kNodeOvercommitted,  // more devices of a node granted than usable there
+  kBadRejection,       // turned away although it ran before or is granted devices
   kBadPlacementOrder,  // placement_order is not a permutation of the grants
 };
 std::string_view name(PlanFault fault);

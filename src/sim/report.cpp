@@ -50,15 +50,16 @@ std::string summary_json(std::span<const SimResult> runs, const ReportContext& c
 std::string jobs_csv(std::span<const SimResult> runs) {
   std::string csv =
       "policy,workload,seed,job,application,tenant,requested_devices,submit_s,start_s,finish_s,"
-      "jct_s,queue_s,device_s,lost_device_s,resizes,fairness\n";
+      "jct_s,dropped,queue_s,device_s,lost_device_s,resizes,fairness\n";
   for (const SimResult& run : runs) {
     const std::string prefix = csv_run(run.summary);
     for (const JobResult& job : run.jobs) {
-      fmt::format_to(std::back_inserter(csv), "{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", prefix,
-                     csv_cell(job.name), csv_cell(job.application), csv_cell(job.tenant),
+      fmt::format_to(std::back_inserter(csv), "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+                     prefix, csv_cell(job.name), csv_cell(job.application), csv_cell(job.tenant),
                      job.requested_devices, job.submit_s, csv_time(job.start_s >= 0, job.start_s),
                      csv_time(job.finished(), job.finish_s), csv_time(job.finished(), job.jct_s()),
-                     job.queue_s, job.device_s, job.lost_device_s, job.resizes, job.fairness);
+                     job.dropped ? 1 : 0, job.queue_s, job.device_s, job.lost_device_s, job.resizes,
+                     job.fairness);
     }
   }
   return csv;

@@ -97,6 +97,7 @@ nlohmann::ordered_json summary_object(const SimSummary& summary) {
   object["seed"] = summary.seed;
   object["jobs"] = summary.jobs;
   object["jobs_finished"] = summary.jobs_finished;
+  object["jobs_dropped"] = summary.jobs_dropped;
   object["mean_jct_s"] = summary.mean_jct_s;
   object["p50_jct_s"] = summary.p50_jct_s;
   object["p90_jct_s"] = summary.p90_jct_s;

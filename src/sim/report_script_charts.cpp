@@ -97,8 +97,9 @@ function headline() {
   for (const {summary, policy} of group.runs) {
     const left = summary.jobs - summary.jobs_finished;
     if (!left) continue;
+    const dropped = summary.jobs_dropped ? ` (${count(summary.jobs_dropped)} turned away)` : '';
     text += ` ${data.policies[policy]} left ${count(left)} of ${count(summary.jobs)} jobs ` +
-        'unfinished; its completion times count finished jobs only.';
+        `unfinished${dropped}; its completion times count finished jobs only.`;
   }
   return text;
 }

@@ -14,11 +14,13 @@ namespace {
 constexpr std::size_t kTableColumns = 100;
 constexpr std::size_t kLongestLabel = 20;
 
-constexpr std::array kHeads = {"JOBS",     "MEAN-JCT", "RATIO",  "P50",     "P99",  "QUEUE",
-                               "MAKESPAN", "ALLOC",    "USEFUL", "RESIZES", "FAIR", "DECISION"};
+constexpr std::array kHeads = {"JOBS",    "DROPPED", "MEAN-JCT", "RATIO", "P50",
+                               "P99",     "QUEUE",   "MAKESPAN", "ALLOC", "USEFUL",
+                               "RESIZES", "FAIR",    "DECISION"};
+constexpr std::size_t kDropped = 1;  // shown only where a job was turned away
 using Cells = std::array<std::string, kHeads.size()>;
 // Columns (indices of kHeads) given up, in this order, where the table would get too wide.
-constexpr std::array<std::size_t, 4> kExpendable = {3, 10, 6, 9};
+constexpr std::array<std::size_t, 4> kExpendable = {4, 11, 7, 10};
 
 struct Row {
   std::string label;
@@ -48,7 +50,8 @@ Row table_row(const RunGroup& group, std::size_t index, bool best) {
   const bool any = run.jobs_finished > 0;
   const auto duration = [&](Seconds seconds) { return any ? human_duration(seconds) : "-"; };
   return {printable(group.labels[index]),
-          {job_count(run), duration(run.mean_jct_s) + (best ? "*" : " "),
+          {job_count(run), run.jobs_dropped > 0 ? fmt::format("{}", run.jobs_dropped) : "",
+           duration(run.mean_jct_s) + (best ? "*" : " "),
            ratio(run.mean_jct_s, group.runs.front()->summary.mean_jct_s), duration(run.p50_jct_s),
            duration(run.p99_jct_s), human_duration(run.mean_queue_s), duration(run.makespan_s),
            percent(run.allocated_ratio), percent(run.useful_ratio), fmt::format("{}", run.resizes),
@@ -72,6 +75,10 @@ Layout fit_columns(const std::vector<Row>& rows, std::size_t indent) {
     for (std::size_t c = 0; c < kHeads.size(); ++c) {
       layout.widths[c] = std::max(layout.widths[c], row.cells[c].size());
     }
+  }
+  if (std::all_of(rows.begin(), rows.end(),
+                  [](const Row& row) { return row.cells[kDropped].empty(); })) {
+    layout.widths[kDropped] = 0;
   }
   const auto used = [&] {
     std::size_t sum = 0;

@@ -17,6 +17,7 @@ struct JobResult {
   Seconds submit_s = 0;
   Seconds start_s = -1;      // first devices; -1: never
   Seconds finish_s = -1;     // -1: did not finish
+  bool dropped = false;      // turned away by the policy without ever running
   Seconds queue_s = 0;       // all time without devices
   double device_s = 0;       // allocated device-seconds
   double lost_device_s = 0;  // of which lost to resizing
@@ -52,6 +53,7 @@ struct SimSummary {
   std::uint64_t seed = 0;
   int jobs = 0;
   int jobs_finished = 0;
+  int jobs_dropped = 0;  // turned away; the queueing times below leave them out
   double mean_jct_s = 0, p50_jct_s = 0, p90_jct_s = 0, p99_jct_s = 0;
   double mean_queue_s = 0, p99_queue_s = 0;
   double makespan_s = 0;       // first submit to last finish

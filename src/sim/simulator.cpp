@@ -63,6 +63,10 @@ class Simulation final : public Executor {
   void apply(std::span<const Action> actions) override {
     for (const Action& action : actions) {
       const std::size_t i = action.job.index();
+      if (action.reason == Reason::kRejected) {
+        drop(i);
+        continue;
+      }
       jobs_[i]->set_allocation(action.after, clock_.now, pause_of(action));
       JobResult& result = result_.jobs[i];
       if (result.start_s < 0 && !action.after.empty()) result.start_s = clock_.now;
@@ -207,11 +211,23 @@ class Simulation final : public Executor {
     result.fairness = fairness(i);
     scheduler_.remove(JobId(i));
     useful_now_ -= useful_of_[i];
+    ended(i);
+    note_timeline();
+  }
+
+  // The policy turned a job away that never ran.
+  void drop(std::size_t i) {
+    JobResult& result = result_.jobs[i];
+    result.dropped = true;
+    result.queue_s = clock_.now - result.submit_s;
+    ended(i);
+  }
+
+  void ended(std::size_t i) {
     ++version_[i];
     jobs_[i].reset();
-    ++finished_;
-    if (options_.on_progress && finished_ % 64 == 0) options_.on_progress(finished_);
-    note_timeline();
+    ++ended_;
+    if (options_.on_progress && ended_ % 64 == 0) options_.on_progress(ended_);
   }
 
   // Time taken / time alone on an equal share of the cluster, the share taken over the job's life.
@@ -332,7 +348,7 @@ class Simulation final : public Executor {
 
   void finish_summary() {
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
-      if (!jobs_[i]) continue;  // finished
+      if (!jobs_[i]) continue;  // finished or turned away
       const JobState& state = *scheduler_.find(JobId(i));
       JobResult& result = result_.jobs[i];
       result.device_s = state.attained_service(clock_.now);
@@ -362,7 +378,7 @@ class Simulation final : public Executor {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<std::uint32_t> version_;
   std::size_t arrived_ = 0;
-  int finished_ = 0;
+  int ended_ = 0;
   std::size_t node_event_ = 0;
   std::size_t serving_ = 0;
 

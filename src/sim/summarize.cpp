@@ -15,8 +15,13 @@ void summarize_jobs(const std::vector<JobResult>& jobs, SimSummary& summary) {
   Seconds last_finish_s = first_submit_s;
   summary.resizes = 0;
   summary.resize_lost_device_s = 0;
+  summary.jobs_dropped = 0;
   for (const JobResult& job : jobs) {
     first_submit_s = std::min(first_submit_s, job.submit_s);
+    if (job.dropped) {
+      ++summary.jobs_dropped;
+      continue;
+    }
     // A job that never finished waited as well: leaving it out would reward starving it.
     queue.push_back(job.queue_s);
     summary.resizes += job.resizes;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <set>
 
@@ -21,6 +22,11 @@ constexpr std::uint64_t kWorlds = 2000;  // per policy
 Settings quick_settings(const PolicyInfo& info) {
   if (info.name == "pollux") return {{"population", "8"}, {"generations", "5"}};
   return {};
+}
+
+// Policies that turn jobs away when asked to; a job that was turned away has ended.
+bool may_drop(const PolicyInfo& info) {
+  return info.name == "elastic-dp" || info.name == "fixed-batch";
 }
 
 std::vector<std::uint64_t> seeds() {
@@ -45,6 +51,13 @@ class EveryPolicy : public testing::TestWithParam<std::string> {
 
   Result<SimResult> run(RandomWorld& world) const {
     world.options.settings = quick_settings(info());
+    if (may_drop(info()) && world.options.seed % 2 == 1) {
+      world.options.settings["admission"] = "drop";
+    }
+    if (info().name == "fixed-batch") {
+      constexpr std::array kBatches{"min", "max", "random"};
+      world.options.settings["batch"] = kBatches[world.options.seed % kBatches.size()];
+    }
     return simulate(world.cluster, world.workload, info(), world.options);
   }
 };
@@ -106,9 +119,18 @@ TEST_P(EveryPolicy, EveryJobEndsAndDoesExactlyTheWorkAskedFor) {
     RandomWorld world = random_world(seed);
     const auto result = run(world);
     ASSERT_TRUE(result.ok()) << result.error().message;
+    int dropped = 0;
     for (std::size_t i = 0; i < result->jobs.size(); ++i) {
       const JobResult& job = result->jobs[i];
       const WorkloadJob& asked = world.workload.jobs[i];
+      if (job.dropped) {
+        ASSERT_TRUE(may_drop(info())) << job.name;
+        ASSERT_FALSE(job.finished()) << job.name;
+        ASSERT_LT(job.start_s, 0) << job.name << " ran and was turned away";
+        ASSERT_EQ(job.device_s, 0) << job.name;
+        ++dropped;
+        continue;
+      }
       ASSERT_TRUE(job.finished()) << job.name;
       ASSERT_GE(job.start_s, job.submit_s) << job.name;
       ASSERT_GT(job.finish_s, job.start_s) << job.name;
@@ -121,7 +143,8 @@ TEST_P(EveryPolicy, EveryJobEndsAndDoesExactlyTheWorkAskedFor) {
       ASSERT_NEAR((job.device_s - job.lost_device_s) / work, 1.0, 1e-6) << job.name;
     }
     const SimSummary& summary = result->summary;
-    ASSERT_EQ(summary.jobs_finished, static_cast<int>(world.workload.jobs.size()));
+    ASSERT_EQ(summary.jobs_dropped, dropped);
+    ASSERT_EQ(summary.jobs_finished + dropped, static_cast<int>(world.workload.jobs.size()));
     ASSERT_LE(summary.allocated_ratio, 1 + 1e-9);
     ASSERT_LE(summary.useful_ratio, summary.allocated_ratio + 1e-9);
   }
@@ -254,6 +277,15 @@ class Saboteur final : public Policy {
         for (const Node& node : input.cluster.nodes()) {
           if (node.type != type || node.devices >= grant.devices[type]) continue;
           grant.nodes = {{node.id, grant.devices[type]}};
+          return true;
+        }
+        return false;
+      }
+      case PlanFault::kBadRejection: {
+        // A job with devices, or one that ran before.
+        for (std::size_t i = 0; i < plan.grants.size(); ++i) {
+          if (!type.valid() && input.jobs[i]->starts == 0) continue;
+          plan.grants[type.valid() ? 0 : i].rejected = true;
           return true;
         }
         return false;

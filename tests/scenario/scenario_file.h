@@ -27,6 +27,7 @@ inline constexpr std::array kFactKinds{
     FactKind{"jct", [](const JobResult& job) { return job.finished() ? job.jct_s() : -1.0; }},
     FactKind{"waited", [](const JobResult& job) { return job.queue_s; }},
     FactKind{"resizes", [](const JobResult& job) { return static_cast<double>(job.resizes); }},
+    FactKind{"dropped", [](const JobResult& job) { return job.dropped ? 1.0 : 0.0; }},
     FactKind{"lost", [](const JobResult& job) { return job.lost_device_s; }},
 };
 
@@ -177,7 +178,7 @@ class ScenarioParser {
       static const std::vector<std::string> kKnown{
           "cluster", "policy", "set",     "round",   "resize-cost", "stop-free",
           "app",     "job",    "node-up", "serving", "node-down",   "expect",
-          "jct",     "waited", "lost",    "resizes"};
+          "jct",     "waited", "lost",    "resizes", "dropped"};
       fail("unknown statement '{}'{}", name, did_you_mean(name, kKnown));
     }
   }
@@ -198,7 +199,8 @@ class ScenarioParser {
       if (key == "updates") {
         updates = number(key);
       } else if (key == "update-seconds") {
-        for (const std::string_view text : split(word(key), ',')) {
+        const std::string list = word(key);  // lives as long as the parts of it
+        for (const std::string_view text : split(list, ',')) {
           update_s.push_back(to_number(text, key));
         }
       } else if (key == "grow-batch") {

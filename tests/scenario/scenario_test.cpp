@@ -92,7 +92,9 @@ std::vector<ScheduleLine> build_schedule(const Scenario& scenario, const SimResu
   const std::vector<WorkloadJob>& jobs = scenario.workload.jobs;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     events.push_back({to_ms(jobs[i].spec.submit_s), kArrival, i});
-    if (result.jobs[i].finished()) events.push_back({to_ms(result.jobs[i].finish_s), kEnd, i});
+    const JobResult& job = result.jobs[i];
+    if (job.finished()) events.push_back({to_ms(job.finish_s), kEnd, i});
+    if (job.dropped) events.push_back({to_ms(job.submit_s + job.queue_s), kEnd, i});
   }
   for (const DeviceChange& change : recording.changes) {
     events.push_back({to_ms(change.time_s), kChange, change.job.index(), held(change.after)});

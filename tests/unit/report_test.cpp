@@ -98,6 +98,19 @@ TEST(SummarizeJobs, CountsFinishedJobsAndAllWaiting) {
   EXPECT_DOUBLE_EQ(summary.worst_fairness, 1.5);
 }
 
+TEST(SummarizeJobs, CountsDroppedJobsApart) {
+  JobResult dropped = job("c", 5, -1, -1);
+  dropped.dropped = true;
+  dropped.queue_s = 0;
+  dropped.resizes = 0;
+  SimSummary summary;
+  summarize_jobs({job("a", 10, 10, 110), job("b", 20, 50, 320), dropped}, summary);
+  EXPECT_EQ(summary.jobs, 3);
+  EXPECT_EQ(summary.jobs_finished, 2);
+  EXPECT_EQ(summary.jobs_dropped, 1);
+  EXPECT_DOUBLE_EQ(summary.mean_queue_s, 15);  // 0 and 30: turning a job away is no short wait
+}
+
 TEST(SummarizeJobs, NoJobsGiveZeros) {
   SimSummary summary;
   summary.resizes = 4;
@@ -126,6 +139,7 @@ TEST(SummaryJson, HasEveryKeyInOrder) {
                                             "seed",
                                             "jobs",
                                             "jobs_finished",
+                                            "jobs_dropped",
                                             "mean_jct_s",
                                             "p50_jct_s",
                                             "p90_jct_s",
@@ -160,7 +174,19 @@ TEST(JobsCsv, QuotesNamesAndLeavesUnknownTimesEmpty) {
   result.jobs = {job("say \"hi\"\n", 0.1, 0.5, -1)};
   const std::string csv = jobs_csv(std::vector{result});
   EXPECT_EQ(csv.substr(csv.find('\n') + 1),
-            "\"fi,fo\",w,7,\"say \"\"hi\"\"\n\",,,2,0.1,0.5,,,0.4,0,5,1,1.5\n");
+            "\"fi,fo\",w,7,\"say \"\"hi\"\"\n\",,,2,0.1,0.5,,,0,0.4,0,5,1,1.5\n");
+}
+
+TEST(TextTable, ShowsDroppedJobsOnlyWhereThereAreAny) {
+  SimResult plain = run("fifo", "w");
+  EXPECT_EQ(text_table(std::vector{plain}).find("DROPPED"), std::string::npos);
+  SimResult dropping = run("elastic-dp", "w");
+  dropping.jobs.push_back(job("c", 5, -1, -1));
+  dropping.jobs.back().dropped = true;
+  summarize_jobs(dropping.jobs, dropping.summary);
+  const std::string table = text_table(std::vector{plain, dropping});
+  EXPECT_NE(table.find("DROPPED"), std::string::npos) << table;
+  EXPECT_LE(widest(table), 100u) << table;
 }
 
 TEST(TimelineCsv, HasOneLinePerPoint) {

@@ -14,6 +14,9 @@ PolicyInfo gittins_policy();
 PolicyInfo optimus_policy();
 PolicyInfo afs_policy();
 PolicyInfo pollux_policy();
+PolicyInfo elastic_dp_policy();
+PolicyInfo fixed_batch_policy();
+PolicyInfo elastic_tiresias_policy();
 PolicyInfo rubato_policy();
 
 // The parameter `placement` that most policies share.

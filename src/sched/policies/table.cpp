@@ -3,10 +3,24 @@
 namespace rubato {
 
 const std::vector<PolicyInfo>& policy_table() {
+  // One line per policy.
+  // clang-format off
   static const std::vector<PolicyInfo> table{
-      fifo_policy(),    fifo_backfill_policy(), srtf_policy(), srsf_policy(),   tiresias_policy(),
-      gittins_policy(), optimus_policy(),       afs_policy(),  pollux_policy(), rubato_policy(),
+      fifo_policy(),
+      fifo_backfill_policy(),
+      srtf_policy(),
+      srsf_policy(),
+      tiresias_policy(),
+      gittins_policy(),
+      optimus_policy(),
+      afs_policy(),
+      pollux_policy(),
+      elastic_dp_policy(),
+      fixed_batch_policy(),
+      elastic_tiresias_policy(),
+      rubato_policy(),
   };
+  // clang-format on
   return table;
 }
 
