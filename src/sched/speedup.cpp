@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/logical_workers.h"
+
 namespace rubato {
 
 Seconds RequestedBatchSpeed::update_s(const JobState& job, DeviceTypeId type, int devices,
@@ -11,7 +13,14 @@ Seconds RequestedBatchSpeed::update_s(const JobState& job, DeviceTypeId type, in
   if (known.size() <= slot) known.resize(std::max(slot + 1, 2 * known.size()), 0.0);
   if (known[slot] > 0) return known[slot];
   Seconds seconds = 1.0 / devices;
-  if (job.profiled != nullptr) {
+  if (job.profiled != nullptr && job.spec.logical_workers > 0) {
+    DeviceCounts counts;
+    counts[type] = devices;
+    const Placement packed = Placement::packed(type, devices, cluster.node_size(type));
+    seconds = update_of_workers(*job.profiled, counts, packed.per_node(), job.spec.logical_workers,
+                                job.spec.worker_batch())
+                  .update_s;
+  } else if (job.profiled != nullptr) {
     const BatchShape shape = job.spec.batch.known()
                                  ? split_batch(job.spec.requested_batch, devices, job.spec.batch)
                                  : BatchShape{};
@@ -34,6 +43,9 @@ void RequestedBatchSpeed::forget(std::span<const FinishedJob> finished) {
 
 int most_devices_at_requested_batch(const JobSpec& spec) {
   if (spec.mode == ElasticMode::kRigid) return spec.requested_devices;
+  if (spec.logical_workers > 0) {
+    return std::max(spec.min_devices, std::min(spec.max_devices, spec.logical_workers));
+  }
   if (!spec.batch.known()) return spec.max_devices;
   const std::int64_t by_batch =
       std::max<std::int64_t>(1, spec.requested_batch / spec.batch.min_local);

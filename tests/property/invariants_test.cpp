@@ -66,8 +66,10 @@ void check_allocations(const Scheduler& scheduler, const RandomWorld& world) {
       used[share.node.index()] += share.devices;
     }
     if (devices == 0) continue;
-    ASSERT_EQ(types.size(), 1U) << spec.name << " mixes types";
-    ASSERT_TRUE(spec.allows(*types.begin())) << spec.name << " runs on a type that it refuses";
+    ASSERT_TRUE(types.size() == 1 || spec.mixes_types) << spec.name << " mixes types";
+    for (const DeviceTypeId type : types) {
+      ASSERT_TRUE(spec.allows(type)) << spec.name << " runs on a type that it refuses";
+    }
     ASSERT_GE(devices, spec.min_devices) << spec.name;
     ASSERT_LE(devices, spec.max_devices) << spec.name;
     if (spec.mode == ElasticMode::kRigid) {
@@ -124,6 +126,7 @@ TEST_P(EveryPolicy, EveryJobEndsAndDoesExactlyTheWorkAskedFor) {
     ASSERT_EQ(summary.jobs_finished, static_cast<int>(world.workload.jobs.size()));
     ASSERT_LE(summary.allocated_ratio, 1 + 1e-9);
     ASSERT_LE(summary.useful_ratio, summary.allocated_ratio + 1e-9);
+    ASSERT_LE(summary.serving_wait_max_s, world.options.give_back_s + 1e-9);
   }
 }
 
@@ -202,7 +205,7 @@ class Saboteur final : public Policy {
         grant.devices.of[kMaxDeviceTypes - 1] = 1;
         return true;
       case PlanFault::kMixedTypes:
-        if (input.cluster.type_count() < 2 || !spec.allows(DeviceTypeId(0)) ||
+        if (input.cluster.type_count() < 2 || spec.mixes_types || !spec.allows(DeviceTypeId(0)) ||
             !spec.allows(DeviceTypeId(1))) {
           return false;
         }
