@@ -184,19 +184,34 @@ std::vector<Row> synthetic_jobs() {
 
 enum class Kernels { kPlain, kDeterministic, kPortable };
 
+// What the paper leaves open about the scenario.
+struct Assumptions {
+  bool small_images = false;  // Imagenette instead of CIFAR-10
+  double bytes_per_s = 3e9;   // between nodes
+  double work = 1;            // factor on all sample counts
+};
+constexpr double kImagenette = 9'469;
+
+double samples_of(const Model& model, const Assumptions& assumed) {
+  const bool images = std::string_view(model.data_set) == "CIFAR-10";
+  return assumed.work * (images && assumed.small_images ? kImagenette : model.samples);
+}
+
 std::shared_ptr<const Application> application(const Row& row, const StepTimes& times,
-                                               const Cluster& cluster, Kernels kernels) {
+                                               const Assumptions& assumed, Kernels kernels) {
   Application::Description d{.name = row.model->name, .epochs = row.epochs, .fixed_batch = true};
   const std::int64_t batch = row.workers * row.local;
   d.batch = {.initial = batch, .max = batch, .min_local = 1, .max_local = row.local};
   BatchRecord record;
   for (int epoch = 1; epoch <= row.epochs; ++epoch) {
-    const double updates = row.model->samples / static_cast<double>(batch) * epoch;
+    const double updates = samples_of(*row.model, assumed) / static_cast<double>(batch) * epoch;
     record.progress.push_back(updates);
     record.iteration.push_back(updates);
     record.noise.push_back({.squared_norm = 1.0, .variance = 0.0});
   }
   d.records.emplace(batch, std::move(record));
+  Network network;
+  network.within_rack.bytes_per_s = assumed.bytes_per_s;
   for (std::size_t type = 0; type < kTypes.size(); ++type) {
     const double factor = kernels == Kernels::kPlain ? 1.0 : times.switching;
     const Seconds base = kernels == Kernels::kPlain ? times.plain[type] : times.deterministic[type];
@@ -204,18 +219,18 @@ std::shared_ptr<const Application> application(const Row& row, const StepTimes& 
     const auto local = static_cast<double>(row.local);
     d.speed.push_back(std::make_shared<JsaSpeed>(
         std::vector<JsaSpeed::Processed>{{1, sample_s}, {row.local, local * sample_s}},
-        row.model->parameters * 4e6, cluster.network()));
+        row.model->parameters * 4e6, network));
     d.portable_slowdown.push_back(times.portable[type] / times.deterministic[type]);
   }
   return std::make_shared<const Application>(std::move(d));
 }
 
 Workload make_workload(const std::vector<Row>& rows, const Measured& measured,
-                       const Cluster& cluster, Kernels kernels) {
+                       const Cluster& cluster, const Assumptions& assumed, Kernels kernels) {
   Workload workload{.name = "68 jobs"};
   for (const Row& row : rows) {
     WorkloadJob job{.application =
-                        application(row, measured.at(row.model->name), cluster, kernels)};
+                        application(row, measured.at(row.model->name), assumed, kernels)};
     JobSpec& spec = job.spec;
     spec.id = JobId(workload.jobs.size());
     spec.name = row.name;
@@ -250,91 +265,173 @@ SimResult run_one(const Cluster& cluster, const Workload& workload, const char* 
   return result;
 }
 
-void mixed_cluster(const std::string& folder) {
-  const bool recorded = is_file(folder + "/workload-68.csv");
-  const Measured measured = recorded ? read_measured(folder) : synthetic_measured();
-  const std::vector<Row> rows =
-      recorded ? read_jobs(folder + "/workload-68.csv") : synthetic_jobs();
-  const Cluster cluster = or_die(Cluster::parse(kCluster));
+struct Variant {
+  const char* shown;
+  const char* policy;
+  Kernels kernels;
+  Settings settings;
+};
 
-  fmt::print(
-      "### Mixed cluster\n\n"
-      "Claim: 64 GPUs (32 V100, 16 P100, 16 T4), 68 jobs: mean JCT 8905 s (YARN-CS), 1070 s "
-      "(homogeneous), 677 s\n(heterogeneous), that is 8.3x and 13.2x; makespan 16560, 6720, 6000 "
-      "s.\n\n"
-      "Scenario: `{}`; {} jobs, {}. Nothing is random. Decisions\nat every event. Communication: "
-      "ring all-reduce of all parameters after every update, 12 GB/s within a node, 3 GB/s\n"
-      "between nodes. Every start and every change of devices is charged. `yarn-cs` runs the "
-      "fastest kernels without\ndeterminism, `easyscale` those of D1 or D2 as the job's level "
-      "needs, all with the measured cost of switching workers.\nA step takes time in proportion "
-      "to its batch. A job that asks `yarn-cs` for more devices than its preferred type has\n"
-      "gets them all and accumulates.\n\n",
-      kCluster, rows.size(),
-      recorded ? "arrivals, sizes, batches, epochs and step times as recorded in the paper's "
-                 "artifact"
-               : "synthetic in the manner of the paper (skipped: the recorded data is not here)");
-  fmt::print("Samples of an epoch are not public; these are the usual data sets' sizes:\n\n");
-  fmt::print("| model | data set | samples | parameters (M) |\n|---|---|---:|---:|\n");
-  for (const Model& model : kModels) {
-    fmt::print("| {} | {} | {:.0f} | {:.1f} |\n", model.name, model.data_set, model.samples,
-               model.parameters);
+struct Mixed {
+  Cluster cluster = or_die(Cluster::parse(kCluster));
+  Measured measured;
+  std::vector<Row> rows;
+
+  SimSummary run(const Variant& variant, const Assumptions& assumed, bool stop_free) const {
+    SimOptions options;
+    options.settings = variant.settings;
+    if (stop_free) options.resize.stop_free_s = 1;
+    const Workload workload = make_workload(rows, measured, cluster, assumed, variant.kernels);
+    return run_one(cluster, workload, variant.policy, options).summary;
   }
+};
 
-  struct Variant {
-    const char* shown;
-    const char* policy;
-    Kernels kernels;
-    Settings settings;
-  };
+const Variant kYarn{"yarn-cs", "yarn-cs", Kernels::kPlain, {}};
+const Variant kHomogeneous{
+    "easyscale, homogeneous", "easyscale", Kernels::kDeterministic, {{"type", "homogeneous"}}};
+const Variant kHeterogeneous{"easyscale, heterogeneous", "easyscale", Kernels::kPortable, {}};
+
+// Returns the mean JCT of the best variant of yarn-cs.
+double print_policies(const Mixed& mixed) {
   const std::vector<Variant> variants{
-      {"yarn-cs", "yarn-cs", Kernels::kPlain, {}},
+      kYarn,
+      {"yarn-cs, queues=per-type", "yarn-cs", Kernels::kPlain, {{"queues", "per-type"}}},
       {"yarn-cs, when-full=skip", "yarn-cs", Kernels::kPlain, {{"when-full", "skip"}}},
-      {"easyscale, homogeneous", "easyscale", Kernels::kDeterministic, {{"type", "homogeneous"}}},
-      {"easyscale, homogeneous, proposals=1 as published",
-       "easyscale",
-       Kernels::kDeterministic,
-       {{"type", "homogeneous"}, {"proposals", "1"}}},
-      {"easyscale, heterogeneous", "easyscale", Kernels::kPortable, {}},
-      {"easyscale, heterogeneous, proposals=1 as published",
+      kHomogeneous,
+      kHeterogeneous,
+      {"easyscale, heterogeneous, exchange=0",
        "easyscale",
        Kernels::kPortable,
-       {{"proposals", "1"}}},
+       {{"exchange", "0"}}},
+      {"easyscale, heterogeneous, exchange=0, proposals=1",
+       "easyscale",
+       Kernels::kPortable,
+       {{"exchange", "0"}, {"proposals", "1"}}},
   };
-  double yarn = 0;
-  double skip = 0;
-  double best = 0;
+  double best_yarn = 1e18;
   for (const bool stop_free : {false, true}) {
     fmt::print("\n{}\n\n", stop_free
                                ? "A start costs 30 s, a change of a running job 1 s (stop-free):"
                                : "Every start and every change costs 30 s (stop and resume):");
     fmt::print(
         "| policy | mean JCT | p99 JCT | mean queue | makespan | against yarn-cs | resizes | "
-        "device-hours lost to them |\n|---|---:|---:|---:|---:|---:|---:|---:|\n");
+        "device-hours lost |\n|---|---:|---:|---:|---:|---:|---:|---:|\n");
     double baseline = 0;
     for (const Variant& variant : variants) {
-      SimOptions options;
-      options.settings = variant.settings;
-      if (stop_free) options.resize.stop_free_s = 1;
-      const Workload workload = make_workload(rows, measured, cluster, variant.kernels);
-      const SimSummary s = run_one(cluster, workload, variant.policy, options).summary;
+      const SimSummary s = mixed.run(variant, {}, stop_free);
       if (baseline == 0) baseline = s.mean_jct_s;
-      if (!stop_free && variant.kernels == Kernels::kPlain) {
-        (variant.settings.empty() ? yarn : skip) = s.mean_jct_s;
-      }
-      if (!stop_free && variant.kernels == Kernels::kPortable && variant.settings.empty()) {
-        best = s.mean_jct_s;
-      }
+      if (variant.kernels == Kernels::kPlain) best_yarn = std::min(best_yarn, s.mean_jct_s);
       fmt::print("| {} | {:.0f} s | {:.0f} s | {:.0f} s | {:.0f} s | {:.1f}x | {} | {:.1f} |\n",
                  variant.shown, s.mean_jct_s, s.p99_jct_s, s.mean_queue_s, s.makespan_s,
                  baseline / s.mean_jct_s, s.resizes, s.resize_lost_device_s / 3600);
     }
   }
-  const double ratio = yarn / best;
+  return best_yarn;
+}
+
+// The factor on all sample counts with which yarn-cs has its published makespan.
+double published_work(const Mixed& mixed, Assumptions assumed) {
+  constexpr Seconds kPublished = 16560;
+  double low = 0.05;
+  double high = 2;
+  for (int i = 0; i < 20; ++i) {
+    assumed.work = (low + high) / 2;
+    const bool longer = mixed.run(kYarn, assumed, false).makespan_s > kPublished;
+    (longer ? high : low) = assumed.work;
+  }
+  return low;
+}
+
+void print_assumptions(const Mixed& mixed, double best_yarn) {
   fmt::print(
-      "\n{}: heterogeneous is {:.1f}x better in mean JCT than yarn-cs with every rescale and "
-      "communication charged\n(wanted at least 8x, claim 13.2x without them), and {:.1f}x better "
-      "than yarn-cs with when-full=skip.\n",
-      ratio >= 8 ? "Holds" : "DOES NOT HOLD", ratio, skip / best);
+      "\nHow much of this is owed to what the paper leaves open: images from CIFAR-10 or "
+      "Imagenette "
+      "({:.0f} samples), 3 or\n12.5 GB/s between nodes, and all sample counts as they are or "
+      "scaled "
+      "until `yarn-cs` has its published makespan of\n16560 s (its published mean is 8905 s). All "
+      "combinations, mean JCT:\n\n"
+      "| images | GB/s | samples | yarn-cs | its makespan | homogeneous | heterogeneous | better "
+      "than yarn-cs (homogeneous) | with stop-free 1 s |\n"
+      "|---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+      kImagenette);
+  int reached = 0;
+  int reached_stop_free = 0;
+  int combinations = 0;
+  double least = 1e9;
+  double most = 0;
+  double stated = 0;  // of the scenario above
+  for (const bool scaled : {false, true}) {
+    for (const bool small : {false, true}) {
+      for (const double bandwidth : {3e9, 12.5e9}) {
+        Assumptions assumed{.small_images = small, .bytes_per_s = bandwidth};
+        if (scaled) assumed.work = published_work(mixed, assumed);
+        const SimSummary yarn = mixed.run(kYarn, assumed, false);
+        const SimSummary one = mixed.run(kHomogeneous, assumed, false);
+        const SimSummary all = mixed.run(kHeterogeneous, assumed, false);
+        const double ratio = yarn.mean_jct_s / all.mean_jct_s;
+        const double stop_free = mixed.run(kYarn, assumed, true).mean_jct_s /
+                                 mixed.run(kHeterogeneous, assumed, true).mean_jct_s;
+        fmt::print(
+            "| {} | {:.1f} | x {:.2f} | {:.0f} s | {:.0f} s | {:.0f} s | {:.0f} s | {:.1f}x "
+            "({:.1f}x) | {:.1f}x |\n",
+            small ? "Imagenette" : "CIFAR-10", bandwidth / 1e9, assumed.work, yarn.mean_jct_s,
+            yarn.makespan_s, one.mean_jct_s, all.mean_jct_s, ratio,
+            yarn.mean_jct_s / one.mean_jct_s, stop_free);
+        if (combinations++ == 0) stated = ratio;
+        reached += ratio >= 8 ? 1 : 0;
+        reached_stop_free += stop_free >= 8 ? 1 : 0;
+        least = std::min(least, ratio);
+        most = std::max(most, ratio);
+      }
+    }
+  }
+  fmt::print(
+      "\n{}: in the stated scenario heterogeneous is {:.1f}x better in mean JCT than `yarn-cs` "
+      "with "
+      "communication and every\nrescale charged (wanted at least 8x; claim 13.2x, with rescaling "
+      "charged once and no communication). Over all\ncombinations it is {:.1f}x to {:.1f}x; {} of "
+      "{} reach 8x, and {} of {} with stop-free changes. Mixing types changes devices\nabout twice "
+      "as often as staying on one, so that at 30 s a change it gains little or nothing over "
+      "homogeneous.\n\n"
+      "Read with care: the steps of `easyscale` that its source marks [ours] were developed on "
+      "this "
+      "workload, and one queue for\n`yarn-cs` was chosen because it comes closest to the published "
+      "pair of mean and makespan. Against the best variant of\n`yarn-cs` in the first table the "
+      "factor is {:.1f}x.\n",
+      stated >= 8 ? "Holds" : "DOES NOT HOLD", stated, least, most, reached, combinations,
+      reached_stop_free, combinations, best_yarn / mixed.run(kHeterogeneous, {}, false).mean_jct_s);
+}
+
+void mixed_cluster(const std::string& folder) {
+  const bool recorded = is_file(folder + "/workload-68.csv");
+  Mixed mixed;
+  mixed.measured = recorded ? read_measured(folder) : synthetic_measured();
+  mixed.rows = recorded ? read_jobs(folder + "/workload-68.csv") : synthetic_jobs();
+
+  fmt::print(
+      "### Mixed cluster\n\n"
+      "Claim: 64 GPUs (32 V100, 16 P100, 16 T4), 68 jobs: mean JCT 8905 s (YARN-CS), 1070 s "
+      "(homogeneous), 677 s\n(heterogeneous), that is 8.3x and 13.2x; makespan 16560, 6720, 6000 "
+      "s.\n\n"
+      "Scenario: `{}`; {} jobs, {}.\nNothing is random. Decisions at every event. Communication: "
+      "ring all-reduce of all parameters after every update,\n12 GB/s within a node, 3 GB/s "
+      "between nodes. Every start and every change of devices is charged. `yarn-cs` runs the\n"
+      "fastest kernels without determinism, `easyscale` those of D1 or D2 as the job's level "
+      "needs, all with the measured cost\nof switching workers. A step takes time in proportion "
+      "to its batch. A job that asks `yarn-cs` for more devices than its\npreferred type has gets "
+      "them all and accumulates.\n\n",
+      kCluster, mixed.rows.size(),
+      recorded ? "arrivals, sizes, batches, epochs and step times as recorded in the paper's "
+                 "artifact"
+               : "synthetic in the manner of the paper (skipped: the recorded data is not here)");
+  fmt::print("Samples of an epoch are not public; these are the sizes of usual data sets:\n\n");
+  fmt::print("| model | data set | samples | parameters (M) |\n|---|---|---:|---:|\n");
+  for (const Model& model : kModels) {
+    fmt::print("| {} | {} | {:.0f} | {:.1f} |\n", model.name, model.data_set, model.samples,
+               model.parameters);
+  }
+  const double best_yarn = print_policies(mixed);
+  print_assumptions(mixed, best_yarn);
 }
 
 // --- A serving cluster

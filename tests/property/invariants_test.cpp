@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <map>
 #include <set>
 
 #include "base/text.h"
@@ -155,6 +156,33 @@ TEST_P(EveryPolicy, SameSeedGivesTheSameBytesOnAnyNumberOfThreads) {
     const std::string once = bytes(1);
     ASSERT_EQ(once, bytes(1));
     ASSERT_EQ(once, bytes(4));
+  }
+}
+
+// On another type the bits of such a job would differ.
+TEST(EasyScale, JobsThatMayNotMixTypesStayOnTheirs) {
+  long checked = 0;
+  for (const std::uint64_t seed : seeds()) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    RandomWorld world = random_world(seed);
+    if (world.cluster.type_count() < 2) continue;
+    std::map<JobId, DeviceTypeId> first;
+    world.options.on_round = [&](const Scheduler& scheduler) {
+      for (const JobState* job : scheduler.jobs()) {
+        const JobSpec& spec = job->spec;
+        if (spec.logical_workers == 0 || spec.mixes_types || !job->running()) continue;
+        const DeviceTypeId type = job->allocation.counts(world.cluster).single_type();
+        EXPECT_EQ(first.emplace(spec.id, type).first->second, type) << spec.name;
+        ++checked;
+      }
+    };
+    const auto result =
+        simulate(world.cluster, world.workload, **find_policy("easyscale"), world.options);
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    if (HasFailure()) return;
+  }
+  if (std::getenv("RUBATO_SEED") == nullptr) {
+    EXPECT_GT(checked, 100);
   }
 }
 

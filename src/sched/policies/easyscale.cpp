@@ -4,22 +4,27 @@
 // Assumes profiled step times. A job without logical workers is planned as if it had one for each
 // requested device, on one type. Within a job (model/logical_workers.h): devices of type i host
 // A_i workers each; a plan's speed is workers / (max A_i / C_i); a plan that leaves more than
-// `waste` of its devices' speed unused is not made. `communication` adds the synchronisation to the
-// time of an update (the paper leaves it out).
-// Between jobs, at every event:
-//  1. Where serving (or a failure) left too few devices, the cheapest shrink is made, by
-//     (speedup_now / speedup_new - 1) / devices freed; when nobody can shrink, the newest job
-//     stops.
-//  2. Waiting jobs, by priority and arrival, get their smallest plan; with nothing free, running
-//     jobs make room by the same rule as in 1 (the paper does not say how).
-//  3. Running jobs propose one increment per type, at most doubling their devices, ranked by
-//     (speedup_new / speedup_now - 1) / devices added; taken greedily, one per job and round of
-//     proposals, for at most `proposals` rounds. A job proposes when its devices change anyway or
-//     last changed `interval` seconds ago; the policy asks to be woken for that.
+// `waste` of its devices' speed unused is not made, unless the job's range leaves it no other.
+// `communication` adds the synchronisation to the time of an update (the paper leaves it out).
+// Between jobs, at every event; [ours] marks what the paper does not say:
+//  1. Where serving or a failure left too few devices, the cheapest shrink is made, by
+//     (speedup_now / speedup_new - 1) / devices freed; when nobody can shrink, the newest job stops
+//     [ours].
+//  2. Waiting jobs, by priority and arrival, get their smallest plan; where nothing is free,
+//  running
+//     jobs make room as in 1 [ours]. A job that may not mix types goes where a fair share promises
+//     most [ours].
+//  3. Running jobs propose one increment per type, at most doubling their devices, and faster
+//     devices in place of slower ones [ours]; ranked by (speedup_new / speedup_now - 1) / devices
+//     added; taken greedily, one per job and round of proposals, for at most `proposals` rounds
+//     (the paper makes one and restarts the job again 60 s later). A job proposes when its devices
+//     change anyway or last changed `interval` seconds ago; the policy asks to be woken for that.
+//  4. Such a job may also grow at the cost of another one when it gains `exchange` times what the
+//     other loses, per device [ours].
 // A job with logical workers that may not mix types stays on the type it first ran on: on another
 // one its bits would differ. type=homogeneous gives every job one type at a time.
-// O(jobs x types x devices of a job) per round of proposals, each with an O(workers x types) split
-// that is remembered per job and plan.
+// O(jobs x types x devices of a job) per round of proposals and per exchange, of which there are at
+// most 4 x jobs; a plan's split costs O(workers x types) and is remembered per job.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -42,7 +47,7 @@ struct EasyScaleParams {
   Seconds interval_s = 60;
   int proposals = 1;
   bool communication = true;
-  double least_gain = 0;
+  double exchange = 0;
   PlacementRule placement = PlacementRule::kBestFit;
 };
 
@@ -60,6 +65,7 @@ struct Holder {
   int most = 1;
   bool mixes = false;
   std::uint32_t types = 0;  // bit per type that it may use
+  double waste = 0;         // of a plan at most
   DeviceCounts current;
   DeviceCounts devices;
 
@@ -73,6 +79,8 @@ struct Change {
   std::size_t holder = 0;
   std::size_t type = 0;
   int devices = 0;  // added or freed; 0: there is no such change
+  // As many devices of this type are given up for the added ones.
+  std::size_t instead_of = kMaxDeviceTypes;
 };
 
 int workers_of(const JobSpec& spec) {
@@ -94,7 +102,13 @@ class EasyScale final : public Policy {
     read_jobs(input);
     give_back();
     start_waiting(input);
-    const bool more = grow(input.now_s);
+    bool more = grow(input.now_s);
+    if (params_.exchange > 0) {
+      // Bounded, should exchanges ever go round in circles.
+      for (std::size_t i = 0; i < 4 * holders_.size() && exchange(input.now_s); ++i) {
+        more = grow(input.now_s);
+      }
+    }
 
     Plan plan = empty_plan(input);
     plan.placement = params_.placement;
@@ -146,7 +160,24 @@ class EasyScale final : public Policy {
     return {1.0 / update.update_s, split.waste};
   }
 
-  bool wasteful(const Outcome& outcome) const { return outcome.waste > params_.waste + 1e-9; }
+  static bool wasteful(const Holder& holder, const Outcome& outcome) {
+    return outcome.waste > holder.waste + 1e-9;
+  }
+
+  // The waste that this job's plans may have: as configured, unless its range leaves it none.
+  double allowed_waste(const Holder& holder) {
+    double least = 1;
+    for (std::size_t type = 0; type < cluster_->type_count(); ++type) {
+      if (!holder.may_use(type)) continue;
+      DeviceCounts devices;
+      const int most = std::min(holder.most, cluster_->capacity().of[type]);
+      for (devices.of[type] = holder.smallest; devices.of[type] <= most; ++devices.of[type]) {
+        least = std::min(least, outcome(*holder.job, devices).waste);
+        if (least <= params_.waste) return params_.waste;
+      }
+    }
+    return least;
+  }
 
   // --- The state of this decision
 
@@ -166,6 +197,7 @@ class EasyScale final : public Policy {
       if (const auto held = stays_on_.find(spec.id); held != stays_on_.end()) {
         holder.types = 1U << held->second.index();
       }
+      holder.waste = allowed_waste(holder);
       holder.current = holder.devices = job.allocation.counts(*cluster_);
       for (std::size_t type = 0; type < kMaxDeviceTypes; ++type) {
         free_.of[type] -= holder.devices.of[type];
@@ -197,7 +229,7 @@ class EasyScale final : public Policy {
     for (int freed = 1; freed <= most; ++freed) {
       --smaller.of[type];
       const Outcome after = outcome(*holder.job, smaller);
-      if (wasteful(after)) continue;
+      if (wasteful(holder, after)) continue;
       const double loss = (now / after.speed - 1) / freed;
       // Of equal losses the larger one: it leaves a plan without idle devices.
       if (best.devices == 0 || loss <= best.value) {
@@ -245,7 +277,7 @@ class EasyScale final : public Policy {
     DeviceCounts devices;
     for (int count = holder.smallest; count <= holder.most; ++count) {
       devices.of[type] = count;
-      if (!wasteful(outcome(*holder.job, devices))) return count;
+      if (!wasteful(holder, outcome(*holder.job, devices))) return count;
     }
     return 0;
   }
@@ -257,31 +289,54 @@ class EasyScale final : public Policy {
     for (int count = holder.smallest; count <= std::min(holder.most, devices); ++count) {
       counts.of[type] = count;
       const Outcome result = outcome(*holder.job, counts);
-      if (!wasteful(result)) best = std::max(best, result.speed);
+      if (!wasteful(holder, result)) best = std::max(best, result.speed);
     }
     return best;
   }
 
-  // Starts the job on free devices.
-  bool start(Holder& holder) {
-    std::size_t best = kMaxDeviceTypes;
-    double best_promise = 0;
+  // Starts the job on one type: on free devices, or on what running jobs make free. A job that may
+  // not mix types will have to make do with the one it gets: what counts is a fair share of it.
+  bool start(Holder& holder, bool may_make_room) {
+    std::vector<std::pair<double, std::size_t>> types;  // the best promise first
     for (std::size_t type = 0; type < cluster_->type_count(); ++type) {
       if (!holder.may_use(type)) continue;
-      const int count = smallest_plan(holder, type);
-      if (count == 0 || free_.of[type] < count) continue;
-      // A job that may not mix types will have to make do with this one.
-      const double value = promise(holder, type, holder.mixes ? count : free_.of[type]);
-      if (value > best_promise) {
-        best = type;
-        best_promise = value;
+      const auto sharing =
+          std::count_if(holders_.begin(), holders_.end(),
+                        [&](const Holder& other) { return other.devices.of[type] > 0; });
+      const int share = usable_.of[type] / static_cast<int>(sharing + 1);
+      const int expected = std::max({share, free_.of[type], holder.smallest});
+      types.emplace_back(-promise(holder, type, holder.mixes ? holder.smallest : expected), type);
+    }
+    std::sort(types.begin(), types.end());
+    if (holder.mixes) {
+      for (const auto& [value, type] : types) {
+        if (start_on(holder, type, false)) return true;
+      }
+      if (start_mixed(holder)) return true;
+    }
+    for (const auto& [value, type] : types) {
+      if (start_on(holder, type, may_make_room)) return true;
+    }
+    return false;
+  }
+
+  bool start_on(Holder& holder, std::size_t type, bool may_make_room) {
+    const int count = smallest_plan(holder, type);
+    if (count == 0 || count > usable_.of[type]) return false;
+    if (free_.of[type] < count) {
+      if (!may_make_room) return false;
+      const std::vector<Holder> before = holders_;
+      const DeviceCounts free = free_;
+      while (free_.of[type] < count && shrink_somebody(type)) {
+      }
+      if (free_.of[type] < count) {
+        holders_ = before;
+        free_ = free;
+        return false;
       }
     }
-    if (best < kMaxDeviceTypes) {
-      change(holder, best, smallest_plan(holder, best));
-      return true;
-    }
-    return holder.mixes && start_mixed(holder);
+    change(holder, type, count);
+    return true;
   }
 
   // No single type has room: the fastest free devices of all types.
@@ -299,7 +354,7 @@ class EasyScale final : public Policy {
       if (best.devices == 0) break;
       change(holder, best.type, 1);
       if (holder.devices.total() >= holder.smallest &&
-          !wasteful(outcome(*holder.job, holder.devices))) {
+          !wasteful(holder, outcome(*holder.job, holder.devices))) {
         return true;
       }
     }
@@ -318,43 +373,14 @@ class EasyScale final : public Policy {
     for (const std::size_t i : by_priority_then_arrival(input)) {
       Holder& holder = holders_[i];
       if (holder.holds() || holder.current.total() > 0) continue;
-      if (start(holder)) continue;
+      // Where shrinking did not help a job, it does not help another that needs as much.
       const bool hopeless = std::any_of(no_room.begin(), no_room.end(), [&](const NoRoom& tried) {
         return tried.types == holder.types && tried.mixes == holder.mixes &&
                tried.smallest <= holder.smallest;
       });
-      if (hopeless || make_room(holder)) continue;
+      if (start(holder, !hopeless) || hopeless) continue;
       no_room.push_back({holder.types, holder.mixes, holder.smallest});
     }
-  }
-
-  // Running jobs shrink until the job can start on one type; nothing changes when they cannot.
-  bool make_room(Holder& holder) {
-    std::vector<std::pair<double, std::size_t>> types;  // best promise of a fair share first
-    for (std::size_t type = 0; type < cluster_->type_count(); ++type) {
-      if (!holder.may_use(type)) continue;
-      const auto sharing =
-          std::count_if(holders_.begin(), holders_.end(),
-                        [&](const Holder& other) { return other.devices.of[type] > 0; });
-      const int share = usable_.of[type] / static_cast<int>(sharing + 1);
-      types.emplace_back(-promise(holder, type, std::max(share, holder.smallest)), type);
-    }
-    std::sort(types.begin(), types.end());
-    for (const auto& [value, type] : types) {
-      const int count = smallest_plan(holder, type);
-      if (count == 0 || count > usable_.of[type]) continue;
-      const std::vector<Holder> before = holders_;
-      const DeviceCounts free = free_;
-      while (free_.of[type] < count && shrink_somebody(type)) {
-      }
-      if (free_.of[type] >= count) {
-        change(holder, type, count);
-        return true;
-      }
-      holders_ = before;
-      free_ = free;
-    }
-    return false;
   }
 
   // --- Growing
@@ -373,13 +399,47 @@ class EasyScale final : public Policy {
       ++larger.of[type];
       const Outcome after = outcome(*holder.job, larger);
       const double gain = after.speed / now - 1;
-      if (wasteful(after) || gain <= 1e-9 || gain < params_.least_gain) continue;
+      if (wasteful(holder, after) || gain <= 1e-9) continue;
       if (best.devices == 0 || gain / added > best.value) {
         best.value = gain / added;
         best.devices = added;
       }
     }
     return best;
+  }
+
+  // Devices of this type in place of slower ones.
+  Change best_replacement(std::size_t h, std::size_t type) {
+    const Holder& holder = holders_[h];
+    Change best{.holder = h, .type = type};
+    if (!holder.mixes || !holder.may_use(type)) return best;
+    const double now = outcome(*holder.job, holder.devices).speed;
+    for (std::size_t other = 0; other < cluster_->type_count(); ++other) {
+      if (other == type) continue;
+      DeviceCounts replaced = holder.devices;
+      const int most = std::min(replaced.of[other], free_.of[type]);
+      for (int count = 1; count <= most; ++count) {
+        ++replaced.of[type];
+        --replaced.of[other];
+        const Outcome after = outcome(*holder.job, replaced);
+        const double gain = after.speed / now - 1;
+        if (wasteful(holder, after) || gain <= 1e-9) continue;
+        if (best.devices == 0 || gain / count > best.value) {
+          best.value = gain / count;
+          best.devices = count;
+          best.instead_of = other;
+        }
+      }
+    }
+    return best;
+  }
+
+  void apply(const Change& proposal) {
+    Holder& holder = holders_[proposal.holder];
+    change(holder, proposal.type, proposal.devices);
+    if (proposal.instead_of < kMaxDeviceTypes) {
+      change(holder, proposal.instead_of, -proposal.devices);
+    }
   }
 
   bool may_propose(const Holder& holder, Seconds now_s) const {
@@ -404,6 +464,8 @@ class EasyScale final : public Policy {
         for (std::size_t type = 0; type < cluster_->type_count(); ++type) {
           const Change proposal = best_increment(h, type);
           if (proposal.devices > 0) proposals.push_back(proposal);
+          const Change replacement = best_replacement(h, type);
+          if (replacement.devices > 0) proposals.push_back(replacement);
         }
       }
       if (proposals.empty()) return false;
@@ -412,11 +474,43 @@ class EasyScale final : public Policy {
       std::vector<char> taken(holders_.size(), 0);
       for (const Change& proposal : proposals) {
         if (taken[proposal.holder] != 0 || free_.of[proposal.type] < proposal.devices) continue;
-        change(holders_[proposal.holder], proposal.type, proposal.devices);
+        apply(proposal);
         taken[proposal.holder] = 1;
       }
     }
     return true;
+  }
+
+  // One job shrinks for another that gains more per device than it loses; false when there is no
+  // such pair.
+  bool exchange(Seconds now_s) {
+    for (std::size_t type = 0; type < cluster_->type_count(); ++type) {
+      Change loss;
+      for (std::size_t h = 0; h < holders_.size(); ++h) {
+        const Holder& holder = holders_[h];
+        if (holder.devices.of[type] == 0 || !may_propose(holder, now_s)) continue;
+        const Change option = cheapest_shrink(h, type);
+        if (option.devices == 0) continue;
+        if (loss.devices == 0 || option.value < loss.value) loss = option;
+      }
+      if (loss.devices == 0) continue;
+      change(holders_[loss.holder], type, -loss.devices);
+      Change gain;
+      for (std::size_t h = 0; h < holders_.size(); ++h) {
+        const Holder& holder = holders_[h];
+        if (h == loss.holder || !holder.holds() || !may_propose(holder, now_s)) continue;
+        if (holder.job->spec.mode == ElasticMode::kRigid) continue;
+        const Change option = best_increment(h, type);
+        if (option.devices == 0) continue;
+        if (gain.devices == 0 || option.value > gain.value) gain = option;
+      }
+      if (gain.devices > 0 && gain.value > params_.exchange * loss.value) {
+        change(holders_[gain.holder], type, gain.devices);
+        return true;
+      }
+      change(holders_[loss.holder], type, loss.devices);
+    }
+    return false;
   }
 
   // When a job that could grow may propose next.
@@ -429,7 +523,7 @@ class EasyScale final : public Policy {
       if (proposed && !more) continue;
       bool could = false;
       for (std::size_t type = 0; type < cluster_->type_count() && !could; ++type) {
-        could = best_increment(h, type).devices > 0;
+        could = best_increment(h, type).devices > 0 || best_replacement(h, type).devices > 0;
       }
       if (!could) continue;
       const Seconds at = (proposed ? now_s : holder.job->changed_at_s) + params_.interval_s;
@@ -480,11 +574,12 @@ PolicyInfo easyscale_policy() {
                      {.name = "communication",
                       .default_value = true,
                       .help = "count synchronisation in the speed of a plan"},
-                     {.name = "least-gain",
-                      .default_value = 0.0,
+                     {.name = "exchange",
+                      .default_value = 2.0,
                       .low = 0,
-                      .high = 10,
-                      .help = "no proposal that speeds a job up by less than this share"},
+                      .high = 1e6,
+                      .help = "devices move between running jobs when one gains this many times "
+                              "what the other loses; 0: never"},
                      placement_param(PlacementRule::kBestFit)},
           .make = [](const Params& params, Random) -> std::unique_ptr<Policy> {
             return std::make_unique<EasyScale>(
@@ -493,7 +588,7 @@ PolicyInfo easyscale_policy() {
                                 .interval_s = params.number("interval"),
                                 .proposals = static_cast<int>(params.integer("proposals")),
                                 .communication = params.flag("communication"),
-                                .least_gain = params.number("least-gain"),
+                                .exchange = params.number("exchange"),
                                 .placement = placement_rule(params)});
           }};
 }

@@ -2,10 +2,11 @@
 // elasticity.
 //
 // Assumes nothing. Every job has one preferred type: the first allowed one that could ever hold its
-// requested devices. Each type has a queue of its own, served by priority, then arrival, at the
-// requested size and without preemption. With when-full=stop the first job that does not fit blocks
-// those behind it in its queue, with skip they may start. O(jobs) per decision (O(jobs log jobs)
-// with several priorities).
+// requested devices. The queue is served by priority, then arrival, at the requested size and
+// without preemption. With when-full=stop the first job that does not fit blocks those behind it,
+// with skip they may start; queues=per-type gives every type a queue of its own, so that it blocks
+// only those that want the same type. O(jobs) per decision (O(jobs log jobs) with several
+// priorities).
 #include <array>
 
 #include "sched/gang.h"
@@ -17,8 +18,8 @@ namespace {
 
 class YarnCs final : public Policy {
  public:
-  YarnCs(WhenFull when_full, PlacementRule placement)
-      : when_full_(when_full), placement_(placement) {}
+  YarnCs(WhenFull when_full, bool queue_per_type, PlacementRule placement)
+      : when_full_(when_full), queue_per_type_(queue_per_type), placement_(placement) {}
 
   Plan decide(const PolicyInput& input) override {
     Plan plan = empty_plan(input);
@@ -31,9 +32,10 @@ class YarnCs final : public Policy {
       Grant& grant = plan.grants[i];
       const DeviceTypeId type = preferred_type(spec, input.cluster);
       const int wanted = spec.requested_devices;
+      const std::size_t queue = queue_per_type_ ? type.index() : 0;
       if (left[type] < wanted) {
-        blocked[type.index()] = blocked[type.index()] || when_full_ == WhenFull::kStop;
-      } else if (blocked[type.index()]) {
+        blocked[queue] = blocked[queue] || when_full_ == WhenFull::kStop;
+      } else if (blocked[queue]) {
         grant.waiting = Reason::kWaitsBehind;
       } else {
         grant.devices[type] = wanted;
@@ -58,6 +60,7 @@ class YarnCs final : public Policy {
   }
 
   WhenFull when_full_;
+  bool queue_per_type_;
   PlacementRule placement_;
 };
 
@@ -65,17 +68,22 @@ class YarnCs final : public Policy {
 
 PolicyInfo yarn_cs_policy() {
   return {.name = "yarn-cs",
-          .summary = "gang FIFO, a queue for each device type",
+          .summary = "gang FIFO on the preferred device type",
           .source = "baseline of EasyScale, SC'23",
           .needs = {Knowledge::kNothing},
           .params = {{.name = "when-full",
                       .default_value = std::string("stop"),
                       .choices = {"stop", "skip"},
                       .help = "a job that does not fit blocks its queue, or is skipped"},
+                     {.name = "queues",
+                      .default_value = std::string("one"),
+                      .choices = {"one", "per-type"},
+                      .help = "one queue, or one for each preferred type"},
                      placement_param(PlacementRule::kBestFit)},
           .make = [](const Params& params, Random) -> std::unique_ptr<Policy> {
             const bool stop = params.choice("when-full") == "stop";
             return std::make_unique<YarnCs>(stop ? WhenFull::kStop : WhenFull::kSkip,
+                                            params.choice("queues") == "per-type",
                                             placement_rule(params));
           }};
 }
