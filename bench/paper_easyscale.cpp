@@ -413,7 +413,7 @@ void mixed_cluster(const std::string& folder) {
       "Claim: 64 GPUs (32 V100, 16 P100, 16 T4), 68 jobs: mean JCT 8905 s (YARN-CS), 1070 s "
       "(homogeneous), 677 s\n(heterogeneous), that is 8.3x and 13.2x; makespan 16560, 6720, 6000 "
       "s.\n\n"
-      "Scenario: `{}`; {} jobs, {}.\nNothing is random. Decisions at every event. Communication: "
+      "Scenario: `{}`; {} jobs, {}.\nDecisions at every event. Communication: "
       "ring all-reduce of all parameters after every update,\n12 GB/s within a node, 3 GB/s "
       "between nodes. Every start and every change of devices is charged. `yarn-cs` runs the\n"
       "fastest kernels without determinism, `easyscale` those of D1 or D2 as the job's level "
@@ -423,7 +423,8 @@ void mixed_cluster(const std::string& folder) {
       kCluster, mixed.rows.size(),
       recorded ? "arrivals, sizes, batches, epochs and step times as recorded in the paper's "
                  "artifact"
-               : "synthetic in the manner of the paper (skipped: the recorded data is not here)");
+               : "synthetic in the manner of the paper, seed 1 (skipped: the recorded data is not "
+                 "here)");
   fmt::print("Samples of an epoch are not public; these are the sizes of usual data sets:\n\n");
   fmt::print("| model | data set | samples | parameters (M) |\n|---|---|---:|---:|\n");
   for (const Model& model : kModels) {
