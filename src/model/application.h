@@ -33,6 +33,9 @@ class Application {
     std::map<std::int64_t, BatchRecord> records{};  // by total batch, at least one
     std::vector<std::shared_ptr<const SpeedModel>>
         speed{};  // by device type; null: does not run there
+    // By device type: how many times longer computing takes with kernels that give the same bits on
+    // every type; empty: no longer.
+    std::vector<double> portable_slowdown{};
   };
   explicit Application(Description description);
 
@@ -43,6 +46,10 @@ class Application {
   int max_devices() const { return d_.max_devices; }
   // Null when the application was not measured on this type.
   const SpeedModel* speed(DeviceTypeId type) const { return d_.speed[type.index()].get(); }
+
+  double portable_slowdown(DeviceTypeId type) const {
+    return d_.portable_slowdown.empty() ? 1.0 : d_.portable_slowdown[type.index()];
+  }
 
   // Progress at which `epoch` epochs are complete (0 for 0): the smallest over all recorded
   // batches.

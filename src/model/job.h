@@ -37,10 +37,20 @@ struct JobSpec {
   int epochs = 0;                    // how long its owner wants to train; 0: not said
   std::int64_t requested_batch = 0;  // the total batch a consistent or rigid job trains with
 
+  // Consistent jobs only: it trains with this many logical workers, whatever its devices, each with
+  // its share of the requested batch (model/logical_workers.h); 0: the batch is cut by devices.
+  int logical_workers = 0;
+  // Its workers give the same bits on every device type, so that it may use several at once.
+  bool mixes_types = false;
+
   std::string application;               // empty: unknown
   std::optional<Seconds> resize_cost_s;  // overrides the cluster's
 
   bool allows(DeviceTypeId type) const { return (allowed_types >> type.value & 1U) != 0; }
+  // Micro-batch of one logical worker.
+  std::int64_t worker_batch() const {
+    return (requested_batch + logical_workers - 1) / logical_workers;
+  }
 };
 
 }  // namespace rubato

@@ -265,6 +265,17 @@ Result<Application::Description> read_native_file(const std::string& path, const
     d.speed.push_back(std::make_shared<ParametricSpeed>(*params));
     anywhere = true;
   }
+  if (const nlohmann::json slower_json = sub("portable_slowdown"); !slower_json.empty()) {
+    const JsonFields slower(path + ": portable_slowdown", slower_json);
+    for (std::size_t type = 0; type < cluster.type_count(); ++type) {
+      const std::string& type_name = cluster.type_name(DeviceTypeId(type));
+      const char* field = slower_json.contains(type_name) ? type_name.c_str() : "*";
+      const auto factor =
+          slower_json.contains(field) ? slower.number(field, {1, 100}) : Result<double>(1.0);
+      if (!factor) return factor.error();
+      d.portable_slowdown.push_back(*factor);
+    }
+  }
   if (!anywhere && speed_json.empty()) return invalid_input(path + ": field 'speed' is missing");
   return d;
 }

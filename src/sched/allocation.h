@@ -27,6 +27,8 @@ struct Allocation {
   bool empty() const { return shares.empty(); }
   int devices() const;
   DeviceCounts counts(const Cluster& cluster) const;
+  // With devices of several types, the type is that of the first share: good for nodes and devices,
+  // not for speed (see update_of_workers).
   Placement placement(const Cluster& cluster) const;
   bool operator==(const Allocation&) const = default;
 };

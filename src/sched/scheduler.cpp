@@ -89,6 +89,7 @@ void Scheduler::remove(JobId job) {
   }
   active_.erase(std::find(active_.begin(), active_.end(), &state));
   by_id_.erase(found);
+  if (owed_.total() > 0) refresh_owed();
 }
 
 const JobState* Scheduler::find(JobId job) const {
@@ -102,10 +103,25 @@ void Scheduler::set_node_down(NodeId node, bool down) {
   evict(Reason::kNodeDown);
 }
 
-void Scheduler::set_reserved(DeviceTypeId type, int devices) {
+void Scheduler::set_reserved(DeviceTypeId type, int devices, bool gracefully) {
   reserved_[type] = devices;
   refresh_usable();
-  evict(Reason::kReclaimed);
+  if (gracefully) {
+    refresh_owed();
+  } else {
+    evict(Reason::kReclaimed);
+  }
+}
+
+void Scheduler::refresh_owed() {
+  std::vector<int> used(usable_.size(), 0);
+  for (const JobState* job : jobs()) {
+    for (const NodeShare& share : job->allocation.shares) used[share.node.index()] += share.devices;
+  }
+  owed_ = {};
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    owed_[cluster_.nodes()[i].type] += std::max(0, used[i] - usable_[i]);
+  }
 }
 
 void Scheduler::refresh_usable() {
@@ -148,6 +164,7 @@ void Scheduler::evict(Reason reason) {
     }
     change(job, std::move(left), reason, actions);
   }
+  owed_ = {};
   if (!actions.empty()) executor_.apply(actions);
 }
 
@@ -210,6 +227,7 @@ Result<RoundRecord> Scheduler::round() {
   }
   turn_away(plan, actions);
   finished_.clear();
+  owed_ = {};  // a placed plan is within what is usable
   record.actions = static_cast<int>(actions.size());
   record.total_s = whole.elapsed_s();
   if (!actions.empty()) executor_.apply(actions);

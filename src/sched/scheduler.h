@@ -67,8 +67,14 @@ class Scheduler {
   // A node goes down or comes back; jobs there lose their devices at once (see evict in the
   // source).
   void set_node_down(NodeId node, bool down);
-  // Serving takes this many devices of a type, from the last nodes of the cluster backwards.
-  void set_reserved(DeviceTypeId type, int devices);
+  // Serving takes this many devices of a type, from the last nodes of the cluster backwards. Jobs
+  // lose theirs at once; with `gracefully` they keep them (owed() counts these) until the next
+  // round, in which the policy decides who goes on with what, or until enforce_reserved().
+  void set_reserved(DeviceTypeId type, int devices, bool gracefully = false);
+  // Jobs lose what serving is owed.
+  void enforce_reserved() { evict(Reason::kReclaimed); }
+  // Devices of this type that jobs hold although serving asked for them.
+  int owed(DeviceTypeId type) const { return owed_[type]; }
 
   // Asks the policy and carries its plan out. An invalid plan changes nothing and is returned as an
   // error.
@@ -78,11 +84,13 @@ class Scheduler {
   const JobState* find(JobId job) const;
   int allocated() const { return allocated_; }
   int running() const { return running_; }
-  int usable() const { return usable_by_type_.total(); }
+  // Devices neither down nor in the hands of serving.
+  int usable() const { return usable_by_type_.total() + owed_.total(); }
   const Cluster& cluster() const { return cluster_; }
 
  private:
   void refresh_usable();
+  void refresh_owed();
   void evict(Reason reason);
   void change(JobState& job, Allocation after, Reason reason, std::vector<Action>& actions);
   void turn_away(const Plan& plan, std::vector<Action>& actions);
@@ -100,6 +108,7 @@ class Scheduler {
   DeviceCounts reserved_;
   std::vector<int> usable_;
   DeviceCounts usable_by_type_;
+  DeviceCounts owed_;
   int allocated_ = 0;
   int running_ = 0;
 };

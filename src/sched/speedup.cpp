@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/logical_workers.h"
+
 namespace rubato {
 
 Seconds RequestedBatchSpeed::update_s(const JobState& job, DeviceTypeId type, int devices,
@@ -16,6 +18,13 @@ Seconds RequestedBatchSpeed::update_s(const JobState& job, DeviceTypeId type, in
 
 Seconds RequestedBatchSpeed::update_s(const JobState& job, const Placement& placement) const {
   if (job.profiled == nullptr) return 1.0 / placement.devices();
+  if (job.spec.logical_workers > 0) {
+    DeviceCounts counts;
+    counts[placement.type()] = placement.devices();
+    return update_of_workers(*job.profiled, counts, placement.per_node(), job.spec.logical_workers,
+                             job.spec.worker_batch())
+        .update_s;
+  }
   const BatchShape shape = job.spec.batch.known() ? split_batch(job.spec.requested_batch,
                                                                 placement.devices(), job.spec.batch)
                                                   : BatchShape{};
@@ -34,6 +43,9 @@ void RequestedBatchSpeed::forget(std::span<const FinishedJob> finished) {
 
 int most_devices_at_requested_batch(const JobSpec& spec) {
   if (spec.mode == ElasticMode::kRigid) return spec.requested_devices;
+  if (spec.logical_workers > 0) {
+    return std::max(spec.min_devices, std::min(spec.max_devices, spec.logical_workers));
+  }
   if (!spec.batch.known()) return spec.max_devices;
   const std::int64_t by_batch =
       std::max<std::int64_t>(1, spec.requested_batch / spec.batch.min_local);

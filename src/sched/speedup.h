@@ -10,7 +10,7 @@ namespace rubato {
 
 // Seconds per update and samples per second by device count, memoised per job. Placements are
 // assumed packed on as few nodes as possible. A job without profiled times is assumed to scale
-// perfectly.
+// perfectly; one with logical workers keeps their micro-batches.
 class RequestedBatchSpeed {
  public:
   // `devices` must be at least 1.
@@ -27,7 +27,8 @@ class RequestedBatchSpeed {
   std::unordered_map<JobId, std::array<std::vector<Seconds>, kMaxDeviceTypes>> update_s_;
 };
 
-// The most devices a policy that leaves the batch alone can use: no micro-batch below the smallest.
+// The most devices a policy that leaves the batch alone can use: no micro-batch below the smallest,
+// no device without a logical worker.
 int most_devices_at_requested_batch(const JobSpec& spec);
 
 }  // namespace rubato

@@ -31,7 +31,9 @@ MaybeError check_counts(const Grant& grant, const JobState& job, const Cluster& 
     total += count;
   }
   if (total == 0) return std::nullopt;
-  if (types > 1) return fault(PlanFault::kMixedTypes, job, fmt::format("{} types", types));
+  if (types > 1 && !spec.mixes_types) {
+    return fault(PlanFault::kMixedTypes, job, fmt::format("{} types", types));
+  }
   if (spec.mode == ElasticMode::kRigid && total != spec.requested_devices) {
     return fault(PlanFault::kRigidResized, job,
                  fmt::format("{} devices, requested {}", total, spec.requested_devices));

@@ -15,7 +15,7 @@ enum class PlanFault {
   kWrongJob,           // a grant is not for the job at its position
   kNegativeDevices,    // a count below 0
   kTypeNotAllowed,     // devices of a type that does not exist or that the job refuses
-  kMixedTypes,         // devices of several types for one job
+  kMixedTypes,         // devices of several types for a job that cannot mix them
   kBelowMinimum,       // some devices, but fewer than the job's minimum
   kAboveMaximum,       // more devices than the job's maximum
   kRigidResized,       // a rigid job with another count than requested

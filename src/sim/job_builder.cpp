@@ -58,6 +58,14 @@ int JobBuilder::largest_pool(std::uint32_t types) const {
   return largest;
 }
 
+int JobBuilder::whole_pool(std::uint32_t types) const {
+  int total = 0;
+  for (std::size_t type = 0; type < cluster_.type_count(); ++type) {
+    if ((types >> type & 1U) != 0) total += cluster_.capacity()[DeviceTypeId(type)];
+  }
+  return total;
+}
+
 std::optional<JobProblem> JobBuilder::find_types(const JobRequest& request,
                                                  WorkloadJob& job) const {
   job.spec.allowed_types = all_types_;
@@ -103,13 +111,22 @@ std::optional<JobProblem> JobBuilder::build(const JobRequest& request, WorkloadJ
   }
   if (auto problem = find_types(request, job)) return problem;
 
-  const int requested =
-      request.requested_devices > 0 ? request.requested_devices : std::max(request.min_devices, 1);
+  if (auto problem = check_workers(request)) return problem;
+  spec.logical_workers = request.logical_workers;
+  spec.mixes_types = request.mixes_types;
+
+  const int pool = largest_pool(spec.allowed_types);
+  int requested = std::max(request.min_devices, 1);
+  if (request.requested_devices > 0) {
+    requested = request.requested_devices;
+  } else if (request.logical_workers > 0 && request.min_devices == 0) {
+    requested = std::min(request.logical_workers, pool);
+    if (request.max_devices > 0) requested = std::min(requested, request.max_devices);
+  }
   if (requested < request.min_devices ||
       (request.max_devices > 0 && requested > request.max_devices)) {
     return JobProblem{Field::kDevices, "expected min <= requested <= max"};
   }
-  const int pool = largest_pool(spec.allowed_types);
   if (requested > pool) {
     return JobProblem{
         Field::kDevices,
@@ -130,12 +147,53 @@ std::optional<JobProblem> JobBuilder::build(const JobRequest& request, WorkloadJ
   return std::nullopt;
 }
 
+std::optional<JobProblem> JobBuilder::check_workers(const JobRequest& request) {
+  if (request.logical_workers == 0) {
+    if (!request.mixes_types) return std::nullopt;
+    return JobProblem{Field::kMixing, "only a job with logical workers can mix device types"};
+  }
+  if (request.application.empty()) {
+    return JobProblem{Field::kWorkers, "only a job with an application has logical workers"};
+  }
+  if (request.mode.value_or(ElasticMode::kConsistent) != ElasticMode::kConsistent) {
+    return JobProblem{Field::kMode, "a job with logical workers is consistent"};
+  }
+  return std::nullopt;
+}
+
+// Each worker has the same share of the batch, and no device is without a worker.
+std::optional<JobProblem> JobBuilder::set_workers(const JobRequest& request, int most,
+                                                  WorkloadJob& job) const {
+  JobSpec& spec = job.spec;
+  const int workers = spec.logical_workers;
+  if (spec.requested_batch % workers != 0) {
+    return JobProblem{Field::kWorkers,
+                      fmt::format("a batch of {} cannot be cut into {} equal parts",
+                                  spec.requested_batch, workers)};
+  }
+  const std::int64_t local = spec.worker_batch();
+  if (local < spec.batch.min_local || local > spec.batch.max_local) {
+    return JobProblem{
+        Field::kWorkers,
+        fmt::format("a worker would have a batch of {}; the application's limits are {} to {}",
+                    local, spec.batch.min_local, spec.batch.max_local)};
+  }
+  if (spec.requested_devices > workers) {
+    return JobProblem{Field::kDevices, fmt::format("{} devices, but only {} logical workers",
+                                                   spec.requested_devices, workers)};
+  }
+  spec.max_devices = std::min(workers, most);
+  if (request.max_devices > 0) spec.max_devices = std::min(spec.max_devices, request.max_devices);
+  return std::nullopt;
+}
+
 std::optional<JobProblem> JobBuilder::set_trained_size(const JobRequest& request, int pool,
                                                        WorkloadJob& job) const {
   const Application& application = *job.application;
   JobSpec& spec = job.spec;
-  spec.mode = request.mode.value_or(application.fixed_batch() ? ElasticMode::kConsistent
-                                                              : ElasticMode::kAdaptive);
+  spec.mode = request.mode.value_or(application.fixed_batch() || request.logical_workers > 0
+                                        ? ElasticMode::kConsistent
+                                        : ElasticMode::kAdaptive);
   if (spec.mode == ElasticMode::kAdaptive && application.fixed_batch()) {
     return JobProblem{Field::kMode,
                       "this application's batch is fixed; expected consistent or rigid"};
@@ -168,7 +226,10 @@ std::optional<JobProblem> JobBuilder::set_trained_size(const JobRequest& request
   for (const int limit : {application.max_devices(), request.max_devices}) {
     if (limit > 0) spec.max_devices = std::min(spec.max_devices, limit);
   }
-  return std::nullopt;
+  if (spec.logical_workers == 0) return std::nullopt;
+  int most = spec.mixes_types ? whole_pool(spec.allowed_types) : pool;
+  if (application.max_devices() > 0) most = std::min(most, application.max_devices());
+  return set_workers(request, most, job);
 }
 
 std::optional<JobProblem> JobBuilder::set_recorded_size(const JobRequest& request, int pool,

@@ -111,6 +111,7 @@ nlohmann::ordered_json summary_object(const SimSummary& summary) {
   object["resize_lost_device_s"] = summary.resize_lost_device_s;
   object["mean_fairness"] = summary.mean_fairness;
   object["worst_fairness"] = summary.worst_fairness;
+  object["serving_wait_max_s"] = summary.serving_wait_max_s;
   object["rounds"] = summary.decisions.rounds;
   object["decision_ms_mean"] = summary.decisions.total_ms_mean;
   object["decision_ms_p99"] = summary.decisions.total_ms_p99;

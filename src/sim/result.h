@@ -62,6 +62,7 @@ struct SimSummary {
   long resizes = 0;
   double resize_lost_device_s = 0;
   double mean_fairness = 0, worst_fairness = 0;
+  double serving_wait_max_s = 0;  // longest wait of serving for devices that it asked for
   DecisionTimes decisions;
   double wall_s = 0;
 };

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "model/logical_workers.h"
+
 namespace rubato {
 
 SimJob::SimJob(const WorkloadJob& job, const Cluster& cluster, const SpeedModel* speed,
@@ -35,22 +37,25 @@ double SimJob::target(int epoch) const {
   return job_.application ? job_.application->progress_after(epoch) : epoch * job_.duration_s;
 }
 
-double SimJob::rate(int epoch, const StepTime& time, const BatchShape& shape, int devices) const {
-  if (!job_.application) return 1.0 / time.step_s;
+double SimJob::rate(int epoch, Seconds update_s, double batch) const {
+  if (!job_.application) return 1.0 / update_s;
   const Application& app = *job_.application;
-  const auto batch = static_cast<double>(shape.total(devices));
   const double scale = batch / static_cast<double>(app.batch().initial);
-  return update_gain(app.noise(batch, epoch), scale) / time.update_s(shape);
+  return update_gain(app.noise(batch, epoch), scale) / update_s;
 }
 
-BatchShape SimJob::requested_shape(int devices) const {
-  return job_.application ? split_batch(job_.spec.requested_batch, devices, job_.spec.batch)
-                          : BatchShape{};
+double SimJob::total_batch(const BatchShape& shape, int devices) const {
+  const int workers = job_.spec.logical_workers;
+  return static_cast<double>(workers > 0 ? workers * shape.local : shape.total(devices));
 }
 
 void SimJob::choose_batch() {
   trained_ = false;
   if (!job_.application) return;
+  if (job_.spec.logical_workers > 0) {
+    shape_ = {.local = job_.spec.worker_batch(), .accumulation = 0};
+    return;
+  }
   const int devices = placement_.devices();
   const BatchLimits& limits = job_.spec.batch;
   const bool own_choice = job_.spec.mode == ElasticMode::kAdaptive && allocation_.batch == 0;
@@ -71,13 +76,26 @@ void SimJob::choose_batch() {
 
 void SimJob::refresh_rate() {
   step_ = speed_->step_time(placement_, shape_.local);
-  rate_ = finished() ? 0 : rate(epoch_, step_, shape_, placement_.devices()) * (1 - interference_);
+  if (job_.spec.logical_workers > 0) {
+    const WorkerUpdate update =
+        update_of_workers(*speed_, allocation_.counts(cluster_), placement_.per_node(),
+                          job_.spec.logical_workers, shape_.local);
+    update_s_ = update.update_s;
+    computing_ = update.busy;
+  } else {
+    update_s_ = step_.update_s(shape_);
+    computing_ = (step_.step_s - step_.sync_s) * (shape_.accumulation + 1) / update_s_;
+  }
+  const double batch = total_batch(shape_, placement_.devices());
+  rate_ = finished() ? 0 : rate(epoch_, update_s_, batch) * (1 - interference_);
 }
 
 void SimJob::report() {
   trained_ = true;
+  // A step of several types at once says nothing about any of them.
   if (!learned_) return;
-  const auto batch = static_cast<double>(shape_.total(placement_.devices()));
+  if (job_.spec.mixes_types && !allocation_.counts(cluster_).single_type().valid()) return;
+  const double batch = total_batch(shape_, placement_.devices());
   learned_->report({.type = placement_.type(),
                     .nodes = placement_.nodes(),
                     .devices = placement_.devices(),
@@ -149,8 +167,7 @@ Seconds SimJob::next_event_s() const {
 
 double SimJob::useful_devices(Seconds now_s) const {
   if (!running() || finished() || resume_s_ > now_s) return 0;
-  const double computing = (step_.step_s - step_.sync_s) * (shape_.accumulation + 1);
-  return placement_.devices() * computing / step_.update_s(shape_) * (1 - interference_);
+  return placement_.devices() * computing_ * (1 - interference_);
 }
 
 double SimJob::progress_at(Seconds now_s) const {
@@ -161,8 +178,7 @@ double SimJob::progress_at(Seconds now_s) const {
 
 double SimJob::samples_per_s() const {
   if (!job_.application) return 0;
-  return static_cast<double>(shape_.total(placement_.devices())) / step_.update_s(shape_) *
-         (1 - interference_);
+  return total_batch(shape_, placement_.devices()) / update_s_ * (1 - interference_);
 }
 
 double SimJob::epochs_done(Seconds now_s) const {
@@ -175,9 +191,23 @@ double SimJob::samples_done(Seconds now_s) const {
   return samples_ + (running() && now_s > from ? samples_per_s() * (now_s - from) : 0);
 }
 
-Seconds SimJob::epoch_s(int epoch, const Placement& placement, const BatchShape& shape) const {
-  const StepTime time = speed_->step_time(placement, shape.local);
-  return (target(epoch + 1) - target(epoch)) / rate(epoch, time, shape, placement.devices());
+Seconds SimJob::epoch_s(int epoch, const Placement& placement) const {
+  const JobSpec& spec = job_.spec;
+  const int devices = placement.devices();
+  BatchShape shape;
+  Seconds update_s = 0;
+  if (spec.logical_workers > 0) {
+    DeviceCounts counts;
+    counts[placement.type()] = devices;
+    shape.local = spec.worker_batch();
+    update_s =
+        update_of_workers(*speed_, counts, placement.per_node(), spec.logical_workers, shape.local)
+            .update_s;
+  } else {
+    if (job_.application) shape = split_batch(spec.requested_batch, devices, spec.batch);
+    update_s = speed_->step_time(placement, shape.local).update_s(shape);
+  }
+  return (target(epoch + 1) - target(epoch)) / rate(epoch, update_s, total_batch(shape, devices));
 }
 
 Seconds SimJob::seconds_at_request(Seconds now_s) const {
@@ -186,10 +216,9 @@ Seconds SimJob::seconds_at_request(Seconds now_s) const {
     left_at_request_s_.assign(static_cast<std::size_t>(epochs_) + 1, 0.0);
     const auto placement =
         Placement::packed(reference_type_, devices, cluster_.node_size(reference_type_));
-    const BatchShape shape = requested_shape(devices);
     for (int epoch = epochs_; epoch-- > 0;) {
       const auto e = static_cast<std::size_t>(epoch);
-      left_at_request_s_[e] = left_at_request_s_[e + 1] + epoch_s(epoch, placement, shape);
+      left_at_request_s_[e] = left_at_request_s_[e + 1] + epoch_s(epoch, placement);
     }
   }
   if (finished()) return 0;
@@ -219,9 +248,8 @@ double SimJob::updates(std::int64_t batch, Seconds now_s) const {
 Seconds SimJob::isolated_s(int devices) const {
   const auto placement =
       Placement::packed(reference_type_, devices, cluster_.node_size(reference_type_));
-  const BatchShape shape = requested_shape(devices);
   Seconds total = 0;
-  for (int epoch = 0; epoch < epochs_; ++epoch) total += epoch_s(epoch, placement, shape);
+  for (int epoch = 0; epoch < epochs_; ++epoch) total += epoch_s(epoch, placement);
   return total;
 }
 

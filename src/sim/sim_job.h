@@ -62,11 +62,12 @@ class SimJob final : public RemainingWork, public ObservedProgress {
  private:
   double target(int epoch) const;  // progress at which `epoch` epochs are complete
   double progress_at(Seconds now_s) const;
-  // Progress per second during an epoch on these devices with this batch.
-  double rate(int epoch, const StepTime& time, const BatchShape& shape, int devices) const;
-  Seconds epoch_s(int epoch, const Placement& placement, const BatchShape& shape) const;
+  // Progress per second during an epoch, from the seconds and the samples of an update.
+  double rate(int epoch, Seconds update_s, double batch) const;
+  // Seconds of an epoch on these devices of one type at the requested batch.
+  Seconds epoch_s(int epoch, const Placement& placement) const;
+  double total_batch(const BatchShape& shape, int devices) const;
   double samples_per_s() const;
-  BatchShape requested_shape(int devices) const;
   void choose_batch();
   void refresh_rate();
   void report();
@@ -83,7 +84,9 @@ class SimJob final : public RemainingWork, public ObservedProgress {
   Allocation allocation_;
   Placement placement_;
   BatchShape shape_;
-  StepTime step_;
+  StepTime step_;         // of a micro-batch
+  Seconds update_s_ = 0;  // of an optimizer update
+  double computing_ = 0;  // share of the devices' time
   double interference_ = 0;
   double rate_ = 0;
 

@@ -1,6 +1,7 @@
 #include "sim/simulator.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -153,6 +154,7 @@ class Simulation final : public Executor {
     if (!record) return record.error();
     algorithm_ms_.push_back(record->algorithm_s * 1e3);
     total_ms_.push_back(record->total_s * 1e3);
+    note_given_back();
     if (options_.interference > 0) update_interference();
     note_timeline();
     if (options_.on_round) options_.on_round(scheduler_);
@@ -165,8 +167,9 @@ class Simulation final : public Executor {
     const WorkloadJob& job = workload_.jobs[i];
     const SpeedModel* speed = nullptr;
     if (job.application) {
-      auto& cache = caches_[job.application.get()];
-      if (!cache) cache = std::make_unique<SpeedCache>(*job.application);
+      const bool portable = job.spec.mixes_types;
+      auto& cache = caches_[portable ? 1 : 0][job.application.get()];
+      if (!cache) cache = std::make_unique<SpeedCache>(*job.application, portable);
       speed = cache.get();
     }
     jobs_[i] = std::make_unique<SimJob>(job, cluster_, speed, options_.law, options_.quirks);
@@ -226,6 +229,7 @@ class Simulation final : public Executor {
   void ended(std::size_t i) {
     ++version_[i];
     jobs_[i].reset();
+    note_given_back();
     ++ended_;
     if (options_.on_progress && ended_ % 64 == 0) options_.on_progress(ended_);
   }
@@ -299,6 +303,7 @@ class Simulation final : public Executor {
     if (serving_ < options_.serving_load.size()) {
       next = std::min(next, options_.serving_load[serving_].time_s);
     }
+    if (!asked_.empty()) next = std::min(next, asked_.front().time_s + options_.give_back_s);
     return next;
   }
 
@@ -307,11 +312,26 @@ class Simulation final : public Executor {
         options_.node_events[node_event_].time_s <= clock_.now) {
       const NodeEvent& event = options_.node_events[node_event_++];
       scheduler_.set_node_down(event.node, event.down);
-    } else {
+    } else if (serving_ < options_.serving_load.size() &&
+               options_.serving_load[serving_].time_s <= clock_.now) {
       const ServingLoad& load = options_.serving_load[serving_++];
-      scheduler_.set_reserved(load.type, load.devices);
+      scheduler_.set_reserved(load.type, load.devices, options_.give_back_s > 0);
+      if (scheduler_.owed(load.type) > 0) asked_.push_back({clock_.now, load.type});
+    } else {
+      scheduler_.enforce_reserved();
     }
+    note_given_back();
     note_timeline();
+  }
+
+  // Requests of serving that are fulfilled by now.
+  void note_given_back() {
+    std::erase_if(asked_, [&](const Asked& asked) {
+      if (scheduler_.owed(asked.type) > 0) return false;
+      Seconds& longest = result_.summary.serving_wait_max_s;
+      longest = std::max(longest, clock_.now - asked.time_s);
+      return true;
+    });
   }
 
   // Time passes: the integrals grow by the state that held until now.
@@ -374,13 +394,19 @@ class Simulation final : public Executor {
   Scheduler scheduler_;
 
   std::vector<std::unique_ptr<SimJob>> jobs_;  // null before arrival and after the end
-  std::unordered_map<const Application*, std::unique_ptr<SpeedCache>> caches_;
+  // Without and with kernels that are the same on every device type.
+  std::array<std::unordered_map<const Application*, std::unique_ptr<SpeedCache>>, 2> caches_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<std::uint32_t> version_;
   std::size_t arrived_ = 0;
   int ended_ = 0;
   std::size_t node_event_ = 0;
   std::size_t serving_ = 0;
+  struct Asked {
+    Seconds time_s;
+    DeviceTypeId type;
+  };
+  std::vector<Asked> asked_;  // by serving and not given back yet, oldest first
 
   std::vector<double> useful_of_;
   double useful_now_ = 0;

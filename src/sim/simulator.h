@@ -49,6 +49,9 @@ struct SimOptions {
   Settings settings;                      // of the policy
   std::vector<NodeEvent> node_events;     // ordered by time
   std::vector<ServingLoad> serving_load;  // ordered by time
+  // Training gives devices that serving asks for back at the next decision, at the latest after so
+  // many seconds; 0: at once.
+  Seconds give_back_s = 0;
   std::function<void(int finished_jobs)>
       on_progress;  // called now and then, from the simulating thread
   std::function<void(const Scheduler&)> on_round;  // called after every decision

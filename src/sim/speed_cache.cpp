@@ -22,7 +22,11 @@ StepTime SpeedCache::step_time(const Placement& placement, std::int64_t local) c
   if (found != known_.end()) return found->second;
   const SpeedModel* model = application_.speed(placement.type());
   RUBATO_CHECK(model != nullptr, "a job runs on a device type that it was not measured on");
-  const StepTime time = model->step_time(placement, local);
+  StepTime time = model->step_time(placement, local);
+  if (portable_) {
+    time.step_s = (time.step_s - time.sync_s) * application_.portable_slowdown(placement.type()) +
+                  time.sync_s;
+  }
   known_.emplace(std::move(key), time);
   return time;
 }

@@ -10,11 +10,14 @@ namespace rubato {
 
 class SpeedCache final : public SpeedModel {
  public:
-  explicit SpeedCache(const Application& application) : application_(application) {}
+  // With `portable`, computing takes longer by the application's portable_slowdown.
+  explicit SpeedCache(const Application& application, bool portable = false)
+      : application_(application), portable_(portable) {}
   StepTime step_time(const Placement& placement, std::int64_t local) const override;
 
  private:
   const Application& application_;
+  bool portable_;
   mutable std::unordered_map<std::string, StepTime> known_;  // by placement and batch, as bytes
 };
 

@@ -16,8 +16,9 @@ using nlohmann::json;
 
 const std::vector<std::string>& job_fields() {
   static const std::vector<std::string> kFields{
-      "id",    "submit_s", "application", "duration_s",  "mode",         "devices",
-      "batch", "tenant",   "priority",    "device_type", "resize_cost_s"};
+      "id",         "submit_s", "application", "duration_s",  "mode",          "devices",
+      "batch",      "tenant",   "priority",    "device_type", "resize_cost_s", "logical_workers",
+      "mixes_types"};
   return kFields;
 }
 
@@ -59,6 +60,10 @@ class JobLine {
         return "devices";
       case JobProblem::Field::kBatch:
         return "batch";
+      case JobProblem::Field::kWorkers:
+        return "logical_workers";
+      case JobProblem::Field::kMixing:
+        return "mixes_types";
     }
     return "";
   }
@@ -127,6 +132,18 @@ class JobLine {
       const auto batch = line_.integer(*value, "batch", kBatchRange);
       if (!batch) return batch.error();
       request_.batch = *batch;
+    }
+    if (const json* value = find("logical_workers")) {
+      if (auto error = read_count(*value, "logical_workers", request_.logical_workers)) {
+        return error;
+      }
+    }
+    if (const json* value = find("mixes_types")) {
+      if (!value->is_boolean()) {
+        return line_.error_at("mixes_types",
+                              fmt::format("expected true or false, not {}", shown(*value)));
+      }
+      request_.mixes_types = value->get<bool>();
     }
     if (auto error = read_name("device_type", device_type_)) return error;
     request_.device_type = device_type_;

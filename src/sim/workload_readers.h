@@ -28,12 +28,14 @@ struct JobRequest {
   int max_devices = 0;
   int requested_devices = 0;
   std::int64_t batch = 0;  // total
+  int logical_workers = 0;
+  bool mixes_types = false;
 };
 
 // What is wrong with a request. The reader knows how its format calls the field and where it
 // stands.
 struct JobProblem {
-  enum class Field { kApplication, kDeviceType, kMode, kDevices, kBatch };
+  enum class Field { kApplication, kDeviceType, kMode, kDevices, kBatch, kWorkers, kMixing };
   Field field;
   std::string text;
 };
@@ -54,8 +56,14 @@ class JobBuilder {
                                              WorkloadJob& job) const;
   std::optional<JobProblem> set_recorded_size(const JobRequest& request, int pool,
                                               WorkloadJob& job) const;
-  // Devices of the largest type among these: a job does not mix types.
+  static std::optional<JobProblem> check_workers(const JobRequest& request);
+  // `most`: devices that it could have in this cluster.
+  std::optional<JobProblem> set_workers(const JobRequest& request, int most,
+                                        WorkloadJob& job) const;
+  // Devices of the largest type among these, which is what a job can have that does not mix types.
   int largest_pool(std::uint32_t types) const;
+  // Devices of all these types.
+  int whole_pool(std::uint32_t types) const;
 
   const Cluster& cluster_;
   const Applications& applications_;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <map>
 #include <set>
 
 #include "base/text.h"
@@ -79,8 +80,10 @@ void check_allocations(const Scheduler& scheduler, const RandomWorld& world) {
       used[share.node.index()] += share.devices;
     }
     if (devices == 0) continue;
-    ASSERT_EQ(types.size(), 1U) << spec.name << " mixes types";
-    ASSERT_TRUE(spec.allows(*types.begin())) << spec.name << " runs on a type that it refuses";
+    ASSERT_TRUE(types.size() == 1 || spec.mixes_types) << spec.name << " mixes types";
+    for (const DeviceTypeId type : types) {
+      ASSERT_TRUE(spec.allows(type)) << spec.name << " runs on a type that it refuses";
+    }
     ASSERT_GE(devices, spec.min_devices) << spec.name;
     ASSERT_LE(devices, spec.max_devices) << spec.name;
     if (spec.mode == ElasticMode::kRigid) {
@@ -147,6 +150,7 @@ TEST_P(EveryPolicy, EveryJobEndsAndDoesExactlyTheWorkAskedFor) {
     ASSERT_EQ(summary.jobs_finished + dropped, static_cast<int>(world.workload.jobs.size()));
     ASSERT_LE(summary.allocated_ratio, 1 + 1e-9);
     ASSERT_LE(summary.useful_ratio, summary.allocated_ratio + 1e-9);
+    ASSERT_LE(summary.serving_wait_max_s, world.options.give_back_s + 1e-9);
   }
 }
 
@@ -175,6 +179,33 @@ TEST_P(EveryPolicy, SameSeedGivesTheSameBytesOnAnyNumberOfThreads) {
     const std::string once = bytes(1);
     ASSERT_EQ(once, bytes(1));
     ASSERT_EQ(once, bytes(4));
+  }
+}
+
+// On another type the bits of such a job would differ.
+TEST(EasyScale, JobsThatMayNotMixTypesStayOnTheirs) {
+  long checked = 0;
+  for (const std::uint64_t seed : seeds()) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    RandomWorld world = random_world(seed);
+    if (world.cluster.type_count() < 2) continue;
+    std::map<JobId, DeviceTypeId> first;
+    world.options.on_round = [&](const Scheduler& scheduler) {
+      for (const JobState* job : scheduler.jobs()) {
+        const JobSpec& spec = job->spec;
+        if (spec.logical_workers == 0 || spec.mixes_types || !job->running()) continue;
+        const DeviceTypeId type = job->allocation.counts(world.cluster).single_type();
+        EXPECT_EQ(first.emplace(spec.id, type).first->second, type) << spec.name;
+        ++checked;
+      }
+    };
+    const auto result =
+        simulate(world.cluster, world.workload, **find_policy("easyscale"), world.options);
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    if (HasFailure()) return;
+  }
+  if (std::getenv("RUBATO_SEED") == nullptr) {
+    EXPECT_GT(checked, 100);
   }
 }
 
@@ -225,7 +256,7 @@ class Saboteur final : public Policy {
         grant.devices.of[kMaxDeviceTypes - 1] = 1;
         return true;
       case PlanFault::kMixedTypes:
-        if (input.cluster.type_count() < 2 || !spec.allows(DeviceTypeId(0)) ||
+        if (input.cluster.type_count() < 2 || spec.mixes_types || !spec.allows(DeviceTypeId(0)) ||
             !spec.allows(DeviceTypeId(1))) {
           return false;
         }

@@ -55,6 +55,11 @@ inline std::shared_ptr<const Application> random_application(Random& random,
                                                      .beta_r = 0.001 + 0.02 * random.uniform(),
                                                      .gamma = 1 + 3 * random.uniform()}));
   }
+  if (random.chance(0.5)) {
+    for (std::size_t type = 0; type < cluster.type_count(); ++type) {
+      d.portable_slowdown.push_back(1 + random.uniform());
+    }
+  }
   return std::make_shared<const Application>(std::move(d));
 }
 
@@ -94,6 +99,18 @@ inline WorkloadJob random_job(Random& random, const Cluster& cluster, std::size_
     spec.requested_devices = std::min(spec.requested_devices, spec.max_devices);
     spec.min_devices = std::min(spec.min_devices, spec.requested_devices);
   }
+  // Some consistent jobs have logical workers, and some of these may run on several types at once.
+  if (job.application && spec.mode == ElasticMode::kConsistent && random.chance(0.6)) {
+    spec.logical_workers = spec.max_devices;
+    while (spec.requested_batch % spec.logical_workers != 0 ||
+           spec.requested_batch / spec.logical_workers > spec.batch.max_local) {
+      ++spec.logical_workers;
+    }
+    spec.mixes_types = random.chance(0.5);
+    if (spec.mixes_types) {
+      spec.max_devices = std::min(spec.logical_workers, cluster.devices());
+    }
+  }
   // Some jobs run on one type only, if it is large enough.
   if (cluster.type_count() > 1 && random.chance(0.3)) {
     const DeviceTypeId type(static_cast<std::size_t>(random.below(2)));
@@ -128,6 +145,7 @@ inline RandomWorld random_world(std::uint64_t seed) {
     options.node_events = {{down, node, true}, {down + 200 * random.uniform(), node, false}};
   }
   if (random.chance(0.3)) {
+    if (random.chance(0.5)) options.give_back_s = 1 + 20 * random.uniform();
     const int taken = random.between(0, world.cluster.capacity().of[0]);
     const Seconds from = 100 * random.uniform();
     options.serving_load = {{from, DeviceTypeId(0), taken},

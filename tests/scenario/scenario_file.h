@@ -49,6 +49,7 @@ struct Scenario {
   Workload workload;
   std::vector<AtLine<ScheduleLine>> schedule;
   std::vector<AtLine<Fact>> facts;
+  std::optional<AtLine<Seconds>> serving_wait;  // longest wait of serving for devices
 };
 
 // Seconds of one update by number of devices, wherever they are.
@@ -70,6 +71,21 @@ class TableSpeed final : public SpeedModel {
  private:
   std::vector<Seconds> update_s_;
   bool more_work_;
+};
+
+// Seconds of a logical worker's micro-batch on a device of each type, and of one synchronisation.
+class WorkerTableSpeed final : public SpeedModel {
+ public:
+  WorkerTableSpeed(Seconds worker_s, Seconds sync_s) : worker_s_(worker_s), sync_s_(sync_s) {}
+
+  StepTime step_time(const Placement& placement, std::int64_t) const override {
+    const Seconds sync = placement.devices() > 1 ? sync_s_ : 0.0;
+    return {.step_s = worker_s_ + sync, .sync_s = sync, .confidence = Confidence::kMeasured};
+  }
+
+ private:
+  Seconds worker_s_;
+  Seconds sync_s_;
 };
 
 class ScenarioParser {
@@ -170,6 +186,10 @@ class ScenarioParser {
       read_node_event(name == "node-down");
     } else if (name == "serving") {
       read_serving();
+    } else if (name == "give-back") {
+      scenario_.options.give_back_s = number(name);
+    } else if (name == "serving-wait") {
+      scenario_.serving_wait = {line_, number(name)};
     } else if (name == "expect") {
       expecting_ = true;
     } else if (fact != kFactKinds.end()) {
@@ -178,7 +198,8 @@ class ScenarioParser {
       static const std::vector<std::string> kKnown{
           "cluster", "policy", "set",     "round",   "resize-cost", "stop-free",
           "app",     "job",    "node-up", "serving", "node-down",   "expect",
-          "jct",     "waited", "lost",    "resizes", "dropped"};
+          "jct",     "waited", "lost",    "resizes", "dropped",     "give-back",
+          "serving-wait"};
       fail("unknown statement '{}'{}", name, did_you_mean(name, kKnown));
     }
   }
@@ -194,10 +215,21 @@ class ScenarioParser {
     double updates = 0;
     std::vector<Seconds> update_s;
     bool grows = false;
+    Seconds sync_s = 0;
+    std::vector<Seconds> worker_s(scenario_.cluster.type_count(), 0.0);
+    bool workers = false;
     while (more()) {
       const std::string key = word("a property");
       if (key == "updates") {
         updates = number(key);
+      } else if (key == "sync") {
+        sync_s = number(key);
+      } else if (key == "worker-seconds") {
+        workers = true;
+        for (const std::string_view text : split(word(key), ',')) {
+          const auto [name, seconds] = assignment(std::string(text));
+          worker_s[type(name).index()] = to_number(seconds, key);
+        }
       } else if (key == "update-seconds") {
         const std::string list = word(key);  // lives as long as the parts of it
         for (const std::string_view text : split(list, ',')) {
@@ -206,19 +238,28 @@ class ScenarioParser {
       } else if (key == "grow-batch") {
         grows = true;
       } else {
-        fail("app: expected updates, update-seconds or grow-batch, not '{}'", key);
+        fail("app: expected updates, update-seconds, grow-batch, worker-seconds or sync, not '{}'",
+             key);
       }
     }
-    if (updates <= 0 || update_s.empty()) fail("app: needs updates and update-seconds");
+    if (updates <= 0 || update_s.empty() != workers) {
+      fail("app: needs updates and either update-seconds or worker-seconds");
+    }
     if (scenario_.cluster.type_count() == 0) fail("app: comes before the cluster");
     // A fixed batch of 60 samples, of which more would not help; or 32 on each device, all of which
     // help.
-    d.max_devices = static_cast<int>(update_s.size());
+    d.max_devices = workers ? scenario_.cluster.devices() : static_cast<int>(update_s.size());
     d.batch = grows ? BatchLimits{32, 32LL * d.max_devices, 32, 32} : BatchLimits{60, 60, 1, 60};
     d.fixed_batch = !grows;
     const GradientNoise noise{.squared_norm = grows ? 0.0 : 1.0, .variance = grows ? 1.0 : 0.0};
     d.records[d.batch.initial] = {.progress = {updates}, .iteration = {updates}, .noise = {noise}};
-    d.speed.assign(scenario_.cluster.type_count(), std::make_shared<TableSpeed>(update_s, grows));
+    for (const Seconds seconds : worker_s) {
+      if (workers) {
+        d.speed.push_back(std::make_shared<WorkerTableSpeed>(seconds, sync_s));
+      } else {
+        d.speed.push_back(std::make_shared<TableSpeed>(update_s, grows));
+      }
+    }
     const std::string name = d.name;
     applications_[name] = std::make_shared<const Application>(std::move(d));
   }
@@ -254,9 +295,14 @@ class ScenarioParser {
         spec.allowed_types = 1U << type(word(key)).index();
       } else if (key == "resize-cost") {
         spec.resize_cost_s = number(key);
+      } else if (key == "workers") {
+        spec.logical_workers = whole(key);
+      } else if (key == "mixes") {
+        spec.mixes_types = true;
       } else {
         static const std::vector<std::string> kKnown{
-            "submit", "devices", "requested", "duration", "app", "priority", "type", "resize-cost"};
+            "submit",   "devices", "requested",   "duration", "app",
+            "priority", "type",    "resize-cost", "workers",  "mixes"};
         fail("job: unknown property '{}'{}", key, did_you_mean(key, kKnown));
       }
     }
@@ -299,11 +345,15 @@ class ScenarioParser {
     if (spec.requested_devices < spec.min_devices || spec.requested_devices > spec.max_devices) {
       fail("requested: expected a number within devices, not {}", spec.requested_devices);
     }
+    if ((spec.logical_workers > 0 || spec.mixes_types) &&
+        (spec.logical_workers < spec.max_devices || spec.mode != ElasticMode::kConsistent)) {
+      fail("job: workers are for elastic jobs with at most as many devices");
+    }
     int largest = 0;
     for (std::size_t i = 0; i < scenario_.cluster.type_count(); ++i) {
-      if (spec.allows(DeviceTypeId(i))) {
-        largest = std::max(largest, scenario_.cluster.capacity()[DeviceTypeId(i)]);
-      }
+      if (!spec.allows(DeviceTypeId(i))) continue;
+      const int devices = scenario_.cluster.capacity()[DeviceTypeId(i)];
+      largest = spec.mixes_types ? largest + devices : std::max(largest, devices);
     }
     if (spec.max_devices > largest) {
       fail("devices: {}, but the cluster (given above the jobs) has {} of a type", spec.max_devices,

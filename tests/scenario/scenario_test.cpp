@@ -195,6 +195,14 @@ bool compare_schedule(const Scenario& scenario, const std::string& path,
 
 void compare_facts(const Scenario& scenario, const std::string& path, const SimResult& result,
                    const std::string& report) {
+  if (scenario.serving_wait) {
+    const auto& [number, expected] = *scenario.serving_wait;
+    const Seconds actual = result.summary.serving_wait_max_s;
+    if (to_ms(actual) != to_ms(expected)) {
+      ADD_FAILURE_AT(path.c_str(), number)
+          << "  expected: serving waits " << expected << " s at most\n    actual: " << actual;
+    }
+  }
   for (const auto& [number, fact] : scenario.facts) {
     const double actual = fact.kind->of(result.jobs[fact.job]);
     if (to_ms(actual) == to_ms(fact.value)) continue;

@@ -153,6 +153,7 @@ TEST(SummaryJson, HasEveryKeyInOrder) {
                                             "resize_lost_device_s",
                                             "mean_fairness",
                                             "worst_fairness",
+                                            "serving_wait_max_s",
                                             "rounds",
                                             "decision_ms_mean",
                                             "decision_ms_p99",

@@ -401,6 +401,12 @@ TEST(NativeWorkloadTest, DeviceForms) {
       {vision + R"(, "mode": "consistent")", kConsistent, 1, 4, 1},
       {vision + R"(, "mode": "consistent", "devices": 6)", kConsistent, 1, 6, 6},
       {vision + R"(, "mode": "consistent", "batch": 256)", kConsistent, 1, 8, 1},
+      // No more devices than logical workers; 16 of one type, 24 of both.
+      {vision + R"(, "batch": 512, "logical_workers": 8)", kConsistent, 1, 8, 8},
+      {vision + R"(, "batch": 1024, "logical_workers": 32)", kConsistent, 1, 16, 16},
+      {vision + R"(, "batch": 1024, "logical_workers": 32, "mixes_types": true)", kConsistent, 1,
+       24, 16},
+      {vision + R"(, "batch": 512, "logical_workers": 8, "devices": "2..4")", kConsistent, 2, 4, 2},
       {timed + R"(, "devices": 3)", kRigid, 3, 3, 3},
       {timed + R"(, "devices": "2..4")", kConsistent, 2, 4, 2},
       {timed + R"(, "devices": "2..2")", kRigid, 2, 2, 2},
@@ -457,6 +463,16 @@ TEST(NativeWorkloadTest, RefusesBadInput) {
   bad(start + R"("application": "vision", "batch": 8})", "53", {"batch", "from 128 to 4096"});
   bad(start + R"("application": "edge", "devices": 8, "batch": 9})", "65", {"batch", "8 to 8"});
   bad(start + R"("application": "text", "duration_s": 1})", "51", {"either", "exactly one"});
+  bad(start + R"("duration_s": 1, "logical_workers": 2})", "45",
+      {"logical_workers", "application"});
+  bad(start + R"("application": "vision", "logical_workers": 3})", "53", {"3 equal parts"});
+  bad(start + R"("application": "vision", "logical_workers": 8})", "53",
+      {"batch of 16", "32 to 1024"});
+  bad(start + R"("application": "vision", "logical_workers": 4, "devices": 8})", "75", {"only 4"});
+  bad(start + R"("application": "vision", "logical_workers": 4, "mode": "adaptive"})", "75",
+      {"mode", "consistent"});
+  bad(start + R"("application": "vision", "mixes_types": true})", "53", {"logical workers"});
+  bad(start + R"("application": "vision", "mixes_types": 1})", "53", {"true or false"});
   bad(R"({"id": "a", "submit_s": 0})", "1", {"either", "exactly one"});
   bad(R"({"id": "a", "submit_s": -1, "duration_s": 1})", "13", {"submit_s", "from 0"});
   bad(R"({"id": "a", "duration_s": 1})", "1", {"'submit_s' is missing"});

@@ -37,6 +37,7 @@ struct Arguments {
   std::string quirks = "auto";
   std::string failures;
   std::string serving;
+  double give_back_s = 0;
   std::uint64_t seed = 1;
   int repeat = 1;
   int threads = hardware_threads();
@@ -165,6 +166,7 @@ Result<RunMatrix> prepare(const Arguments& arguments, const Cluster& cluster,
     auto load = read_serving_load(arguments.serving, cluster);
     if (!load) return load.error();
     options.serving_load = std::move(*load);
+    options.give_back_s = arguments.give_back_s;
   }
   const auto format = parse_workload_format(arguments.format);
   if (!format) {
@@ -301,6 +303,10 @@ void add_sim(CLI::App& app, const Context& context, Command& chosen) {
       ->capture_default_str();
   sim->add_option("--failures", a->failures, "CSV time,node,event: nodes that go down or up");
   sim->add_option("--serving", a->serving, "CSV time,devices[,type]: devices taken for serving");
+  sim->add_option("--give-back", a->give_back_s,
+                  "seconds within which training gives devices back to serving; 0: at once")
+      ->check(CLI::Range(0.0, 1e7))
+      ->capture_default_str();
   sim->add_option("--quirks", a->quirks,
                   "peculiarities of published simulators to imitate: auto, none or a list")
       ->capture_default_str();

@@ -1,0 +1,596 @@
+// EasyScale (SC'23): consistent jobs with a fixed number of logical workers on whatever devices
+// are there, of several types at once where the job allows it.
+//
+// Assumes profiled step times. A job without logical workers is planned as if it had one for each
+// requested device, on one type. Within a job (model/logical_workers.h): devices of type i host
+// A_i workers each; a plan's speed is workers / (max A_i / C_i); a plan that leaves more than
+// `waste` of its devices' speed unused is not made, unless the job's range leaves it no other.
+// `communication` adds the synchronisation to the time of an update (the paper leaves it out).
+// Between jobs, at every event; [ours] marks what the paper does not say:
+//  1. Where serving or a failure left too few devices, the cheapest shrink is made, by
+//     (speedup_now / speedup_new - 1) / devices freed; when nobody can shrink, the newest job stops
+//     [ours].
+//  2. Waiting jobs, by priority and arrival, get their smallest plan; where nothing is free,
+//  running
+//     jobs make room as in 1 [ours]. A job that may not mix types goes where a fair share promises
+//     most [ours].
+//  3. Running jobs propose one increment per type, at most doubling their devices, and faster
+//     devices in place of slower ones [ours]; ranked by (speedup_new / speedup_now - 1) / devices
+//     added; taken greedily, one per job and round of proposals, for at most `proposals` rounds
+//     (the paper makes one and restarts the job again 60 s later). A job proposes when its devices
+//     change anyway or last changed `interval` seconds ago; the policy asks to be woken for that.
+//  4. Such a job may also grow at the cost of another one when it gains `exchange` times what the
+//     other loses, per device [ours].
+// A job with logical workers that may not mix types stays on the type it first ran on: on another
+// one its bits would differ. type=homogeneous gives every job one type at a time.
+// O(jobs x types x devices of a job) per round of proposals and per exchange, of which there are at
+// most 4 x jobs; a plan's split costs O(workers x types) and is remembered per job.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <unordered_map>
+
+#include "model/logical_workers.h"
+#include "sched/gang.h"
+#include "sched/order.h"
+#include "sched/policies/policies.h"
+#include "sched/speedup.h"
+
+namespace rubato {
+
+namespace {
+
+struct EasyScaleParams {
+  bool heterogeneous = true;
+  double waste = 0.30;
+  Seconds interval_s = 60;
+  int proposals = 1;
+  bool communication = true;
+  double exchange = 0;
+  PlacementRule placement = PlacementRule::kBestFit;
+};
+
+// What a job would make of certain devices.
+struct Outcome {
+  double speed = 0;  // updates per second
+  double waste = 0;
+};
+
+// A job in this decision, with the devices planned for it so far.
+struct Holder {
+  const JobState* job = nullptr;
+  std::size_t index = 0;  // into the input
+  int smallest = 1;
+  int most = 1;
+  bool mixes = false;
+  std::uint32_t types = 0;  // bit per type that it may use
+  double waste = 0;         // of a plan at most
+  DeviceCounts current;
+  DeviceCounts devices;
+
+  bool holds() const { return devices.total() > 0; }
+  bool may_use(std::size_t type) const { return (types >> type & 1U) != 0; }
+};
+
+// Other devices for a holder; `value` is gain or loss per device.
+struct Change {
+  double value = 0;
+  std::size_t holder = 0;
+  std::size_t type = 0;
+  int devices = 0;  // added or freed; 0: there is no such change
+  // As many devices of this type are given up for the added ones.
+  std::size_t instead_of = kMaxDeviceTypes;
+};
+
+int workers_of(const JobSpec& spec) {
+  return spec.logical_workers > 0 ? spec.logical_workers : spec.requested_devices;
+}
+
+class EasyScale final : public Policy {
+ public:
+  explicit EasyScale(const EasyScaleParams& params) : params_(params) {}
+
+  Plan decide(const PolicyInput& input) override {
+    speed_.forget(input.finished);
+    for (const FinishedJob& job : input.finished) {
+      known_.erase(job.id);
+      stays_on_.erase(job.id);
+    }
+    cluster_ = &input.cluster;
+    usable_ = input.usable_by_type;
+    read_jobs(input);
+    give_back();
+    start_waiting(input);
+    bool more = grow(input.now_s);
+    if (params_.exchange > 0) {
+      // Bounded, should exchanges ever go round in circles.
+      for (std::size_t i = 0; i < 4 * holders_.size() && exchange(input.now_s); ++i) {
+        more = grow(input.now_s);
+      }
+    }
+
+    Plan plan = empty_plan(input);
+    plan.placement = params_.placement;
+    for (const Holder& holder : holders_) {
+      Grant& grant = plan.grants[holder.index];
+      grant.devices = holder.devices;
+      grant.batch = holder.job->spec.requested_batch;
+      const JobSpec& spec = holder.job->spec;
+      if (holder.holds() && spec.logical_workers > 0 && !spec.mixes_types) {
+        stays_on_.emplace(spec.id, holder.devices.single_type());
+      }
+    }
+    plan.wake_at_s = next_proposal(input.now_s, more);
+    return plan;
+  }
+
+ private:
+  // --- What a job makes of devices
+
+  Outcome outcome(const JobState& job, const DeviceCounts& devices) {
+    auto& known = known_[job.spec.id];
+    const auto [entry, fresh] = known.try_emplace(devices.of);
+    if (fresh) entry->second = compute(job, devices);
+    return entry->second;
+  }
+
+  Outcome compute(const JobState& job, const DeviceCounts& devices) {
+    const JobSpec& spec = job.spec;
+    const int workers = workers_of(spec);
+    if (spec.logical_workers == 0 || job.profiled == nullptr) {
+      WorkerSeconds alike;
+      alike.fill(1.0);
+      const DeviceTypeId type = devices.single_type();
+      const double waste = split_workers(devices, alike, workers).waste;
+      if (!type.valid()) return {split_workers(devices, alike, workers).speed, waste};
+      return {1.0 / speed_.update_s(job, type, devices[type], *cluster_), waste};
+    }
+    const std::int64_t local = spec.worker_batch();
+    const WorkerSplit split =
+        split_workers(devices, worker_seconds(*job.profiled, devices, local), workers);
+    if (!params_.communication) return {1.0 / split.round_s, split.waste};
+    std::vector<int> per_node;
+    for (std::size_t type = 0; type < cluster_->type_count(); ++type) {
+      const Placement packed = Placement::packed(DeviceTypeId(type), devices.of[type],
+                                                 cluster_->node_size(DeviceTypeId(type)));
+      per_node.insert(per_node.end(), packed.per_node().begin(), packed.per_node().end());
+    }
+    const WorkerUpdate update = update_of_workers(*job.profiled, devices, per_node, workers, local);
+    return {1.0 / update.update_s, split.waste};
+  }
+
+  static bool wasteful(const Holder& holder, const Outcome& outcome) {
+    return outcome.waste > holder.waste + 1e-9;
+  }
+
+  // The waste that this job's plans may have: as configured, unless its range leaves it none.
+  double allowed_waste(const Holder& holder) {
+    double least = 1;
+    for (std::size_t type = 0; type < cluster_->type_count(); ++type) {
+      if (!holder.may_use(type)) continue;
+      DeviceCounts devices;
+      const int most = std::min(holder.most, cluster_->capacity().of[type]);
+      for (devices.of[type] = holder.smallest; devices.of[type] <= most; ++devices.of[type]) {
+        least = std::min(least, outcome(*holder.job, devices).waste);
+        if (least <= params_.waste) return params_.waste;
+      }
+    }
+    return least;
+  }
+
+  // --- The state of this decision
+
+  void read_jobs(const PolicyInput& input) {
+    holders_.clear();
+    free_ = usable_;
+    for (std::size_t i = 0; i < input.jobs.size(); ++i) {
+      const JobState& job = *input.jobs[i];
+      const JobSpec& spec = job.spec;
+      Holder holder{.job = &job, .index = i};
+      const bool rigid = spec.mode == ElasticMode::kRigid;
+      holder.smallest = rigid ? spec.requested_devices : spec.min_devices;
+      holder.most = std::clamp(std::min(workers_of(spec), most_devices_at_requested_batch(spec)),
+                               holder.smallest, spec.max_devices);
+      holder.mixes = params_.heterogeneous && spec.mixes_types && spec.logical_workers > 0;
+      holder.types = spec.allowed_types & ((1U << cluster_->type_count()) - 1U);
+      if (const auto held = stays_on_.find(spec.id); held != stays_on_.end()) {
+        holder.types = 1U << held->second.index();
+      }
+      holder.waste = allowed_waste(holder);
+      holder.current = holder.devices = job.allocation.counts(*cluster_);
+      for (std::size_t type = 0; type < kMaxDeviceTypes; ++type) {
+        free_.of[type] -= holder.devices.of[type];
+      }
+      holders_.push_back(holder);
+    }
+  }
+
+  void change(Holder& holder, std::size_t type, int by) {
+    holder.devices.of[type] += by;
+    free_.of[type] -= by;
+  }
+
+  void stop(Holder& holder) {
+    for (std::size_t type = 0; type < kMaxDeviceTypes; ++type) {
+      change(holder, type, -holder.devices.of[type]);
+    }
+  }
+
+  // --- Shrinking
+
+  Change cheapest_shrink(std::size_t h, std::size_t type) {
+    const Holder& holder = holders_[h];
+    Change best{.holder = h, .type = type};
+    const int most = std::min(holder.devices.of[type], holder.devices.total() - holder.smallest);
+    if (most <= 0) return best;
+    const double now = outcome(*holder.job, holder.devices).speed;
+    DeviceCounts smaller = holder.devices;
+    for (int freed = 1; freed <= most; ++freed) {
+      --smaller.of[type];
+      const Outcome after = outcome(*holder.job, smaller);
+      if (wasteful(holder, after)) continue;
+      const double loss = (now / after.speed - 1) / freed;
+      // Of equal losses the larger one: it leaves a plan without idle devices.
+      if (best.devices == 0 || loss <= best.value) {
+        best.value = loss;
+        best.devices = freed;
+      }
+    }
+    return best;
+  }
+
+  // Frees at least one device of the type; false when every job there has its smallest plan.
+  bool shrink_somebody(std::size_t type) {
+    Change best;
+    for (std::size_t h = 0; h < holders_.size(); ++h) {
+      if (holders_[h].devices.of[type] == 0) continue;
+      const Change option = cheapest_shrink(h, type);
+      if (option.devices == 0) continue;
+      if (best.devices == 0 || option.value < best.value) best = option;
+    }
+    if (best.devices == 0) return false;
+    change(holders_[best.holder], type, -best.devices);
+    return true;
+  }
+
+  void give_back() {
+    for (std::size_t type = 0; type < cluster_->type_count(); ++type) {
+      while (free_.of[type] < 0) {
+        if (shrink_somebody(type)) continue;
+        Holder* last = nullptr;  // the least urgent, newest job there
+        for (Holder& holder : holders_) {
+          if (holder.devices.of[type] == 0) continue;
+          if (last == nullptr || holder.job->spec.priority <= last->job->spec.priority) {
+            last = &holder;
+          }
+        }
+        stop(*last);
+      }
+    }
+  }
+
+  // --- Starting
+
+  // The fewest devices of one type from `smallest` on that are not wasteful; 0: there are none.
+  int smallest_plan(const Holder& holder, std::size_t type) {
+    DeviceCounts devices;
+    for (int count = holder.smallest; count <= holder.most; ++count) {
+      devices.of[type] = count;
+      if (!wasteful(holder, outcome(*holder.job, devices))) return count;
+    }
+    return 0;
+  }
+
+  // The most that this type promises: the speed of the best plan on at most so many devices.
+  double promise(const Holder& holder, std::size_t type, int devices) {
+    double best = 0;
+    DeviceCounts counts;
+    for (int count = holder.smallest; count <= std::min(holder.most, devices); ++count) {
+      counts.of[type] = count;
+      const Outcome result = outcome(*holder.job, counts);
+      if (!wasteful(holder, result)) best = std::max(best, result.speed);
+    }
+    return best;
+  }
+
+  // Starts the job on one type: on free devices, or on what running jobs make free. A job that may
+  // not mix types will have to make do with the one it gets: what counts is a fair share of it.
+  bool start(Holder& holder, bool may_make_room) {
+    std::vector<std::pair<double, std::size_t>> types;  // the best promise first
+    for (std::size_t type = 0; type < cluster_->type_count(); ++type) {
+      if (!holder.may_use(type)) continue;
+      const auto sharing =
+          std::count_if(holders_.begin(), holders_.end(),
+                        [&](const Holder& other) { return other.devices.of[type] > 0; });
+      const int share = usable_.of[type] / static_cast<int>(sharing + 1);
+      const int expected = std::max({share, free_.of[type], holder.smallest});
+      types.emplace_back(-promise(holder, type, holder.mixes ? holder.smallest : expected), type);
+    }
+    std::sort(types.begin(), types.end());
+    if (holder.mixes) {
+      for (const auto& [value, type] : types) {
+        if (start_on(holder, type, false)) return true;
+      }
+      if (start_mixed(holder)) return true;
+    }
+    for (const auto& [value, type] : types) {
+      if (start_on(holder, type, may_make_room)) return true;
+    }
+    return false;
+  }
+
+  bool start_on(Holder& holder, std::size_t type, bool may_make_room) {
+    const int count = smallest_plan(holder, type);
+    if (count == 0 || count > usable_.of[type]) return false;
+    if (free_.of[type] < count) {
+      if (!may_make_room) return false;
+      const std::vector<Holder> before = holders_;
+      const DeviceCounts free = free_;
+      while (free_.of[type] < count && shrink_somebody(type)) {
+      }
+      if (free_.of[type] < count) {
+        holders_ = before;
+        free_ = free;
+        return false;
+      }
+    }
+    change(holder, type, count);
+    return true;
+  }
+
+  // No single type has room: the fastest free devices of all types.
+  bool start_mixed(Holder& holder) {
+    const DeviceCounts free = free_;
+    while (holder.devices.total() < holder.most) {
+      Change best;
+      for (std::size_t type = 0; type < cluster_->type_count(); ++type) {
+        if (!holder.may_use(type) || free_.of[type] <= 0) continue;
+        DeviceCounts more = holder.devices;
+        ++more.of[type];
+        const double speed = outcome(*holder.job, more).speed;
+        if (best.devices == 0 || speed > best.value) best = {speed, 0, type, 1};
+      }
+      if (best.devices == 0) break;
+      change(holder, best.type, 1);
+      if (holder.devices.total() >= holder.smallest &&
+          !wasteful(holder, outcome(*holder.job, holder.devices))) {
+        return true;
+      }
+    }
+    holder.devices = {};
+    free_ = free;
+    return false;
+  }
+
+  void start_waiting(const PolicyInput& input) {
+    struct NoRoom {
+      std::uint32_t types;
+      bool mixes;
+      int smallest;
+    };
+    std::vector<NoRoom> no_room;  // what was tried in vain
+    for (const std::size_t i : by_priority_then_arrival(input)) {
+      Holder& holder = holders_[i];
+      if (holder.holds() || holder.current.total() > 0) continue;
+      // Where shrinking did not help a job, it does not help another that needs as much.
+      const bool hopeless = std::any_of(no_room.begin(), no_room.end(), [&](const NoRoom& tried) {
+        return tried.types == holder.types && tried.mixes == holder.mixes &&
+               tried.smallest <= holder.smallest;
+      });
+      if (start(holder, !hopeless) || hopeless) continue;
+      no_room.push_back({holder.types, holder.mixes, holder.smallest});
+    }
+  }
+
+  // --- Growing
+
+  Change best_increment(std::size_t h, std::size_t type) {
+    const Holder& holder = holders_[h];
+    Change best{.holder = h, .type = type};
+    if (!holder.may_use(type)) return best;
+    const int total = holder.devices.total();
+    if (!holder.mixes && holder.devices.of[type] != total) return best;
+    const int most = std::min({total, free_.of[type], holder.most - total});
+    if (most <= 0) return best;
+    const double now = outcome(*holder.job, holder.devices).speed;
+    DeviceCounts larger = holder.devices;
+    for (int added = 1; added <= most; ++added) {
+      ++larger.of[type];
+      const Outcome after = outcome(*holder.job, larger);
+      const double gain = after.speed / now - 1;
+      if (wasteful(holder, after) || gain <= 1e-9) continue;
+      if (best.devices == 0 || gain / added > best.value) {
+        best.value = gain / added;
+        best.devices = added;
+      }
+    }
+    return best;
+  }
+
+  // Devices of this type in place of slower ones.
+  Change best_replacement(std::size_t h, std::size_t type) {
+    const Holder& holder = holders_[h];
+    Change best{.holder = h, .type = type};
+    if (!holder.mixes || !holder.may_use(type)) return best;
+    const double now = outcome(*holder.job, holder.devices).speed;
+    for (std::size_t other = 0; other < cluster_->type_count(); ++other) {
+      if (other == type) continue;
+      DeviceCounts replaced = holder.devices;
+      const int most = std::min(replaced.of[other], free_.of[type]);
+      for (int count = 1; count <= most; ++count) {
+        ++replaced.of[type];
+        --replaced.of[other];
+        const Outcome after = outcome(*holder.job, replaced);
+        const double gain = after.speed / now - 1;
+        if (wasteful(holder, after) || gain <= 1e-9) continue;
+        if (best.devices == 0 || gain / count > best.value) {
+          best.value = gain / count;
+          best.devices = count;
+          best.instead_of = other;
+        }
+      }
+    }
+    return best;
+  }
+
+  void apply(const Change& proposal) {
+    Holder& holder = holders_[proposal.holder];
+    change(holder, proposal.type, proposal.devices);
+    if (proposal.instead_of < kMaxDeviceTypes) {
+      change(holder, proposal.instead_of, -proposal.devices);
+    }
+  }
+
+  bool may_propose(const Holder& holder, Seconds now_s) const {
+    return holder.devices != holder.current ||
+           now_s - holder.job->changed_at_s >= params_.interval_s - 1e-6;
+  }
+
+  // True when the last round of proposals was not the last possible one.
+  bool grow(Seconds now_s) {
+    std::vector<char> proposes(holders_.size());
+    for (std::size_t h = 0; h < holders_.size(); ++h) {
+      const Holder& holder = holders_[h];
+      proposes[h] = holder.holds() && holder.job->spec.mode != ElasticMode::kRigid &&
+                            may_propose(holder, now_s)
+                        ? 1
+                        : 0;
+    }
+    for (int round = 0; round < params_.proposals; ++round) {
+      std::vector<Change> proposals;
+      for (std::size_t h = 0; h < holders_.size(); ++h) {
+        if (proposes[h] == 0) continue;
+        for (std::size_t type = 0; type < cluster_->type_count(); ++type) {
+          const Change proposal = best_increment(h, type);
+          if (proposal.devices > 0) proposals.push_back(proposal);
+          const Change replacement = best_replacement(h, type);
+          if (replacement.devices > 0) proposals.push_back(replacement);
+        }
+      }
+      if (proposals.empty()) return false;
+      std::stable_sort(proposals.begin(), proposals.end(),
+                       [](const Change& a, const Change& b) { return a.value > b.value; });
+      std::vector<char> taken(holders_.size(), 0);
+      for (const Change& proposal : proposals) {
+        if (taken[proposal.holder] != 0 || free_.of[proposal.type] < proposal.devices) continue;
+        apply(proposal);
+        taken[proposal.holder] = 1;
+      }
+    }
+    return true;
+  }
+
+  // One job shrinks for another that gains more per device than it loses; false when there is no
+  // such pair.
+  bool exchange(Seconds now_s) {
+    for (std::size_t type = 0; type < cluster_->type_count(); ++type) {
+      Change loss;
+      for (std::size_t h = 0; h < holders_.size(); ++h) {
+        const Holder& holder = holders_[h];
+        if (holder.devices.of[type] == 0 || !may_propose(holder, now_s)) continue;
+        const Change option = cheapest_shrink(h, type);
+        if (option.devices == 0) continue;
+        if (loss.devices == 0 || option.value < loss.value) loss = option;
+      }
+      if (loss.devices == 0) continue;
+      change(holders_[loss.holder], type, -loss.devices);
+      Change gain;
+      for (std::size_t h = 0; h < holders_.size(); ++h) {
+        const Holder& holder = holders_[h];
+        if (h == loss.holder || !holder.holds() || !may_propose(holder, now_s)) continue;
+        if (holder.job->spec.mode == ElasticMode::kRigid) continue;
+        const Change option = best_increment(h, type);
+        if (option.devices == 0) continue;
+        if (gain.devices == 0 || option.value > gain.value) gain = option;
+      }
+      if (gain.devices > 0 && gain.value > params_.exchange * loss.value) {
+        change(holders_[gain.holder], type, gain.devices);
+        return true;
+      }
+      change(holders_[loss.holder], type, loss.devices);
+    }
+    return false;
+  }
+
+  // When a job that could grow may propose next.
+  std::optional<Seconds> next_proposal(Seconds now_s, bool more) {
+    std::optional<Seconds> next;
+    for (std::size_t h = 0; h < holders_.size(); ++h) {
+      const Holder& holder = holders_[h];
+      if (!holder.holds() || holder.job->spec.mode == ElasticMode::kRigid) continue;
+      const bool proposed = may_propose(holder, now_s);
+      if (proposed && !more) continue;
+      bool could = false;
+      for (std::size_t type = 0; type < cluster_->type_count() && !could; ++type) {
+        could = best_increment(h, type).devices > 0 || best_replacement(h, type).devices > 0;
+      }
+      if (!could) continue;
+      const Seconds at = (proposed ? now_s : holder.job->changed_at_s) + params_.interval_s;
+      if (!next || at < *next) next = at;
+    }
+    return next;
+  }
+
+  EasyScaleParams params_;
+  RequestedBatchSpeed speed_;
+  std::unordered_map<JobId, std::map<std::array<int, kMaxDeviceTypes>, Outcome>> known_;
+  std::unordered_map<JobId, DeviceTypeId> stays_on_;  // jobs that may not change their type
+
+  const Cluster* cluster_ = nullptr;
+  DeviceCounts usable_;
+  DeviceCounts free_;            // below 0: more is planned than usable
+  std::vector<Holder> holders_;  // parallel to the input's jobs
+};
+
+}  // namespace
+
+PolicyInfo easyscale_policy() {
+  return {.name = "easyscale",
+          .summary =
+              "logical workers on devices of any type; waiting jobs first, then the best "
+              "increments",
+          .source = "EasyScale, SC'23",
+          .needs = {Knowledge::kProfiledSpeed},
+          .params = {{.name = "type",
+                      .default_value = std::string("heterogeneous"),
+                      .choices = {"homogeneous", "heterogeneous"},
+                      .help = "one device type per job, or several where the job allows it"},
+                     {.name = "waste",
+                      .default_value = 0.30,
+                      .low = 0,
+                      .high = 1,
+                      .help = "no plan leaves more of its devices' speed unused"},
+                     {.name = "interval",
+                      .default_value = 60.0,
+                      .low = 0,
+                      .high = 1e6,
+                      .help = "seconds between two proposals of a running job"},
+                     {.name = "proposals",
+                      .default_value = std::int64_t{16},
+                      .low = 1,
+                      .high = 1000,
+                      .help = "rounds of proposals in one decision; 1 as published"},
+                     {.name = "communication",
+                      .default_value = true,
+                      .help = "count synchronisation in the speed of a plan"},
+                     {.name = "exchange",
+                      .default_value = 2.0,
+                      .low = 0,
+                      .high = 1e6,
+                      .help = "devices move between running jobs when one gains this many times "
+                              "what the other loses; 0: never"},
+                     placement_param(PlacementRule::kBestFit)},
+          .make = [](const Params& params, Random) -> std::unique_ptr<Policy> {
+            return std::make_unique<EasyScale>(
+                EasyScaleParams{.heterogeneous = params.choice("type") == "heterogeneous",
+                                .waste = params.number("waste"),
+                                .interval_s = params.number("interval"),
+                                .proposals = static_cast<int>(params.integer("proposals")),
+                                .communication = params.flag("communication"),
+                                .exchange = params.number("exchange"),
+                                .placement = placement_rule(params)});
+          }};
+}
+
+}  // namespace rubato
