@@ -297,8 +297,12 @@ class Saboteur final : public Policy {
         grant.nodes = {{NodeId(999), 1}};
         return true;
       case PlanFault::kNodeListedTwice:
-        grant.nodes = {{NodeId(0), 1}, {NodeId(0), 1}};
-        return true;
+        for (const Node& node : input.cluster.nodes()) {
+          if (node.type != type) continue;
+          grant.nodes = {{node.id, 1}, {node.id, 1}};
+          return true;
+        }
+        return false;
       case PlanFault::kNodesDisagree:
         if (!type.valid()) return false;
         grant.nodes.emplace();

@@ -149,14 +149,22 @@ class Expansion {
 
   // Nodes for what Tiresias gave: running jobs stay on the largest of their shares.
   void place_base(Plan& plan) {
+    std::vector<int> left(input_.usable.begin(), input_.usable.end());
     for (const std::size_t i : plan.placement_order) {
       Grant& grant = plan.grants[i];
       const DeviceTypeId type = grant.devices.single_type();
       if (!type.valid()) continue;
       const Allocation& current = input_.jobs[i]->allocation;
       Member m{.job = i, .type = type, .base = grant.devices[type], .placed = current};
-      if (current.counts(input_.cluster)[type] >= m.base) {
-        m.placed.shares = largest_shares(current.shares, m.base);
+      // A node may hold more than is usable for the moment until its devices are given back.
+      std::vector<NodeShare> still = current.shares;
+      for (NodeShare& share : still) {
+        const bool same_type = input_.cluster.node(share.node).type == type;
+        share.devices = same_type ? std::min(share.devices, left[share.node.index()]) : 0;
+      }
+      if (Allocation{still}.devices() >= m.base) {
+        m.placed.shares = largest_shares(std::move(still), m.base);
+        for (const NodeShare& share : m.placed.shares) left[share.node.index()] -= share.devices;
         grant.nodes = m.placed.shares;
       }
       members_.push_back(std::move(m));
