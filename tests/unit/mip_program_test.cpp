@@ -42,8 +42,8 @@ TEST(MipProgram, OnePeriodIsAKnapsack) {
 }
 
 TEST(MipProgram, OneDoublingPerPeriodBinds) {
-  // From 1 unit it may go to 2, then 4, then 8: progress 0.02 + 0.04 + 0.08. To stop and then start
-  // with 8 would be a detour worth 0.16, were it not for what stopping costs.
+  // From 1 unit it may go to 2, then 4, then 8: progress 0.02 + 0.04 + 0.08. It must not stop in
+  // order to come back with 8 units, which would be worth 0.08 + 0.08.
   const MipProgram program{.capacity = 8,
                            .weights = {1, 1, 1},
                            .jobs = {{.options = {{1, 0.01}, {2, 0.02}, {4, 0.04}, {8, 0.08}},
@@ -52,6 +52,8 @@ TEST(MipProgram, OneDoublingPerPeriodBinds) {
   const MipSolution solution = solve_mip(program, kExact);
   EXPECT_EQ(solution.sizes, (MipSizes{{2, 4, 8}}));
   EXPECT_NEAR(solution.value, 0.14 + kHaste * 0.02, 1e-9);
+  EXPECT_FALSE(feasible(program, {{0, 8, 8}}));
+  EXPECT_TRUE(feasible(program, {{0, 4, 8}}));
   // A job that does not run yet may start at any size.
   MipProgram waiting = program;
   waiting.jobs[0].current = 0;

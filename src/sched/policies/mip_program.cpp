@@ -13,6 +13,14 @@ bool neighbours(int from, int to) {
   return from == 0 || to == 0 || (to <= 2 * from && from <= 2 * to);
 }
 
+// A job that runs now grows by one doubling a period, also if it stops in between: to stop only in
+// order to come back larger must not pay.
+bool within_reach(const MipJob& job, int size, std::size_t period) {
+  if (job.current == 0) return true;
+  for (std::size_t t = 0; t <= period && size > 1; ++t) size = (size + 1) / 2;
+  return size <= job.current;
+}
+
 const MipOption* find_option(const MipJob& job, int size) {
   for (const MipOption& option : job.options) {
     if (option.size == size) return &option;
@@ -39,11 +47,13 @@ double change_cost(const MipJob& job, int from, int to, bool first) {
 }
 
 // Options of one period by itself: `from` is the size before it, `left` the share of work left.
-std::vector<Choice> choices(const MipJob& job, int from, double left, double weight, bool first) {
+std::vector<Choice> choices(const MipJob& job, int from, double left, double weight,
+                            std::size_t period) {
+  const bool first = period == 0;
   std::vector<Choice> table{{0, -job.value * change_cost(job, from, 0, first)}};
   if (left <= 0) return table;
   for (const MipOption& option : job.options) {
-    if (!neighbours(from, option.size)) continue;
+    if (!neighbours(from, option.size) || !within_reach(job, option.size, period)) continue;
     double value = weight * std::min(option.progress, left);
     if (first) value += haste_bonus(job, option);
     value -= change_cost(job, from, option.size, first);
@@ -82,7 +92,8 @@ class ModelBuilder {
     std::vector<int>& x = columns_.x.emplace_back();
     Milp::Row one{.upper = 1};
     for (const MipOption& option : job_.options) {
-      if (t == 0 && !neighbours(job_.current, option.size)) {
+      if (!within_reach(job_, option.size, t) ||
+          (t == 0 && !neighbours(job_.current, option.size))) {
         x.push_back(-1);
         continue;
       }
@@ -229,7 +240,7 @@ bool feasible(const MipProgram& program, const MipSizes& sizes) {
     for (std::size_t t = 0; t < program.periods(); ++t) {
       const int size = sizes[j][t];
       if (size != 0 && find_option(program.jobs[j], size) == nullptr) return false;
-      if (!neighbours(before, size)) return false;
+      if (!neighbours(before, size) || !within_reach(program.jobs[j], size, t)) return false;
       used[t] += size;
       before = size;
     }
@@ -264,7 +275,7 @@ MipSizes solve_period_by_period(const MipProgram& program) {
     for (std::size_t j = 0; j < program.jobs.size(); ++j) {
       const MipJob& job = program.jobs[j];
       const int before = t == 0 ? job.current : sizes[j][t - 1];
-      tables.push_back(choices(job, before, left[j], program.weights[t], t == 0));
+      tables.push_back(choices(job, before, left[j], program.weights[t], t));
     }
     const Division division = allocate(tables, program.capacity);
     for (std::size_t j = 0; j < program.jobs.size(); ++j) {

@@ -4,7 +4,8 @@
 //   sum_n x[j,t,n] <= 1           at most one size per job and period, 0 is allowed
 //   sum_jn n x[j,t,n] <= C        in every period
 //   q[j,t] <= sum_n p_j(n) x[j,t,n],  sum_t q[j,t] <= 1
-//   from n > 0 only to 0 or to n' with n/2 <= n' <= 2n; from 0 to any size
+//   from n > 0 only to 0 or to n' with n/2 <= n' <= 2n; from 0 to any size, but a job that runs now
+//   on n is never above n 2^t in period t = 1, 2, ...
 //
 // p_j(n) is the share of the job's remaining work that one period on n units does. A change between
 // two sizes above 0 costs `switch_cost`; stopping a job that runs now costs `stop_cost`. The bonus
