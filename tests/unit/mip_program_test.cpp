@@ -145,6 +145,7 @@ MipProgram random_program(Random& random) {
     if (random.chance(0.7)) job.switch_cost = 0.2 * random.uniform();
     job.stop_cost = random.chance(0.2) ? 100 : job.switch_cost;
     if (random.chance(0.2)) job.value = 10;
+    if (random.chance(0.3)) job.run_value = random.uniform();
     program.jobs.push_back(std::move(job));
   }
   return program;

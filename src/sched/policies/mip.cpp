@@ -34,6 +34,7 @@ struct MipSettings {
   Seconds period_s = 0;
   double decay = 1;  // w_t = decay^t
   Seconds resize_cost_s = 0;
+  double run_value = 0;
   double prior = 0;
   bool preempt = true;
   MilpLimits limits;
@@ -101,6 +102,7 @@ class Mip final : public Policy {
                   const PolicyInput& input) {
     MipJob job;
     job.current = doubling.current(state);
+    job.run_value = settings_.run_value;
     job.value = std::pow(10.0, std::clamp(state.spec.priority, -3, 3));
     const Seconds left_s = estimate_.one_device_s(state, type, input, speed_);
     const auto progress = [&](int devices) {
@@ -170,6 +172,12 @@ PolicyInfo mip_policy() {
                      {.name = "preempt",
                       .default_value = true,
                       .help = "whether running jobs may be stopped for others"},
+                     {.name = "run_value",
+                      .default_value = 1.0,
+                      .low = 0,
+                      .high = 1'000,
+                      .help = "what it is worth that a job does not wait for a period, as a share "
+                              "of a job"},
                      {.name = "prior",
                       .default_value = 3'600.0,
                       .low = 1,
@@ -199,6 +207,7 @@ PolicyInfo mip_policy() {
                             .period_s = params.number("period"),
                             .decay = params.number("decay"),
                             .resize_cost_s = params.number("resize_cost"),
+                            .run_value = params.number("run_value"),
                             .prior = params.number("prior"),
                             .preempt = params.flag("preempt"),
                             .limits = {.seconds = params.number("time_limit"),

@@ -54,7 +54,7 @@ std::vector<Choice> choices(const MipJob& job, int from, double left, double wei
   if (left <= 0) return table;
   for (const MipOption& option : job.options) {
     if (!neighbours(from, option.size) || !within_reach(job, option.size, period)) continue;
-    double value = weight * std::min(option.progress, left);
+    double value = weight * (std::min(option.progress, left) + job.run_value);
     if (first) value += haste_bonus(job, option);
     value -= change_cost(job, from, option.size, first);
     table.push_back({option.size, job.value * value});
@@ -97,7 +97,7 @@ class ModelBuilder {
         x.push_back(-1);
         continue;
       }
-      double value = ends_ ? 0 : weight * option.progress;
+      double value = weight * (job_.run_value + (ends_ ? 0 : option.progress));
       if (t == 0) {
         value += haste_bonus(job_, option) + change_cost(job_, job_.current, 0, true) -
                  change_cost(job_, job_.current, option.size, true);
@@ -256,7 +256,7 @@ double objective(const MipProgram& program, const MipSizes& sizes) {
     double value = 0;
     int before = job.current;
     for (std::size_t t = 0; t < program.periods(); ++t) {
-      value += program.weights[t] * shares[t];
+      value += program.weights[t] * (shares[t] + (sizes[j][t] > 0 ? job.run_value : 0));
       value -= change_cost(job, before, sizes[j][t], t == 0);
       before = sizes[j][t];
     }

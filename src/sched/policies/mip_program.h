@@ -1,16 +1,17 @@
 // The multi-period program of the policy `mip`: pure data in, sizes out.
 //
-//   max  sum_j v_j [ sum_t w_t q[j,t] + bonus_j(n_1) - costs of changes ]
+//   max  sum_j v_j [ sum_t w_t (q[j,t] + u_j sum_n x[j,t,n]) + bonus_j(n_1) - costs of changes ]
 //   sum_n x[j,t,n] <= 1           at most one size per job and period, 0 is allowed
 //   sum_jn n x[j,t,n] <= C        in every period
 //   q[j,t] <= sum_n p_j(n) x[j,t,n],  sum_t q[j,t] <= 1
 //   from n > 0 only to 0 or to n' with n/2 <= n' <= 2n; from 0 to any size, but a job that runs now
 //   on n is never above n 2^t in period t = 1, 2, ...
 //
-// p_j(n) is the share of the job's remaining work that one period on n units does. A change between
-// two sizes above 0 costs `switch_cost`; stopping a job that runs now costs `stop_cost`. The bonus
-// (kHaste x p(n) / max(1, largest p)) only decides between sizes with which a job ends within the
-// first period anyway: the sooner the better.
+// p_j(n) is the share of the job's remaining work that one period on n units does, u_j what it is
+// worth that the job does not wait. A change between two sizes above 0 costs `switch_cost`;
+// stopping a job that runs now costs `stop_cost`. The bonus (kHaste x p(n) / max(1, largest p))
+// only decides between sizes with which a job ends within the first period anyway: the sooner the
+// better.
 #pragma once
 
 #include <span>
@@ -31,6 +32,7 @@ struct MipJob {
   std::vector<MipOption> options;  // by ascending size
   int current = 0;                 // what it has now; need not be one of the options
   double value = 1;                // v
+  double run_value = 0;            // u
   double switch_cost = 0;
   double stop_cost = 0;
   std::vector<int> planned;  // sizes that an earlier plan wanted, by period; may be empty
