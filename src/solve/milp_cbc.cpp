@@ -2,9 +2,11 @@
 #include <CbcHeuristicRINS.hpp>
 #include <CbcModel.hpp>
 #include <CglClique.hpp>
+#include <CglGomory.hpp>
 #include <CglKnapsackCover.hpp>
 #include <CglMixedIntegerRounding2.hpp>
 #include <CglProbing.hpp>
+#include <CglTwomir.hpp>
 #include <CoinError.hpp>
 #include <OsiClpSolverInterface.hpp>
 #include <algorithm>
@@ -72,6 +74,11 @@ void add_cuts(CbcModel& model) {
   model.addCutGenerator(&cover, -98, "cover");
   model.addCutGenerator(&clique, -98, "clique");
   model.addCutGenerator(&rounding, -98, "rounding");
+  CglGomory gomory;
+  gomory.setLimit(100);
+  model.addCutGenerator(&gomory, -98, "gomory");
+  CglTwomir twomir;
+  model.addCutGenerator(&twomir, -98, "twomir");
 }
 
 MilpResult search(const Milp& program, std::span<const double> start, const MilpLimits& limits) {
@@ -111,7 +118,7 @@ MilpResult search(const Milp& program, std::span<const double> start, const Milp
   CbcHeuristicRINS neighbours(model);
   neighbours.setHowOften(200);
   model.addHeuristic(&neighbours);
-  model.setMaximumCutPassesAtRoot(10);
+  model.setMaximumCutPassesAtRoot(50);
   model.setMaximumCutPasses(1);
   model.setNumberStrong(5);
   model.setNumberBeforeTrust(5);

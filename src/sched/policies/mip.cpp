@@ -7,9 +7,10 @@
 //  2. sizes are powers of two of devices or whole nodes within the job's range, plus 0; from its
 //  present size a running job may double, halve, stay or stop;
 //  3. per type, the progress of all jobs over the next `periods` periods is maximised, each job's
-//  as a share of what it has left, early periods counting more; a change costs the share of work
-//  that is lost in `resize_cost` seconds. One period is a knapsack, solved exactly; several are a
-//  mixed-integer program, solved by CBC from the present plan on;
+//  as a share of what it has left, early periods counting more; that a job does not wait is worth
+//  `run_value` a period (with 0, short jobs push long ones back into the queue); a change costs the
+//  share of work that is lost in `resize_cost` seconds. One period is a knapsack, solved exactly;
+//  several are a mixed-integer program, solved by CBC from the present plan on;
 //  4. the first period is carried out; it decides again after a period, or when something happens.
 // A solver that hits its limit leaves its best plan, one that fails leaves the knapsack's; the
 // plan's note says so. Priority p multiplies a job's value by 10^p. One period: O(jobs x capacity x
@@ -190,7 +191,7 @@ PolicyInfo mip_policy() {
                       .high = 3'600,
                       .help = "seconds that the solver may search; then its best plan is used"},
                      {.name = "node_limit",
-                      .default_value = std::int64_t{20'000},
+                      .default_value = std::int64_t{2'000},
                       .low = 0,
                       .high = 1e9,
                       .help = "nodes of the search tree; unlike time, the same on any machine"},
