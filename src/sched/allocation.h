@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "model/cluster.h"
@@ -61,6 +62,7 @@ struct Plan {
   // Ask again at this time even if nothing happens until then.
   std::optional<Seconds> wake_at_s;
   Seconds solver_s = 0;  // time spent in a solver, where the policy uses one
+  std::string note;      // what an operator should know about this plan; usually empty
 };
 
 }  // namespace rubato

@@ -208,8 +208,10 @@ Result<RoundRecord> Scheduler::round() {
                           .finished = finished_};
   const Stopwatch deciding;
   const Plan plan = policy_->decide(input);
-  RoundRecord record{
-      .algorithm_s = deciding.elapsed_s(), .solver_s = plan.solver_s, .wake_at_s = plan.wake_at_s};
+  RoundRecord record{.algorithm_s = deciding.elapsed_s(),
+                     .solver_s = plan.solver_s,
+                     .wake_at_s = plan.wake_at_s,
+                     .note = plan.note};
   if (const auto error = validate(plan, input)) {
     return Error{ErrorCode::kInvalidPlan,
                  fmt::format("policy {} returned an invalid plan at {} s: {}", info_.name,

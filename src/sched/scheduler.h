@@ -42,6 +42,7 @@ struct RoundRecord {
   Seconds total_s = 0;      // with validation, placement and difference
   int actions = 0;
   std::optional<Seconds> wake_at_s;
+  std::string note;  // of the plan
 };
 
 // Sources of knowledge about a job; they must outlive it. See JobState.

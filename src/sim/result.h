@@ -41,6 +41,7 @@ struct TimelinePoint {
 
 struct DecisionTimes {
   long rounds = 0;
+  long noted = 0;  // rounds whose plan came with a note (a solver hit its limit)
   double algorithm_ms_mean = 0;
   double algorithm_ms_p99 = 0;
   double total_ms_mean = 0;  // with validation, placement and difference

@@ -155,6 +155,7 @@ class Simulation final : public Executor {
     algorithm_ms_.push_back(record->algorithm_s * 1e3);
     total_ms_.push_back(record->total_s * 1e3);
     note_given_back();
+    if (!record->note.empty()) ++result_.summary.decisions.noted;
     if (options_.interference > 0) update_interference();
     note_timeline();
     if (options_.on_round) options_.on_round(scheduler_);

@@ -332,6 +332,7 @@ class ScenarioParser {
     if (job.application != nullptr) {
       const Application& app = *job.application;
       spec.batch = app.batch();
+      spec.epochs = app.epochs();
       spec.requested_batch =
           app.fixed_batch() ? spec.batch.initial : spec.batch.initial * spec.requested_devices;
       if (spec.mode == ElasticMode::kConsistent && !app.fixed_batch()) {

@@ -17,6 +17,8 @@ PolicyInfo pollux_policy();
 PolicyInfo elastic_dp_policy();
 PolicyInfo fixed_batch_policy();
 PolicyInfo elastic_tiresias_policy();
+PolicyInfo mip_policy();
+PolicyInfo greedy_policy();
 PolicyInfo easyscale_policy();
 PolicyInfo yarn_cs_policy();
 PolicyInfo rubato_policy();

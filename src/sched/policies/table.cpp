@@ -18,6 +18,8 @@ const std::vector<PolicyInfo>& policy_table() {
       elastic_dp_policy(),
       fixed_batch_policy(),
       elastic_tiresias_policy(),
+      mip_policy(),
+      greedy_policy(),
       easyscale_policy(),
       yarn_cs_policy(),
       rubato_policy(),
