@@ -20,6 +20,7 @@ constexpr std::uint64_t kWorlds = 2000;  // per policy
 // Searches are kept short: the invariants do not depend on how good a plan is.
 Settings quick_settings(const PolicyInfo& info) {
   if (info.name == "pollux") return {{"population", "8"}, {"generations", "5"}};
+  if (info.name == "ones") return {{"population", "8"}, {"generations", "5"}, {"islands", "2"}};
   return {};
 }
 

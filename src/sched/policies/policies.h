@@ -14,6 +14,7 @@ PolicyInfo gittins_policy();
 PolicyInfo optimus_policy();
 PolicyInfo afs_policy();
 PolicyInfo pollux_policy();
+PolicyInfo ones_policy();
 
 // The parameter `placement` that most policies share.
 ParamSpec placement_param(PlacementRule default_rule);

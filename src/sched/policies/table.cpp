@@ -5,7 +5,7 @@ namespace rubato {
 const std::vector<PolicyInfo>& policy_table() {
   static const std::vector<PolicyInfo> table{
       fifo_policy(),    fifo_backfill_policy(), srtf_policy(), srsf_policy(),   tiresias_policy(),
-      gittins_policy(), optimus_policy(),       afs_policy(),  pollux_policy(),
+      gittins_policy(), optimus_policy(),       afs_policy(),  pollux_policy(), ones_policy(),
   };
   return table;
 }
