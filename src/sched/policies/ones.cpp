@@ -13,17 +13,26 @@
 //     every `long_run` executed seconds of a job that holds devices while others arrive and wait;
 //     never below where it started. The owner's range holds as well; the learning rate follows the
 //     batch linearly, which is the job's business.
-//  3. costs: a job on c devices costs c x remaining / throughput, the throughput being useful
-//     samples per second (ONES counts all samples and leaves it to R that they are useful; here the
-//     gradient noise tells) with the best batch within R and the memory of its devices. A waiting
-//     job is charged `waiting` times what it would cost on its smallest size: at 1, running fewer
-//     jobs is never rewarded; below 1, short jobs are preferred and may grow at the cost of long
-//     ones. Added by us: running jobs that change are charged `pause` seconds per device, those
-//     that lose their devices `restart` seconds, so that nothing changes for nothing.
+//  3. costs: a job on c devices with `remaining` work and a throughput X (useful samples per
+//     second, with the best batch within R and the memory of its devices; ONES counts all samples
+//     and leaves it to R that they are useful, here the gradient noise tells) needs
+//     T = remaining / X more seconds, plus `pause` if its devices change or `restart` if it has
+//     none now. The score that is minimised is, with `score`
+//       utilization:  sum of c x T, a waiting job charged `waiting` times what it would cost on its
+//                     smallest size, so that (at 1) running fewer jobs is never rewarded. This is
+//                     the reconstruction of ONES's "smallest remaining utilisation first". With
+//                     X ~ c^p it grows as c^(1-p), which is concave: the optimum gives one short
+//                     job after another all that it can take, however badly it uses it.
+//       rate:         minus the sum of (1/T)^`exponent`, 0 for a waiting job (the default, ours):
+//                     short jobs first as well, but convex, so that devices are spread: without
+//                     limits a job gets devices in proportion to remaining^(-e/(1-pe)).
+//                     bench/paper_ones prints what either gives.
 //  4. the search (ones_search.h) minimises the sum. Its population is kept from decision to
 //     decision; it is anytime, and limited by generations, not by time, so that a seed gives one
 //     result. Devices are never left idle while a job would be faster on them.
 // O(islands x population x generations x (devices + jobs)) per decision.
+#include "sched/policies/ones.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -31,21 +40,11 @@
 
 #include "sched/gang.h"
 #include "sched/policies/ones_progress.h"
-#include "sched/policies/ones_search.h"
 #include "sched/policies/policies.h"
 
 namespace rubato {
 
 namespace {
-
-struct OnesParams {
-  OnesOptions search;
-  double waiting = 0.9;
-  Seconds pause_s = 1;
-  Seconds restart_s = 30;
-  Seconds long_run_s = 7200;
-  Seconds interval_s = 60;
-};
 
 // A configuration of a job: its throughput and the batch that gives it.
 struct Rate {
@@ -56,6 +55,8 @@ struct Rate {
 // More devices are worth it only if they are faster by this factor.
 constexpr double kFasterBy = 1.005;
 constexpr int kBatchesTried = 8;
+constexpr Seconds kShortest = 1;  // nothing is taken to end sooner
+constexpr double kUnknownService = 600;  // device-seconds of a job like which none has ended
 
 class Ones final : public Policy {
  public:
@@ -78,6 +79,7 @@ class Ones final : public Policy {
       problem.jobs.push_back(make_job(*input.jobs[i], memory, input));
     }
     if (input.jobs.empty()) return plan;
+    if (params_.on_problem) params_.on_problem(problem);
     const OnesGenome& best = search_.run(problem, renumbering(input));
     write(best, problem, input, plan);
     return plan;
@@ -172,11 +174,7 @@ class Ones final : public Policy {
       return;
     }
     memory.had_devices = true;
-    if (batch < memory.limit) {
-      memory.at_limit_since = -1;
-    } else if (memory.at_limit_since < 0) {
-      memory.at_limit_since = now.epochs_done;
-    } else if (now.epochs_done - memory.at_limit_since >= 1) {
+    if (memory.at_limit_since >= 0 && now.epochs_done - memory.at_limit_since >= 1) {
       memory.limit = std::min(2 * memory.limit, limits.max);
       memory.at_limit_since = -1;
     }
@@ -184,6 +182,15 @@ class Ones final : public Policy {
     if (others_arrive_and_wait && executed_s - memory.shrunk_at_s >= params_.long_run_s) {
       memory.shrunk_at_s = executed_s;
       halve();
+    }
+  }
+
+  // The job trains with this batch from now on.
+  static void note_limit(Memory& memory, std::int64_t batch, double epochs_done) {
+    if (memory.limit == 0 || batch < memory.limit) {
+      memory.at_limit_since = -1;
+    } else if (memory.at_limit_since < 0) {
+      memory.at_limit_since = epochs_done;
     }
   }
 
@@ -213,7 +220,6 @@ class Ones final : public Policy {
       gene.max_devices = std::clamp(explored, gene.min_devices, gene.max_devices);
     }
     gene.current = shares_of(job.allocation);
-    gene.change = params_.pause_s;
 
     update_rates(job, gene, memory, input);
     const double work = draw_remaining(job, memory, input.now_s);
@@ -221,14 +227,32 @@ class Ones final : public Policy {
     double smallest = kNeverCost;
     for (std::size_t t = 0; t < input.cluster.type_count(); ++t) {
       if (!spec.allows(DeviceTypeId(t)) || input.usable_by_type.of[t] < gene.min_devices) continue;
-      fill_costs(memory.rates[t], work, gene, input.cluster.node_size(DeviceTypeId(t)),
-                 gene.costs[t]);
+      fill_costs(memory.rates[t], work, job.running() ? params_.pause_s : params_.restart_s, gene,
+                 input.cluster.node_size(DeviceTypeId(t)), gene.costs[t]);
       const auto least = static_cast<std::size_t>(gene.min_devices);
       smallest = std::min({smallest, gene.costs[t].one_node[least], gene.costs[t].several[least]});
     }
-    gene.waiting = smallest < kNeverCost ? params_.waiting * smallest : 0;
-    if (job.running()) gene.waiting += params_.restart_s * gene.min_devices;
+    if (job.running()) {
+      const auto type = input.cluster.node(job.allocation.shares.front().node).type.index();
+      const int devices = job.allocation.devices();
+      const auto slot = 2 * static_cast<std::size_t>(std::min(devices, gene.max_devices)) +
+                        (gene.current.size() > 1 ? 1 : 0);
+      gene.unchanged = cost(devices, work, memory.rates[type][slot].per_s, 0);
+    }
+    if (params_.by_rate) {
+      gene.waiting = 0;
+    } else {
+      gene.waiting = smallest < kNeverCost ? params_.waiting * smallest : 0;
+      if (job.running()) gene.waiting += params_.restart_s * gene.min_devices;
+    }
     return gene;
+  }
+
+  // A job with this work left, at this rate, that begins after `delay_s`.
+  double cost(int devices, double work, double per_s, Seconds delay_s) const {
+    const Seconds left_s = work / per_s + delay_s;
+    if (!params_.by_rate) return devices * left_s;
+    return -std::pow(std::max(left_s, kShortest), -params_.exponent);
   }
 
   static std::vector<OnesProblem::Share> shares_of(const Allocation& allocation) {
@@ -242,21 +266,21 @@ class Ones final : public Policy {
   }
 
   // Costs of the sizes that pay: those faster than every smaller one.
-  static void fill_costs(const std::vector<Rate>& rates, double work, const OnesProblem::Job& gene,
-                         int node_size, OnesProblem::Costs& costs) {
+  void fill_costs(const std::vector<Rate>& rates, double work, Seconds delay_s,
+                  const OnesProblem::Job& gene, int node_size, OnesProblem::Costs& costs) const {
     const auto sizes = static_cast<std::size_t>(gene.max_devices) + 1;
     costs.one_node.assign(sizes, kNeverCost);
     costs.several.assign(sizes, kNeverCost);
     double fastest = 0;
-    for (auto c = static_cast<std::size_t>(gene.min_devices); c < sizes; ++c) {
-      const bool fits = static_cast<int>(c) <= node_size;
+    for (int devices = gene.min_devices; devices <= gene.max_devices; ++devices) {
+      const auto c = static_cast<std::size_t>(devices);
+      const bool fits = devices <= node_size;
       const double packed = rates[2 * c + (fits ? 0 : 1)].per_s;
       if (packed <= kFasterBy * fastest) continue;
       fastest = packed;
-      const auto devices = static_cast<double>(c);
-      if (fits) costs.one_node[c] = devices * work / packed;
+      if (fits) costs.one_node[c] = cost(devices, work, packed, delay_s);
       const double spread = rates[2 * c + 1].per_s;
-      costs.several[c] = devices * work / (spread > 0 ? spread : packed);
+      costs.several[c] = cost(devices, work, spread > 0 ? spread : packed, delay_s);
     }
   }
 
@@ -272,7 +296,7 @@ class Ones final : public Policy {
     // Device-seconds as in the past; nothing is known before the first job ended.
     const auto past = past_.find(job.spec.application);
     const PastWork& like = past != past_.end() ? past->second : all_past_;
-    return like.epochs > 0 ? epochs * like.service / like.epochs : 0;
+    return like.epochs > 0 ? epochs * like.service / like.epochs : kUnknownService;
   }
 
   static bool known(const JobState& job) { return job.learned != nullptr && !job.learned->empty(); }
@@ -418,6 +442,7 @@ class Ones final : public Policy {
         grant.batch =
             rates[2 * static_cast<std::size_t>(devices) + (grant.nodes->size() > 1 ? 1 : 0)].batch;
         if (job.spec.mode != ElasticMode::kAdaptive) grant.batch = job.spec.requested_batch;
+        note_limit(memory_[job.spec.id], grant.batch, job.progress->epochs_done(input.now_s));
       }
       Allocation planned{.shares = *grant.nodes};
       if (shares_of(planned) == problem.jobs[i].current) {
@@ -438,6 +463,10 @@ class Ones final : public Policy {
 };
 
 }  // namespace
+
+std::unique_ptr<Policy> make_ones(const OnesParams& params, Random random) {
+  return std::make_unique<Ones>(params, random);
+}
 
 PolicyInfo ones_policy() {
   return {
@@ -470,11 +499,20 @@ PolicyInfo ones_policy() {
                   .low = 0.0001,
                   .high = 1,
                   .help = "chance that mutation takes a job's devices away"},
+                 {.name = "score",
+                  .default_value = std::string("rate"),
+                  .choices = {"rate", "utilization"},
+                  .help = "what is optimised: finishing rates, or remaining device-seconds"},
+                 {.name = "exponent",
+                  .default_value = 0.35,
+                  .low = 0.01,
+                  .high = 1,
+                  .help = "score=rate: how much short jobs are preferred"},
                  {.name = "waiting",
-                  .default_value = 0.9,
+                  .default_value = 1.0,
                   .low = 0,
                   .high = 1,
-                  .help = "cost of a waiting job, relative to running on its smallest size"},
+                  .help = "score=utilization: cost of waiting relative to running at minimum size"},
                  {.name = "pause",
                   .default_value = 1.0,
                   .low = 0,
@@ -491,7 +529,7 @@ PolicyInfo ones_policy() {
                   .high = 1e9,
                   .help = "executed seconds after which a batch limit is halved while jobs queue"},
                  {.name = "interval",
-                  .default_value = 60.0,
+                  .default_value = 30.0,
                   .low = 1,
                   .high = 86'400,
                   .help = "seconds after which it decides again when nothing happens"},
@@ -508,12 +546,14 @@ PolicyInfo ones_policy() {
                        .patience = static_cast<int>(params.integer("patience")),
                        .theta = params.number("theta"),
                        .threads = static_cast<int>(params.integer("threads"))};
+        ones.by_rate = params.choice("score") == "rate";
+        ones.exponent = params.number("exponent");
         ones.waiting = params.number("waiting");
         ones.pause_s = params.number("pause");
         ones.restart_s = params.number("restart");
         ones.long_run_s = params.number("long_run");
         ones.interval_s = params.number("interval");
-        return std::make_unique<Ones>(ones, random);
+        return make_ones(ones, random);
       }};
 }
 

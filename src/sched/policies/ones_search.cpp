@@ -183,8 +183,6 @@ void OnesOperators::reorder(OnesGenome& genome, bool repack) {
       score += job.waiting;
       continue;
     }
-    const auto c = static_cast<std::size_t>(size_[j]);
-    const OnesProblem::Costs& costs = job.costs[type_[j]];
     bool keep = !job.current.empty() && (!repack || compact_[j] != 0) &&
                 problem_.node_type[job.current.front().node] == type_[j];
     if (keep) {
@@ -197,7 +195,7 @@ void OnesOperators::reorder(OnesGenome& genome, bool repack) {
       continue;
     }
     for (const auto& share : job.current) put(j, share.node, share.devices, genome);
-    score += job.current.size() > 1 ? costs.several[c] : costs.one_node[c];
+    score += job.unchanged;
   }
   std::stable_sort(moving_.begin(), moving_.end(),
                    [&](std::size_t a, std::size_t b) { return size_[a] > size_[b]; });
@@ -236,7 +234,7 @@ void OnesOperators::reorder(OnesGenome& genome, bool repack) {
     if (!job.current.empty()) {
       std::sort(shares_.begin(), shares_.end(),
                 [](const auto& x, const auto& y) { return x.node < y.node; });
-      if (shares_ != job.current) cost += job.change * size_[j];
+      if (shares_ == job.current) cost = job.unchanged;
     }
     score += cost;
   }
@@ -264,72 +262,76 @@ void OnesOperators::breed(const OnesGenome& a, const OnesGenome& b, OnesGenome& 
 
 OnesSearch::OnesSearch(OnesOptions options, Random random) : options_(options) {
   for (int i = 0; i < options.islands; ++i) {
-    islands_.push_back({.population = {}, .children = {}, .random = random.fork()});
+    islands_.push_back({.genomes = {}, .random = random.fork()});
   }
+}
+
+OnesGenome& OnesSearch::Island::add() {
+  if (alive == genomes.size()) genomes.emplace_back();
+  return genomes[alive++];
 }
 
 void OnesSearch::start(Island& island, const OnesProblem& problem,
                        std::span<const std::int16_t> renumbered, OnesOperators& operators) const {
-  for (OnesGenome& genome : island.population) {
-    for (std::int16_t& gene : genome.genes) {
+  for (std::size_t i = 0; i < island.alive; ++i) {
+    for (std::int16_t& gene : island.genomes[i].genes) {
       if (gene >= 0) gene = renumbered[static_cast<std::size_t>(gene)];
     }
-    operators.refresh(genome, island.random);
+    operators.refresh(island.genomes[i], island.random);
   }
   // The devices as they are now, with the idle ones filled.
-  OnesGenome now;
   std::vector<std::uint32_t> next;
-  std::uint32_t first = 0;
-  for (const int devices : problem.node_devices) {
-    next.push_back(first);
-    first += static_cast<std::uint32_t>(devices);
+  std::uint32_t devices = 0;
+  for (const int of_node : problem.node_devices) {
+    next.push_back(devices);
+    devices += static_cast<std::uint32_t>(of_node);
   }
-  now.genes.assign(first, kIdle);
+  std::vector<std::int16_t> now(devices, kIdle);
   for (std::size_t j = 0; j < problem.jobs.size(); ++j) {
     for (const auto& share : problem.jobs[j].current) {
-      for (int k = 0; k < share.devices; ++k) {
-        now.genes[next[share.node]++] = static_cast<std::int16_t>(j);
-      }
+      for (int k = 0; k < share.devices; ++k) now[next[share.node]++] = static_cast<std::int16_t>(j);
     }
   }
-  while (island.population.size() <= static_cast<std::size_t>(options_.population)) {
-    island.population.push_back(now);
-    operators.refresh(island.population.back(), island.random);
-  }
-  select(island.population);
+  do {
+    OnesGenome& genome = island.add();
+    genome.genes = now;
+    operators.refresh(genome, island.random);
+  } while (island.alive < static_cast<std::size_t>(options_.population));
+  select(island);
 }
 
-void OnesSearch::select(std::vector<OnesGenome>& population) const {
-  std::stable_sort(population.begin(), population.end(),
+// Keeps the best that differ.
+void OnesSearch::select(Island& island) const {
+  auto& genomes = island.genomes;
+  std::stable_sort(genomes.begin(), genomes.begin() + static_cast<std::ptrdiff_t>(island.alive),
                    [](const OnesGenome& a, const OnesGenome& b) { return a.score < b.score; });
-  // Copies only crowd out others. Equal candidates have equal scores.
   const auto wanted = static_cast<std::size_t>(options_.population);
   std::size_t kept = 1;
-  for (std::size_t i = 1; i < population.size() && kept < wanted; ++i) {
+  for (std::size_t i = 1; i < island.alive && kept < wanted; ++i) {
+    // Equal candidates have equal scores, so that they stand together.
     bool copy = false;
-    for (std::size_t k = kept; k-- > 0 && population[k].score == population[i].score && !copy;) {
-      copy = population[k].genes == population[i].genes;
+    for (std::size_t k = kept; k-- > 0 && genomes[k].score == genomes[i].score && !copy;) {
+      copy = genomes[k].genes == genomes[i].genes;
     }
     if (copy) continue;
-    if (kept != i) std::swap(population[kept], population[i]);
+    if (kept != i) std::swap(genomes[kept], genomes[i]);
     ++kept;
   }
-  population.resize(kept);
+  island.alive = kept;
 }
 
 void OnesSearch::evolve(Island& island, OnesOperators& operators, int generations) const {
   const auto wanted = static_cast<std::size_t>(options_.population);
   for (int generation = 0; generation < generations; ++generation) {
-    const auto parents = static_cast<std::uint32_t>(island.population.size());
-    island.children.resize(wanted);
-    for (OnesGenome& child : island.children) {
+    const auto parents = static_cast<std::uint32_t>(island.alive);
+    island.genomes.resize(std::max(island.genomes.size(), island.alive + wanted));
+    for (std::size_t i = 0; i < wanted; ++i) {
       // Either parent is the better of two: the population is sorted.
       const auto a = std::min(island.random.below(parents), island.random.below(parents));
       const auto b = std::min(island.random.below(parents), island.random.below(parents));
-      operators.breed(island.population[a], island.population[b], child, island.random);
+      operators.breed(island.genomes[a], island.genomes[b], island.add(), island.random);
     }
-    for (OnesGenome& child : island.children) island.population.push_back(std::move(child));
-    select(island.population);
+    select(island);
   }
 }
 
@@ -342,19 +344,17 @@ const OnesGenome& OnesSearch::run(const OnesProblem& problem,
   genes *= options_.population * static_cast<double>(count) * options_.patience;
   const int threads = std::clamp(static_cast<int>(genes / kGenesPerThread), 1, options_.threads);
 
-  const auto best = [&] {
-    std::size_t leader = 0;
-    for (std::size_t i = 1; i < count; ++i) {
-      if (islands_[i].population.front().score < islands_[leader].population.front().score) {
-        leader = i;
-      }
+  const auto best = [&]() -> const OnesGenome& {
+    const OnesGenome* leader = &islands_.front().genomes.front();
+    for (const Island& island : islands_) {
+      if (island.genomes.front().score < leader->score) leader = &island.genomes.front();
     }
-    return leader;
+    return *leader;
   };
   parallel_for(count, threads,
                [&](std::size_t i) { start(islands_[i], problem, renumbered, operators[i]); });
   evaluations_ += static_cast<long>(count) * options_.population;
-  double reached = islands_[best()].population.front().score;
+  double reached = best().score;
   for (int done = 0; done < options_.generations;) {
     const int stretch = std::min(options_.patience, options_.generations - done);
     parallel_for(count, threads,
@@ -363,16 +363,16 @@ const OnesGenome& OnesSearch::run(const OnesProblem& problem,
     evaluations_ += static_cast<long>(count) * options_.population * stretch;
     // The best of every island goes to the next one.
     std::vector<OnesGenome> travellers;
-    for (const Island& island : islands_) travellers.push_back(island.population.front());
+    for (const Island& island : islands_) travellers.push_back(island.genomes.front());
     for (std::size_t i = 0; i < count && count > 1; ++i) {
-      islands_[(i + 1) % count].population.push_back(std::move(travellers[i]));
-      select(islands_[(i + 1) % count].population);
+      islands_[(i + 1) % count].add() = std::move(travellers[i]);
+      select(islands_[(i + 1) % count]);
     }
-    const double now = islands_[best()].population.front().score;
+    const double now = best().score;
     if (!(now < reached)) break;
     reached = now;
   }
-  return islands_[best()].population.front();
+  return best();
 }
 
 }  // namespace rubato

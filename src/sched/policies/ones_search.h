@@ -41,8 +41,8 @@ struct OnesProblem {
     int max_devices = 1;
     std::vector<Costs> costs;    // by type; no tables: the type is not allowed
     double waiting = 0;          // cost of giving it nothing
-    double change = 0;           // cost per device of running on other devices than now
-    std::vector<Share> current;  // sorted by node
+    std::vector<Share> current;  // sorted by node; empty: it waits now
+    double unchanged = 0;        // cost on the current devices; the tables hold for all others
   };
   std::vector<Job> jobs;  // fewer than 32768
 };
@@ -125,7 +125,7 @@ class OnesOperators {
 struct OnesOptions {
   int islands = 4;
   int population = 16;  // per island
-  int generations = 40;
+  int generations = 60;
   int patience = 10;  // an exchange between islands happens every so many generations; without any
                       // improvement between two of them the search ends
   double theta = 0.1;
@@ -145,14 +145,17 @@ class OnesSearch {
 
  private:
   struct Island {
-    std::vector<OnesGenome> population;  // sorted by score
-    std::vector<OnesGenome> children;
+    // The population, sorted by score; behind it candidates that are kept for their memory.
+    std::vector<OnesGenome> genomes;
+    std::size_t alive = 0;
     Random random;
+
+    OnesGenome& add();  // one more to be written
   };
   void start(Island& island, const OnesProblem& problem, std::span<const std::int16_t> renumbered,
              OnesOperators& operators) const;
   void evolve(Island& island, OnesOperators& operators, int generations) const;
-  void select(std::vector<OnesGenome>& population) const;
+  void select(Island& island) const;
 
   OnesOptions options_;
   std::vector<Island> islands_;
