@@ -31,9 +31,9 @@ double draw_beta(double alpha, double beta, Random& random) {
 }
 
 double RemainingEpochs::prior(const ProgressFeatures& f) {
-  const double left = f.epochs_declared > 0 ? std::max(0.0, f.epochs_declared - f.epochs_done)
-                                            : std::max(1.0, f.epochs_done);
-  return std::log1p(left);
+  const double all = f.epochs_declared > 0 ? std::max(f.epochs_declared, f.epochs_done)
+                                           : f.epochs_done + std::max(1.0, f.epochs_done);
+  return std::log1p(all);
 }
 
 RemainingEpochs::Row RemainingEpochs::row(const ProgressFeatures& f) {
@@ -47,7 +47,7 @@ RemainingEpochs::Row RemainingEpochs::row(const ProgressFeatures& f) {
 
 void RemainingEpochs::learn(const ProgressFeatures& then, double followed) {
   const Row x = row(then);
-  const double target = std::log1p(std::max(0.0, followed));
+  const double target = std::log1p(then.epochs_done + std::max(0.0, followed));
   const double error = target - prior(then);
   for (std::size_t i = 0; i < kFeatures; ++i) {
     for (std::size_t k = 0; k < kFeatures; ++k) gram_[i][k] += x[i] * x[k];
@@ -93,7 +93,7 @@ double RemainingEpochs::predict(const ProgressFeatures& now) const {
     // No further than what was seen or declared.
     answer = std::clamp(answer, std::min(low_, before), std::max(high_, before));
   }
-  return std::expm1(std::max(0.0, answer));
+  return std::max(0.0, std::expm1(answer) - now.epochs_done);
 }
 
 ProgressBelief believe(const ProgressFeatures& now, const RemainingEpochs& model) {
