@@ -1,8 +1,8 @@
 // How fast the search of `ones` converges on 64 devices: scores over time, from states of a running
 // simulation. For every state and seed the search starts with an empty population (in use it is
-// warm), runs past 5 s, and its score at a time is compared with the last one and with a lower bound:
-// the exact division of the devices when every job could be packed perfectly and changes were free.
-// Then: what threads give. Wall times, so not reproducible to the digit.
+// warm), runs past 5 s, and its score at a time is compared with the last one and with a lower
+// bound: the exact division of the devices when every job could be packed perfectly and changes
+// were free. Then: what threads give. Wall times, so not reproducible to the digit.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -155,12 +155,12 @@ int run() {
       "ones, 64 devices: {} states of a running simulation ({} to {} jobs) x {} seeds, cold "
       "start\n{:>10} {:>26} {:>26}\n{:>10} {:>13} {:>12} {:>13} {:>12}\n",
       states.size(),
-      std::min_element(states.begin(), states.end(), [](const auto& a, const auto& b) {
-        return a.jobs.size() < b.jobs.size();
-      })->jobs.size(),
-      std::max_element(states.begin(), states.end(), [](const auto& a, const auto& b) {
-        return a.jobs.size() < b.jobs.size();
-      })->jobs.size(),
+      std::min_element(states.begin(), states.end(),
+                       [](const auto& a, const auto& b) { return a.jobs.size() < b.jobs.size(); })
+          ->jobs.size(),
+      std::max_element(states.begin(), states.end(),
+                       [](const auto& a, const auto& b) { return a.jobs.size() < b.jobs.size(); })
+          ->jobs.size(),
       kSeeds, "", "worse than after 5.05 s", "worse than the bound", "ms", "median %", "worst %",
       "median %", "worst %");
   double at_50_ms = 0;
@@ -180,8 +180,9 @@ int run() {
   for (const char* size : {"64x4", "256x4"}) {
     const Cluster large = or_die(Cluster::parse(size));
     const auto more = problems(large, make_ones_workload(large, bases, 8.0, 1), 40);
-    threads_table(fmt::format("{} devices, {} jobs", large.devices(), more.front().jobs.size()).c_str(),
-                  more.front());
+    threads_table(
+        fmt::format("{} devices, {} jobs", large.devices(), more.front().jobs.size()).c_str(),
+        more.front());
   }
   return at_50_ms <= 2 ? 0 : 1;
 }

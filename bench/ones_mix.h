@@ -23,8 +23,8 @@ struct OnesKind {
   const char* application;
   double weight;
   std::array<int, 3> epochs;
-  std::array<double, 3> data;      // relative to the whole data set
-  std::array<int, 3> devices;      // what owners request, by the size of the data
+  std::array<double, 3> data;  // relative to the whole data set
+  std::array<int, 3> devices;  // what owners request, by the size of the data
 };
 
 inline constexpr std::array<OnesKind, 4> kOnesMix{{
@@ -37,7 +37,7 @@ inline constexpr std::array<OnesKind, 4> kOnesMix{{
 // The same program on another amount of data: epochs and updates per epoch change, the speed and
 // the course of the gradient noise from the first to the last epoch do not.
 inline std::shared_ptr<const Application> resized(const std::shared_ptr<const Application>& base,
-                                           const Cluster& cluster, int epochs, double data) {
+                                                  const Cluster& cluster, int epochs, double data) {
   Application::Description d{.name = fmt::format("{}-{}e-{}", base->name(), epochs, data)};
   d.batch = base->batch();
   d.epochs = epochs;
@@ -71,7 +71,7 @@ inline double service_of(const WorkloadJob& job, const Cluster& cluster) {
 
 // Poisson arrivals; a load of 1 brings as much requested service as the cluster has devices.
 inline Workload make_ones_workload(const Cluster& cluster, const Applications& bases, double load,
-                       std::uint64_t seed) {
+                                   std::uint64_t seed) {
   Random random(seed);
   std::map<std::string, std::shared_ptr<const Application>> made;
   Workload workload{.name = fmt::format("load {}, seed {}", load, seed)};

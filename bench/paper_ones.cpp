@@ -114,8 +114,7 @@ bool print_table(const Cluster& cluster, const std::vector<std::vector<Workload>
   PolicyChoice ours = ones;
   if (costs == ResizeCosts::kCheckpoint) ours.settings.emplace("pause", "30");
   for (const auto& workloads : groups) {
-    const auto rivals =
-        measure(cluster, workloads, baselines(), costs == ResizeCosts::kStopFree);
+    const auto rivals = measure(cluster, workloads, baselines(), costs == ResizeCosts::kStopFree);
     const auto entries = measure(cluster, workloads, {ours}, costs != ResizeCosts::kCheckpoint);
     const std::string& name = workloads.front().name;
     holds = print_row(name.substr(0, name.find(',')), rivals, entries.front()) && holds;
@@ -159,11 +158,13 @@ int run(int argc, char** argv) {
       "## ONES: evolutionary search, elastic batches\n\n"
       "Claim: mean JCT 45.6 % shorter than Tiresias and 41.7 % shorter than Optimus on 64 GPUs (as "
       "recalled, not confirmed). Wanted here: 30 % against each.\n\n"
-      "Scenario: 16 nodes x 4 devices; {} jobs with Poisson arrivals, {} seeds per load (load 1: the "
+      "Scenario: 16 nodes x 4 devices; {} jobs with Poisson arrivals, {} seeds per load (load 1: "
+      "the "
       "service that owners request arrives as fast as 64 devices can give it). Mix of the bundled "
       "profiles on parts of their data: image classification (60 %), detection (15 %), language "
       "fine-tuning (25 %), from a minute to hours on one device; 1 to 8 devices requested. "
-      "Command: `build/bin/paper_ones`. Times in seconds. Both baselines run with the best of their "
+      "Command: `build/bin/paper_ones`. Times in seconds. Both baselines run with the best of "
+      "their "
       "settings per line (tiresias: thresholds 3250, 3600, 7200, 57600, 3250/7200; both: two "
       "placements); optimus has its oracle of remaining work, ones and tiresias have none.\n\n",
       kOnesJobs, kSeeds);
@@ -184,14 +185,15 @@ int run(int argc, char** argv) {
   bool on_recorded = true;
   if (is_directory(recorded)) {
     fmt::print(
-        "Recorded profiles: workloads 1 to 6 of the Pollux artifact at load 1.0 (epochs of up to an "
+        "Recorded profiles: workloads 1 to 6 of the Pollux artifact at load 1.0 (epochs of up to "
+        "an "
         "hour, so that batch limits that double per epoch grow slowly), costs as published:\n\n");
     const Applications applications = or_die(read_profiles(recorded + "/profiles", cluster));
     std::vector<Workload> workloads;
     for (int i = 1; i <= 6; ++i) {
       workloads.push_back(
-          or_die(read_workload(fmt::format("{}/workloads-1.0/workload-{}.csv", recorded, i), cluster,
-                               applications, {.format = WorkloadFormat::kPollux})));
+          or_die(read_workload(fmt::format("{}/workloads-1.0/workload-{}.csv", recorded, i),
+                               cluster, applications, {.format = WorkloadFormat::kPollux})));
     }
     workloads.front().name = "pollux 1-6";
     on_recorded = print_table(cluster, {workloads}, ones, ResizeCosts::kAsPublished);
@@ -200,7 +202,8 @@ int run(int argc, char** argv) {
   }
   const auto verdict = [](bool kept) { return kept ? "holds" : "DOES NOT HOLD everywhere"; };
   fmt::print(
-      "At least 30 % against both: {} with the published costs, {} with stop-free resizing for all, "
+      "At least 30 % against both: {} with the published costs, {} with stop-free resizing for "
+      "all, "
       "{} with checkpoints for all{}.\n",
       verdict(holds), verdict(stop_free), verdict(checkpoint),
       is_directory(recorded) ? fmt::format(", {} on the recorded profiles", verdict(on_recorded))

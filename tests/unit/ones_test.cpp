@@ -1,12 +1,13 @@
 // The operators of ONES keep their promises on random problems, the predictor recovers what it was
 // shown, and the search gives the same result on any number of threads.
+#include "sched/policies/ones.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numeric>
 
 #include "model/parametric.h"
-#include "sched/policies/ones.h"
 #include "sched/policies/ones_progress.h"
 #include "sim/simulator.h"
 
@@ -24,9 +25,9 @@ OnesProblem random_problem(Random& random) {
   const int nodes = random.between(1, 6);
   for (int n = 0; n < nodes; ++n) {
     problem.node_devices.push_back(random.between(1, 4));
-    problem.node_usable.push_back(
-        random.chance(0.2) ? random.between(0, problem.node_devices.back())
-                           : problem.node_devices.back());
+    problem.node_usable.push_back(random.chance(0.2)
+                                      ? random.between(0, problem.node_devices.back())
+                                      : problem.node_devices.back());
     problem.node_type.push_back(random.below(problem.types));
   }
   std::vector<int> free = problem.node_usable;
@@ -132,9 +133,9 @@ void check(const OnesGenome& genome, const OnesProblem& problem) {
     const auto& costs = job.costs[held[j].type];
     ASSERT_LT(c, costs.several.size()) << "more than the maximum";
     ASSERT_LT(costs.several[c], kNeverCost) << "a size that the job may not have";
-    score += held[j].shares == job.current  ? job.unchanged
-             : held[j].shares.size() > 1 ? costs.several[c]
-                                         : costs.one_node[c];
+    score += held[j].shares == job.current ? job.unchanged
+             : held[j].shares.size() > 1   ? costs.several[c]
+                                           : costs.one_node[c];
     for (int more = 1; more <= idle[held[j].type]; ++more) {
       const auto larger = c + static_cast<std::size_t>(more);
       if (larger >= costs.several.size()) break;
@@ -264,8 +265,8 @@ TEST(OnesOperators, AJobThatKeepsItsSizeKeepsItsDevices) {
 }
 
 TEST(OnesSearch, FindsTheBestDivisionOfASmallProblem) {
-  // Costs are convex in the devices; by hand: marginal gains of 'a' 8, 4, 2, 1 and of 'b' 6, 3, 1.5,
-  // so that four devices are divided two and two.
+  // Costs are convex in the devices; by hand: marginal gains of 'a' 8, 4, 2, 1 and of 'b' 6,
+  // 3, 1.5, so that four devices are divided two and two.
   OnesProblem problem{.node_devices = {4}, .node_usable = {4}, .node_type = {0}};
   problem.jobs.resize(2);
   problem.jobs[0].costs = {{{kNeverCost, -8, -12, -14, -15}, {kNeverCost, -8, -12, -14, -15}}};
@@ -331,8 +332,7 @@ TEST(OnesProgress, BetaDrawsHaveTheRightMeanAndDeviation) {
       squares += rho * rho;
     }
     const double mean = alpha / (alpha + beta);
-    const double variance =
-        alpha * beta / ((alpha + beta) * (alpha + beta) * (alpha + beta + 1));
+    const double variance = alpha * beta / ((alpha + beta) * (alpha + beta) * (alpha + beta + 1));
     EXPECT_NEAR(sum / kDraws, mean, 5 * std::sqrt(variance / kDraws));
     EXPECT_NEAR(squares / kDraws - sum / kDraws * sum / kDraws, variance, 0.05 * variance);
   }
@@ -369,8 +369,7 @@ TEST(OnesProgress, RemainingConcentratesAsAJobProceeds) {
   Random random(9);
   double last_spread = 1e9;
   for (const double done : {5.0, 25.0, 75.0}) {
-    const ProgressBelief belief =
-        believe({.epochs_done = done, .epochs_declared = 100}, model);
+    const ProgressBelief belief = believe({.epochs_done = done, .epochs_declared = 100}, model);
     std::vector<double> draws;
     for (int i = 0; i < 4001; ++i) {
       draws.push_back(belief.remaining(draw_beta(belief.alpha, belief.beta, random)));

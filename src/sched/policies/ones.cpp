@@ -55,7 +55,7 @@ struct Rate {
 // More devices are worth it only if they are faster by this factor.
 constexpr double kFasterBy = 1.005;
 constexpr int kBatchesTried = 8;
-constexpr Seconds kShortest = 1;  // nothing is taken to end sooner
+constexpr Seconds kShortest = 1;         // nothing is taken to end sooner
 constexpr double kUnknownService = 600;  // device-seconds of a job like which none has ended
 
 class Ones final : public Policy {

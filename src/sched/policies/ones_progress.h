@@ -33,9 +33,9 @@ struct ProgressFeatures {
 inline constexpr double kServiceEpoch = 600;  // device-seconds
 
 // Ridge regression of log(1 + all epochs of a job), from which those that are done are subtracted.
-// Before anything was learned it answers what the owner declared, or, where nothing was declared, as
-// much again as was done (at least one epoch).
-// Cost of learning a pair: O(features^2); of an answer: O(features), after O(features^3) once.
+// Before anything was learned it answers what the owner declared, or, where nothing was declared,
+// as much again as was done (at least one epoch). Cost of learning a pair: O(features^2); of an
+// answer: O(features), after O(features^3) once.
 class RemainingEpochs {
  public:
   // A job was in the state `then` and finished after `followed` further epochs.

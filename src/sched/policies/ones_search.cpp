@@ -289,7 +289,8 @@ void OnesSearch::start(Island& island, const OnesProblem& problem,
   std::vector<std::int16_t> now(devices, kIdle);
   for (std::size_t j = 0; j < problem.jobs.size(); ++j) {
     for (const auto& share : problem.jobs[j].current) {
-      for (int k = 0; k < share.devices; ++k) now[next[share.node]++] = static_cast<std::int16_t>(j);
+      for (int k = 0; k < share.devices; ++k)
+        now[next[share.node]++] = static_cast<std::int16_t>(j);
     }
   }
   do {
