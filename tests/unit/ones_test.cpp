@@ -371,6 +371,7 @@ TEST(OnesProgress, RemainingConcentratesAsAJobProceeds) {
   for (const double done : {5.0, 25.0, 75.0}) {
     const ProgressBelief belief = believe({.epochs_done = done, .epochs_declared = 100}, model);
     std::vector<double> draws;
+    draws.reserve(4001);
     for (int i = 0; i < 4001; ++i) {
       draws.push_back(belief.remaining(draw_beta(belief.alpha, belief.beta, random)));
     }

@@ -70,7 +70,7 @@ OnesOperators::OnesOperators(const OnesProblem& problem, double theta)
 }
 
 void OnesOperators::crossover(const OnesGenome& a, const OnesGenome& b, OnesGenome& child,
-                              Random& random) {
+                              Random& random) const {
   child.genes.resize(devices_);
   for (std::size_t from = 0; from < devices_; from += 64) {
     std::uint64_t coins = random.next();

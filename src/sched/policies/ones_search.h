@@ -69,7 +69,7 @@ class OnesOperators {
   void breed(const OnesGenome& a, const OnesGenome& b, OnesGenome& child, Random& random);
 
   // The parts, on the counts of the candidate under construction (exposed for tests).
-  void crossover(const OnesGenome& a, const OnesGenome& b, OnesGenome& child, Random& random);
+  void crossover(const OnesGenome& a, const OnesGenome& b, OnesGenome& child, Random& random) const;
   void count(const OnesGenome& genome);  // genes -> sizes that jobs may have
   void mutate(Random& random);           // every running job is preempted with probability theta
   void fill(Random& random);             // waiting jobs start, others grow, while devices last
