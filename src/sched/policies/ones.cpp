@@ -29,7 +29,8 @@
 //                     bench/paper_ones prints what either gives.
 //  4. the search (ones_search.h) minimises the sum. Its population is kept from decision to
 //     decision; it is anytime, and limited by generations, not by time, so that a seed gives one
-//     result. Devices are never left idle while a job would be faster on them.
+//     result. Devices are left idle only where using them would make the score worse
+//     (score=rate) or no job faster (score=utilization).
 // O(islands x population x generations x (devices + jobs)) per decision.
 #include "sched/policies/ones.h"
 
@@ -197,8 +198,9 @@ class Ones final : public Policy {
   // --- The problem
   // -------------------------------------------------------------------------------------------
 
-  static OnesProblem make_problem(const PolicyInput& input) {
+  OnesProblem make_problem(const PolicyInput& input) const {
     OnesProblem problem;
+    problem.may_idle = params_.by_rate;
     for (const Node& node : input.cluster.nodes()) {
       problem.node_devices.push_back(node.devices);
       problem.node_type.push_back(static_cast<std::uint32_t>(node.type.value));

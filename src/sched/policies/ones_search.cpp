@@ -57,9 +57,10 @@ OnesOperators::OnesOperators(const OnesProblem& problem, double theta)
         up[c] = packed[c + 1] < kNeverCost ? static_cast<int>(c) + 1 : up[c + 1];
       }
     }
+    int total = 0;
+    for (const auto& share : job.current) total += share.devices;
+    now_size_.push_back(total);
     if (job.current.size() > 1) {
-      int total = 0;
-      for (const auto& share : job.current) total += share.devices;
       const int whole = node_size_[problem.node_type[job.current.front().node]];
       compact_[j] = static_cast<int>(job.current.size()) <= (total + whole - 1) / whole ? 1 : 0;
     }
@@ -128,7 +129,10 @@ OnesOperators::Step OnesOperators::next_step(std::size_t job, std::uint32_t type
   const int now = size_[job];
   const int next = up[static_cast<std::size_t>(now)];
   if (next == 0 || next - now > idle_[type]) return {};
-  const double before = now == 0 ? problem_.jobs[job].waiting : packed_cost(job, type, now);
+  double before = problem_.jobs[job].waiting;
+  if (now > 0) {
+    before = now == now_size_[job] ? problem_.jobs[job].unchanged : packed_cost(job, type, now);
+  }
   return {next - now, (packed_cost(job, type, next) - before) / (next - now)};
 }
 
@@ -159,6 +163,10 @@ void OnesOperators::fill(Random& random) {
       for (std::size_t j = 0; j < size_.size(); ++j) consider(j);
       if (best.devices == 0) return;  // nobody can use what is left
     }
+    if (problem_.may_idle && best.cost >= 0) {
+      for (std::size_t j = 0; j < size_.size(); ++j) consider(j);
+      if (best.cost >= 0) return;
+    }
     take(winner, on, best.devices);
     idle -= best.devices;
   }
@@ -183,13 +191,8 @@ void OnesOperators::reorder(OnesGenome& genome, bool repack) {
       score += job.waiting;
       continue;
     }
-    bool keep = !job.current.empty() && (!repack || compact_[j] != 0) &&
-                problem_.node_type[job.current.front().node] == type_[j];
-    if (keep) {
-      int total = 0;
-      for (const auto& share : job.current) total += share.devices;
-      keep = total == size_[j];
-    }
+    const bool keep = size_[j] == now_size_[j] && (!repack || compact_[j] != 0) &&
+                      problem_.node_type[job.current.front().node] == type_[j];
     if (!keep) {
       moving_.push_back(j);
       continue;

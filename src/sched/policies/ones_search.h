@@ -45,6 +45,9 @@ struct OnesProblem {
     double unchanged = 0;        // cost on the current devices; the tables hold for all others
   };
   std::vector<Job> jobs;  // fewer than 32768
+  // Devices may stay idle when using them would make the score worse; otherwise they are used
+  // whenever a job can be faster with them.
+  bool may_idle = false;
 };
 
 inline constexpr double kNeverCost = std::numeric_limits<double>::infinity();
@@ -106,6 +109,7 @@ class OnesOperators {
   std::vector<std::vector<double>> packed_;
   std::vector<std::vector<int>> down_;
   std::vector<std::vector<int>> up_;
+  std::vector<int> now_size_;  // by job: devices that it has now
   std::vector<char> compact_;  // by job: its current devices are on as few nodes as possible
 
   // The candidate under construction.
