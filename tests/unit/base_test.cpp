@@ -138,10 +138,10 @@ TEST(Stats, PercentilesInterpolateBetweenRanks) {
   const std::array sorted{10.0, 20.0, 30.0, 40.0};
   EXPECT_EQ(percentile_sorted(sorted, 0), 10);
   EXPECT_EQ(percentile_sorted(sorted, 100), 40);
-  EXPECT_EQ(percentile_sorted(sorted, 50), 25);             // rank 1.5: between 20 and 30
-  EXPECT_DOUBLE_EQ(percentile_sorted(sorted, 90), 37);      // rank 2.7: 30 + 0.7 x 10
-  EXPECT_NEAR(percentile_sorted(sorted, 99), 39.7, 1e-12);  // rank 2.97
-  EXPECT_EQ(percentile_sorted(std::array{5.0}, 99), 5);     // one value is every percentile
+  EXPECT_EQ(percentile_sorted(sorted, 50), 25);               // rank 1.5: between 20 and 30
+  EXPECT_DOUBLE_EQ(percentile_sorted(sorted, 90), 37);        // rank 2.7: 30 + 0.7 x 10
+  EXPECT_NEAR(percentile_sorted(sorted, 99), 39.7, 1e-12);    // rank 2.97
+  EXPECT_EQ(percentile_sorted(std::array{5.0}, 99), 5);       // one value is every percentile
   EXPECT_EQ(percentile_sorted(std::array{1.0, 2.0}, 50), 1.5);
   EXPECT_EQ(percentile_sorted(std::array<double, 0>{}, 50), 0);
 }

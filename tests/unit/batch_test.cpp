@@ -75,10 +75,10 @@ TEST(Efficiency, GainOfAnUpdate) {
   // var 3, sqr 1: (3 + 1) / (3 / s + 1).
   const GradientNoise noise{.squared_norm = 1, .variance = 3};
   EXPECT_DOUBLE_EQ(update_gain(noise, 1), 1);
-  EXPECT_DOUBLE_EQ(update_gain(noise, 2), 1.6);       // 4 / 2.5
-  EXPECT_DOUBLE_EQ(update_gain(noise, 3), 2);         // 4 / 2
+  EXPECT_DOUBLE_EQ(update_gain(noise, 2), 1.6);     // 4 / 2.5
+  EXPECT_DOUBLE_EQ(update_gain(noise, 3), 2);       // 4 / 2
   EXPECT_DOUBLE_EQ(update_gain(noise, 0.5), 4. / 7);  // 4 / (6 + 1)
-  EXPECT_NEAR(update_gain(noise, 1e12), 4, 1e-9);     // never more than (var + sqr) / sqr
+  EXPECT_NEAR(update_gain(noise, 1e12), 4, 1e-9);   // never more than (var + sqr) / sqr
 }
 
 TEST(Efficiency, GainAtTheEdges) {

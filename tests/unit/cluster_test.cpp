@@ -40,26 +40,9 @@ TEST(Cluster, ParsesSeveralTypes) {
 }
 
 TEST(Cluster, RefusesWhatIsNoShape) {
-  for (const char* bad : {"",
-                          "4",
-                          "x4",
-                          "4x",
-                          "4x4,",
-                          ",4x4",
-                          "0x4",
-                          "4x0",
-                          "-1x4",
-                          "4x-1",
-                          "4x4:",
-                          "4*4",
-                          "4x4x4",
-                          "4.0x4",
-                          " 4x4",
-                          "4X4",
-                          "100001x1",
-                          "1x1025",
-                          "99999999999999999999x1",
-                          "axb"}) {
+  for (const char* bad :
+       {"", "4", "x4", "4x", "4x4,", ",4x4", "0x4", "4x0", "-1x4", "4x-1", "4x4:", "4*4", "4x4x4",
+        "4.0x4", " 4x4", "4X4", "100001x1", "1x1025", "99999999999999999999x1", "axb"}) {
     const auto cluster = Cluster::parse(bad);
     ASSERT_FALSE(cluster.ok()) << "'" << bad << "'";
     EXPECT_EQ(cluster.error().code, ErrorCode::kInvalidInput);

@@ -49,7 +49,8 @@ TEST(ScatteredInterpolator, ReproducesLinearDataOnAGrid) {
   const ScatteredInterpolator large = build_linear(grid(3, 4, 5));
   for (int i = 0; i < 1000; ++i) {
     expect_linear(cube, {1 + random.uniform(), 2 * random.uniform(), 16 * random.uniform()});
-    expect_linear(large, {1 + 2 * random.uniform(), 6 * random.uniform(), 64 * random.uniform()});
+    expect_linear(large,
+                  {1 + 2 * random.uniform(), 6 * random.uniform(), 64 * random.uniform()});
   }
 }
 
@@ -98,13 +99,8 @@ TEST(ScatteredInterpolator, WeighsTheCornersByDistance) {
 
 TEST(ScatteredInterpolator, SaysNothingOutsideTheHull) {
   const ScatteredInterpolator cube = build_linear(grid(2, 2, 2));
-  for (const Point3& x : {Point3{0.9, 1, 8},
-                          {2.1, 1, 8},
-                          {1.5, -0.1, 8},
-                          {1.5, 2.1, 8},
-                          {1.5, 1, -1},
-                          {1.5, 1, 17},
-                          {100, 100, 100}}) {
+  for (const Point3& x : {Point3{0.9, 1, 8}, {2.1, 1, 8}, {1.5, -0.1, 8}, {1.5, 2.1, 8},
+                          {1.5, 1, -1}, {1.5, 1, 17}, {100, 100, 100}}) {
     EXPECT_FALSE(cube.at(x).has_value()) << x[0] << ", " << x[1] << ", " << x[2];
   }
 }
@@ -123,7 +119,8 @@ TEST(ScatteredInterpolator, WhereTheSearchStartsDoesNotMatterForLinearData) {
 
 TEST(ScatteredInterpolator, RefusesPointsThatDoNotSpanASpace) {
   EXPECT_FALSE(ScatteredInterpolator::build({}, {}).ok());
-  EXPECT_FALSE(ScatteredInterpolator::build({{0, 0, 0}, {1, 0, 0}, {0, 1, 0}}, Values(3)).ok());
+  EXPECT_FALSE(
+      ScatteredInterpolator::build({{0, 0, 0}, {1, 0, 0}, {0, 1, 0}}, Values(3)).ok());
   std::vector<Point3> plane;
   std::vector<Point3> line;
   const std::vector<Point3> same(10, Point3{1, 2, 3});

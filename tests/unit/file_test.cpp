@@ -220,7 +220,8 @@ TEST_F(Csv, CellsThatAreNoNumbersInRangeNameTheirPlace) {
   const std::string file = path("t.csv");
   EXPECT_EQ(table->integer(0, 0, {0, 9}).error().message,
             file + ":2:1: a '1.5': expected a whole number");
-  EXPECT_EQ(table->number(0, 1, {0, 9}).error().message, file + ":2:5: b 'nan': expected a number");
+  EXPECT_EQ(table->number(0, 1, {0, 9}).error().message,
+            file + ":2:5: b 'nan': expected a number");
   EXPECT_EQ(table->number(1, 1, {0, 9}).error().message, file + ":3:3: b ' 3': expected a number");
   EXPECT_EQ(table->number(1, 0, {0, 6.5}).error().message,
             file + ":3:1: a '7': expected a number from 0 to 6.5");
@@ -232,9 +233,9 @@ TEST_F(Csv, CellsThatAreNoNumbersInRangeNameTheirPlace) {
 TEST_F(Csv, LongCellsAreShownShortened) {
   const auto table = CsvTable::read(write("a\n" + std::string(50, 'q') + "\n"), {"a"});
   ASSERT_TRUE(table.ok());
-  EXPECT_EQ(
-      table->number(0, 0, {0, 1}).error().message,
-      path("t.csv:2:1: a '") + std::string(40, 'q') + "...' (50 characters): expected a number");
+  EXPECT_EQ(table->number(0, 0, {0, 1}).error().message,
+            path("t.csv:2:1: a '") + std::string(40, 'q') +
+                "...' (50 characters): expected a number");
 }
 
 TEST_F(Csv, ManyCommasAreNoProblem) {

@@ -19,8 +19,8 @@ constexpr PerfParams kParams{.alpha_c = 0.1,
                              .alpha_r = 0.05,
                              .beta_r = 0.01,
                              .gamma = 1};
-constexpr GradientNoise kNoNoise{.squared_norm = 1, .variance = 0};   // a larger batch is useless
-constexpr GradientNoise kAllNoise{.squared_norm = 0, .variance = 1};  // every sample helps fully
+constexpr GradientNoise kNoNoise{.squared_norm = 1, .variance = 0};    // a larger batch is useless
+constexpr GradientNoise kAllNoise{.squared_norm = 0, .variance = 1};   // every sample helps fully
 constexpr BatchLimits kLimits{.initial = 100, .max = 400, .min_local = 10, .max_local = 200};
 
 TEST(BestBatch, OneAllowedBatch) {
@@ -70,8 +70,8 @@ TEST(BestBatch, OverlapShortensTheStep) {
 }
 
 TEST(BestBatch, AMediumNoiseHasItsBestBatchInTheMiddle) {
-  // Goodput(M) = M / (0.17 + 0.00025 M) x (phi + 100) / (phi + M) is best where its derivative is
-  // 0: M^2 = 0.17 phi / 0.00025; with phi = 90: M = sqrt(61200) = 247.4.
+  // Goodput(M) = M / (0.17 + 0.00025 M) x (phi + 100) / (phi + M) is best where its derivative is 0:
+  // M^2 = 0.17 phi / 0.00025; with phi = 90: M = sqrt(61200) = 247.4.
   const GradientNoise noise{.squared_norm = 1, .variance = 0.9};
   const BestBatch best = best_batch(kParams, noise, kLimits, 1, 4);
   const auto total = static_cast<double>(best.shape.total(4));

@@ -27,20 +27,18 @@ TEST(RingAllReduce, SendsEveryByteAlmostTwice) {
 
 JsaSpeed analyzer() {
   // Given out of order on purpose.
-  return {
-      {{.local = 32, .seconds = 0.3}, {.local = 8, .seconds = 0.1}, {.local = 16, .seconds = 0.15}},
-      2e8,
-      kNetwork};
+  return {{{.local = 32, .seconds = 0.3}, {.local = 8, .seconds = 0.1}, {.local = 16, .seconds = 0.15}},
+          2e8, kNetwork};
 }
 
 TEST(Jsa, ProcessingIsLinearBetweenMeasurementsAndProportionalBeyond) {
   const JsaSpeed speed = analyzer();
   EXPECT_DOUBLE_EQ(speed.processing_s(8), 0.1);
   EXPECT_DOUBLE_EQ(speed.processing_s(16), 0.15);
-  EXPECT_DOUBLE_EQ(speed.processing_s(12), 0.125);   // half way from 0.1 to 0.15
+  EXPECT_DOUBLE_EQ(speed.processing_s(12), 0.125);  // half way from 0.1 to 0.15
   EXPECT_DOUBLE_EQ(speed.processing_s(20), 0.1875);  // 0.15 + 4/16 x 0.15
-  EXPECT_DOUBLE_EQ(speed.processing_s(64), 0.6);     // 0.3 x 64 / 32
-  EXPECT_DOUBLE_EQ(speed.processing_s(1), 0.1);      // fixed costs: not below the smallest
+  EXPECT_DOUBLE_EQ(speed.processing_s(64), 0.6);    // 0.3 x 64 / 32
+  EXPECT_DOUBLE_EQ(speed.processing_s(1), 0.1);     // fixed costs: not below the smallest
 }
 
 TEST(Jsa, OneMeasurementIsEnough) {

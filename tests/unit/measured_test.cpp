@@ -61,8 +61,9 @@ TEST(Measured, RotationsOfANodeOrderAreTheSame) {
 // step = 0.01 nodes + 0.02 devices + 0.001 local, sync = step / 10 on a grid of shapes.
 std::vector<MeasuredRow> linear_rows() {
   std::vector<MeasuredRow> rows;
-  for (const Ints& shape : {Ints{1}, Ints{2}, Ints{4}, Ints{8}, Ints{1, 1}, Ints{2, 2}, Ints{4, 4},
-                            Ints{1, 1, 1}, Ints{2, 3, 3}}) {
+  for (const Ints& shape :
+       {Ints{1}, Ints{2}, Ints{4}, Ints{8}, Ints{1, 1}, Ints{2, 2}, Ints{4, 4}, Ints{1, 1, 1},
+        Ints{2, 3, 3}}) {
     for (const std::int64_t local : {16, 64}) {
       MeasuredRow made = row(shape, local, 0, 0);
       made.step_s =
@@ -83,10 +84,10 @@ TEST(Measured, BetweenPlacementsLinearDataIsReproduced) {
     EXPECT_NEAR(time.sync_s, step / 10, 1e-9);
     EXPECT_EQ(time.confidence, Confidence::kInterpolated);
   };
-  expect({3}, 16, 0.086);        // 0.01 + 0.06 + 0.016
-  expect({3}, 40, 0.11);         // 0.01 + 0.06 + 0.04
-  expect({2, 1}, 40, 0.12);      // 0.02 + 0.06 + 0.04
-  expect({3, 3}, 32, 0.172);     // 0.02 + 0.12 + 0.032
+  expect({3}, 16, 0.086);       // 0.01 + 0.06 + 0.016
+  expect({3}, 40, 0.11);        // 0.01 + 0.06 + 0.04
+  expect({2, 1}, 40, 0.12);     // 0.02 + 0.06 + 0.04
+  expect({3, 3}, 32, 0.172);    // 0.02 + 0.12 + 0.032
   expect({2, 2, 2}, 64, 0.214);  // 0.03 + 0.12 + 0.064
 }
 

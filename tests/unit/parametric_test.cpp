@@ -33,10 +33,10 @@ TEST(PerfParams, SynchronisingDependsOnNodesAndFurtherDevices) {
   // A device more than two adds beta; the model keeps 1e-8 where the formula has 0.
   EXPECT_NEAR(kPlain.sync_s(1, 1), 0, 1e-7);
   EXPECT_NEAR(kPlain.sync_s(1, 2), 0.05, 1e-7);
-  EXPECT_NEAR(kPlain.sync_s(1, 4), 0.07, 1e-7);  // 0.05 + 0.01 x 2
+  EXPECT_NEAR(kPlain.sync_s(1, 4), 0.07, 1e-7);   // 0.05 + 0.01 x 2
   EXPECT_NEAR(kPlain.sync_s(2, 2), 0.2, 1e-7);
-  EXPECT_NEAR(kPlain.sync_s(2, 3), 0.23, 1e-7);           // 0.2 + 0.03 x 1
-  EXPECT_NEAR(kPlain.sync_s(4, 16), 0.62, 1e-7);          // 0.2 + 0.03 x 14
+  EXPECT_NEAR(kPlain.sync_s(2, 3), 0.23, 1e-7);   // 0.2 + 0.03 x 1
+  EXPECT_NEAR(kPlain.sync_s(4, 16), 0.62, 1e-7);  // 0.2 + 0.03 x 14
   EXPECT_EQ(kPlain.sync_s(2, 16), kPlain.sync_s(4, 16));  // how many nodes does not matter
 }
 
@@ -148,8 +148,7 @@ TEST(Fit, RecoversWhatItHasNotSeen) {
     EXPECT_LE(fit_error(fitted, seen), fit_error(truth, seen) + 1e-3);
     for (const Shape& shape : {Shape{1, 1}, {1, 3}, {2, 4}, {3, 12}}) {
       for (const std::int64_t local : {32, 128, 200}) {
-        const double expected =
-            truth.step_s(shape.nodes, shape.devices, static_cast<double>(local));
+        const double expected = truth.step_s(shape.nodes, shape.devices, static_cast<double>(local));
         const double actual = fitted.step_s(shape.nodes, shape.devices, static_cast<double>(local));
         EXPECT_NEAR(actual / expected, 1, 0.02)
             << shape.nodes << " nodes, " << shape.devices << " devices, micro-batch " << local;
@@ -183,8 +182,7 @@ TEST(Fit, IsDeterministic) {
 
 TEST(Fit, FitErrorIsTheRootMeanSquaredLogarithmicErrorPlusPriors) {
   // One observation on one device: computing 0.2 predicted and 0.1 seen, so both errors are ln 2.
-  // The priors are 0 for gamma = 1 and 0.01 (beta/alpha)^2 = 0.01 x (0.15^2 + 0.2^2) for the
-  // others.
+  // The priors are 0 for gamma = 1 and 0.01 (beta/alpha)^2 = 0.01 x (0.15^2 + 0.2^2) for the others.
   const std::vector<Observation> seen{
       {.type = kType, .nodes = 1, .devices = 1, .local = 50, .step_s = 0.1, .sync_s = 0}};
   EXPECT_NEAR(fit_error(kPlain, seen), 2 * std::log(2) + 0.01 * (0.0225 + 0.04), 1e-6);
@@ -265,8 +263,7 @@ TEST(Fit, SynchronisationThatIsNearlyTheWholeStep) {
     const PerfParams fitted = fit(seen);
     ASSERT_TRUE(finite(fitted)) << share;
     for (const Observation& o : seen) {
-      EXPECT_NEAR(fitted.step_s(o.nodes, o.devices, static_cast<double>(o.local)) / o.step_s, 1,
-                  0.2)
+      EXPECT_NEAR(fitted.step_s(o.nodes, o.devices, static_cast<double>(o.local)) / o.step_s, 1, 0.2)
           << share;
     }
   }
