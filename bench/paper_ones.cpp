@@ -18,6 +18,9 @@ namespace rubato::bench {
 namespace {
 
 constexpr std::array<double, 4> kLoads{0.7, 1.0, 1.4, 2.0};
+// The defaults of ones (score, exponent, interval) were chosen on seeds 1 to 3 of this mix; these
+// were not looked at.
+constexpr std::uint64_t kFirstSeed = 11;
 constexpr int kSeeds = 3;
 
 struct Entry {
@@ -159,7 +162,7 @@ int run(int argc, char** argv) {
   std::vector<std::vector<Workload>> groups;
   for (const double load : kLoads) {
     auto& group = groups.emplace_back();
-    for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + kSeeds; ++seed) {
       group.push_back(make_ones_workload(cluster, bases, load, seed));
     }
   }
@@ -179,6 +182,15 @@ int run(int argc, char** argv) {
       "3250/7200; both: two "
       "placements); optimus has its oracle of remaining work, ones and tiresias have none.\n\n",
       kOnesJobs, kSeeds);
+  fmt::print(
+      "`ones` runs with its default score, which is ours (finishing rates), not the reconstruction "
+      "of "
+      "the paper's (remaining device-seconds); a table below has both. That score, its exponent "
+      "and "
+      "the interval were chosen among about ten settings on seeds 1 to 3 of this mix at loads 0.7 "
+      "to "
+      "1.4; the seeds here are {} to {}.\n\n",
+      kFirstSeed, kFirstSeed + kSeeds - 1);
   fmt::print(
       "Costs as published: the baselines restart from a checkpoint at every change (30 s), ones "
       "resizes running jobs in 1 s (its starts and restarts cost 30 s too).\n\n");
