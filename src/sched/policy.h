@@ -18,10 +18,15 @@
 
 namespace rubato {
 
-// A job that ended since the last decision, for policies that learn from history.
+// A job that ended since the last decision, for policies that learn from history. Everything here
+// was known to whoever watched it run.
 struct FinishedJob {
   JobId id;
   double attained_service = 0;  // device-seconds
+  Seconds executed_s = 0;       // seconds with devices
+  std::string application{};    // empty: unknown
+  double epochs = 0;            // epochs trained; 0 for jobs that do not count epochs
+  double samples = 0;           // training samples processed
 };
 
 struct PolicyInput {

@@ -82,7 +82,16 @@ void Scheduler::remove(JobId job) {
   const auto found = by_id_.find(job);
   RUBATO_CHECK(found != by_id_.end(), "a job that is not active ended");
   const JobState& state = *found->second;
-  finished_.push_back({job, state.attained_service(clock_.now_s())});
+  const Seconds now_s = clock_.now_s();
+  FinishedJob& finished = finished_.emplace_back();
+  finished.id = job;
+  finished.attained_service = state.attained_service(now_s);
+  finished.executed_s = state.executed_s(now_s);
+  finished.application = state.spec.application;
+  if (state.progress != nullptr) {
+    finished.epochs = state.progress->epochs_done(now_s);
+    finished.samples = state.progress->samples_done(now_s);
+  }
   if (state.running()) {
     --running_;
     allocated_ -= state.allocation.devices();

@@ -23,6 +23,7 @@ constexpr std::uint64_t kWorlds = 2000;  // per policy
 Settings quick_settings(const PolicyInfo& info) {
   if (info.name == "pollux") return {{"population", "8"}, {"generations", "5"}};
   if (info.name == "mip") return {{"periods", "2"}};
+  if (info.name == "ones") return {{"population", "8"}, {"generations", "5"}, {"islands", "2"}};
   return {};
 }
 

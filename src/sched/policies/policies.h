@@ -17,6 +17,7 @@ PolicyInfo pollux_policy();
 PolicyInfo elastic_dp_policy();
 PolicyInfo fixed_batch_policy();
 PolicyInfo elastic_tiresias_policy();
+PolicyInfo ones_policy();
 PolicyInfo mip_policy();
 PolicyInfo greedy_policy();
 PolicyInfo easyscale_policy();

@@ -18,6 +18,7 @@ const std::vector<PolicyInfo>& policy_table() {
       elastic_dp_policy(),
       fixed_batch_policy(),
       elastic_tiresias_policy(),
+      ones_policy(),
       mip_policy(),
       greedy_policy(),
       easyscale_policy(),
