@@ -209,6 +209,8 @@ void Scheduler::turn_away(const Plan& plan, std::vector<Action>& actions) {
 
 Result<RoundRecord> Scheduler::round() {
   const Stopwatch whole;
+  // Policies see jobs on usable devices only: what serving asked for gracefully goes back now.
+  if (owed_.total() > 0) enforce_reserved();
   const PolicyInput input{.now_s = clock_.now_s(),
                           .cluster = cluster_,
                           .usable = usable_,

@@ -70,7 +70,7 @@ class Scheduler {
   void set_node_down(NodeId node, bool down);
   // Serving takes this many devices of a type, from the last nodes of the cluster backwards. Jobs
   // lose theirs at once; with `gracefully` they keep them (owed() counts these) until the next
-  // round, in which the policy decides who goes on with what, or until enforce_reserved().
+  // round, which gives them back before it asks the policy, or until enforce_reserved().
   void set_reserved(DeviceTypeId type, int devices, bool gracefully = false);
   // Jobs lose what serving is owed.
   void enforce_reserved() { evict(Reason::kReclaimed); }

@@ -196,10 +196,9 @@ class ScenarioParser {
       while (more()) read_fact(*fact, word("a job"));
     } else {
       static const std::vector<std::string> kKnown{
-          "cluster", "policy", "set",     "round",   "resize-cost", "stop-free",
-          "app",     "job",    "node-up", "serving", "node-down",   "expect",
-          "jct",     "waited", "lost",    "resizes", "dropped",     "give-back",
-          "serving-wait"};
+          "cluster", "policy",  "set",     "round",     "resize-cost", "stop-free", "app",
+          "job",     "node-up", "serving", "node-down", "expect",      "jct",       "waited",
+          "lost",    "resizes", "dropped", "give-back", "serving-wait"};
       fail("unknown statement '{}'{}", name, did_you_mean(name, kKnown));
     }
   }

@@ -21,10 +21,7 @@ namespace {
 
 // The bundled data in the source tree.
 std::string share_folder() {
-  const char* source = std::getenv("RUBATO_SOURCE");
-  const std::filesystem::path root =
-      source != nullptr ? std::filesystem::path(source)
-                        : std::filesystem::path(__FILE__).parent_path() / ".." / "..";
+  const std::filesystem::path root = RUBATO_TEST_SOURCE_DIR;
   return (root / "share").lexically_normal().string();
 }
 

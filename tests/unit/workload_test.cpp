@@ -562,10 +562,7 @@ TEST(WorkloadFuzzTest, MutatedFilesNeverCrash) {
 // The recorded workloads, which are not part of the project; empty when they are not there.
 std::string data_folder() {
   const char* named = std::getenv("RUBATO_DATA");
-  const char* source = std::getenv("RUBATO_SOURCE");
-  const std::filesystem::path root =
-      source != nullptr ? std::filesystem::path(source)
-                        : std::filesystem::path(__FILE__).parent_path() / ".." / "..";
+  const std::filesystem::path root = RUBATO_TEST_SOURCE_DIR;
   const std::string folder =
       named != nullptr ? named : (root / ".." / "shared" / "data").lexically_normal().string();
   return is_directory(folder) ? folder : "";
