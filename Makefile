@@ -3,7 +3,7 @@ JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build test demo docs test-asan test-tsan clang lint format bench-fidelity \
-        bench-scale bench-solver clean
+        bench-scale bench-policies bench-papers bench-solver clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
 .NOTPARALLEL:
 
@@ -55,6 +55,12 @@ bench-scale: build ## benchmark: how the scheduler scales
 
 bench-solver: build ## benchmark: the exact solver beside CBC and GLPK
 	@scripts/bench-solver
+
+bench-policies: build ## benchmark: every policy on every recorded workload set
+	@scripts/bench-policies
+
+bench-papers: build ## benchmark: the papers' claims, written to docs/results.md
+	@scripts/bench-papers
 
 clean: ## delete everything that was built
 	@rm -rf build compile_commands.json
