@@ -225,7 +225,8 @@ class ScenarioParser {
         sync_s = number(key);
       } else if (key == "worker-seconds") {
         workers = true;
-        for (const std::string_view text : split(word(key), ',')) {
+        const std::string list = word(key);  // lives as long as the parts of it
+        for (const std::string_view text : split(list, ',')) {
           const auto [name, seconds] = assignment(std::string(text));
           worker_s[type(name).index()] = to_number(seconds, key);
         }
