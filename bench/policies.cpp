@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "base/parallel.h"
 #include "recorded.h"
@@ -110,7 +111,10 @@ int run(int argc, char** argv) {
     }
   }
   fmt::print("Ratios are to pollux in the same run. mip plans one period here.\n");
-  for (const WorkloadSet& set : workload_sets(data)) run_set(set, policies);
+  for (const WorkloadSet& set : workload_sets(data)) {
+    run_set(set, policies);
+    std::fflush(stdout);
+  }
   return 0;
 }
 
