@@ -9,7 +9,7 @@ namespace rubato {
 namespace {
 
 // Threads are started per stretch of generations; below this many genes written per stretch that
-// costs more than it saves (measured by bench/ones_convergence).
+// is assumed to cost more than it saves: a guess, since no gain from threads has been measured yet.
 constexpr double kGenesPerThread = 200'000;
 constexpr double kRepackChance = 0.15;
 // Of so many jobs drawn at random the one that costs least takes an idle device; the number is
