@@ -1,0 +1,88 @@
+// What the elastic runtime needs from a training program. The `train` layer implements it with
+// LibTorch; tests implement it with a few lines of arithmetic. The runtime owns the loop, the
+// membership and all memory that other workers may look at; the program owns the mathematics.
+//
+// State of a program:
+// - *Shared* state (parameters, optimizer) is equal on all workers between steps. It is divided
+// into
+//   units; a unit is a parameter with its optimizer state, and a step updates each unit from its
+//   own part of the gradient only. So a newcomer may receive units at different steps and catch up
+//   unit by unit.
+// - *Private* state (buffers such as BatchNorm statistics) belongs to one logical worker and is
+//   swapped in and out around compute().
+// Everything is a pure function of the spec: same state, same step => same bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "elastic/data_order.h"
+
+namespace rubato::elastic {
+
+struct ProgramShape {
+  std::size_t gradient_floats = 0;
+  std::vector<std::size_t> unit_bytes;  // shared state
+  std::size_t private_bytes = 0;        // per logical worker
+};
+
+// Of which step the update is; the learning rate follows from it.
+struct StepInfo {
+  std::int64_t step = 0;
+  std::int64_t epoch = 0;
+  std::int64_t steps_per_epoch = 1;
+};
+
+class Program {
+ public:
+  Program() = default;
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  virtual ~Program() = default;
+
+  virtual const ProgramShape& shape() const = 0;
+  virtual DataOrder::Options data() const = 0;  // logical_workers is filled in by the runtime
+
+  // Moves the shared state into `units` (one span per unit, 64-byte aligned, zeroed) and keeps it
+  // there. Called once, before anything else.
+  virtual void bind_state(std::span<const std::span<std::byte>> units) = 0;
+  // The bytes of a unit were replaced from outside (a newcomer's copy, a checkpoint).
+  virtual void unit_replaced(std::size_t unit) = 0;
+  // Private state of a logical worker before its first step.
+  virtual void initial_private(std::span<std::byte> out) = 0;
+
+  // Host memory for gradient buffer `index`: gradient_floats floats, 64-byte aligned. Called before
+  // the first use of the buffer, again when the memory moves.
+  virtual void bind_buffer(int index, float* memory) = 0;
+  // Forward and backward of one mini-batch with the private state `before`; stores what it becomes
+  // in `after` (they do not overlap). Adds the gradient to the buffer or replaces the buffer's
+  // content. An empty mini-batch leaves a zero gradient and an unchanged private state. Returns the
+  // mean loss. The gradient is that of weight * mean loss.
+  virtual double compute(const MiniBatch& batch, std::span<const std::byte> before,
+                         std::span<std::byte> after, int buffer, bool accumulate) = 0;
+  virtual void merge(int into, int from) = 0;  // buffer[into] += buffer[from]
+  // Makes the content of the buffer visible in its host memory (a GPU copies; a CPU has it there).
+  virtual void publish(int buffer) { static_cast<void>(buffer); }
+
+  // One optimizer update with a gradient in host memory. Touches only units with update[unit] != 0;
+  // an empty span means all.
+  virtual void apply(const StepInfo& info, const float* gradient,
+                     std::span<const std::uint8_t> update) = 0;
+  // The same for all units with the gradient scale * buffer[index]; spares the way through the host
+  // where there is only one worker.
+  virtual void apply_buffer(const StepInfo& info, int buffer, float scale) = 0;
+
+  // Which parts of the environment decide the bits ("blas" -> "OpenBLAS 0.3.21 Haswell"), sorted by
+  // name. Workers of one job must agree on all.
+  struct Trait {
+    std::string name;
+    std::string value;
+    friend bool operator==(const Trait&, const Trait&) = default;
+  };
+  virtual std::vector<Trait> fingerprint() const = 0;
+};
+
+}  // namespace rubato::elastic
