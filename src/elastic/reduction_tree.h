@@ -28,8 +28,8 @@ std::vector<LogicalRange> subtree_roots(int logical_workers, LogicalRange hosted
 struct HostStep {
   int logical = 0;  // compute this logical worker's gradient
   int buffer = 0;   // into this buffer:
-  bool accumulate =
-      false;  // added to its content (a right leaf beside its left leaf), or replacing it
+  // Added to its content (a right leaf beside its left sibling), or replacing it.
+  bool accumulate = false;
   struct Merge {
     int into = 0;
     int from = 0;
@@ -68,6 +68,7 @@ class SumProgram {
   std::vector<std::int32_t> postfix_;
   std::size_t inputs_ = 0;
   std::size_t depth_ = 0;
+  bool at_once_ = false;  // few inputs in an order that one loop over the arrays can add
 };
 
 // into[i] += from[i]

@@ -1,0 +1,182 @@
+#include "elastic/reduction_tree.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "base/check.h"
+#include "elastic/float_sums.h"
+
+namespace rubato::elastic {
+
+namespace {
+
+// Small enough that the chunks of a whole chain of partial sums stay in the first-level cache.
+constexpr std::size_t kChunk = 1024;
+// The tree over 2^31 logical workers is 31 deep; its postfix form needs one more place.
+constexpr std::size_t kMaxDepth = 32;
+
+// Where a node of at least two logical workers is divided.
+int middle(LogicalRange node) {
+  return node.begin + static_cast<int>(std::bit_floor(static_cast<unsigned>(node.size() - 1)));
+}
+
+bool inside(LogicalRange inner, LogicalRange outer) {
+  return outer.begin <= inner.begin && inner.end <= outer.end;
+}
+
+void collect_roots(LogicalRange node, LogicalRange hosted, std::vector<LogicalRange>& roots) {
+  if (node.end <= hosted.begin || hosted.end <= node.begin) return;
+  if (inside(node, hosted)) {
+    roots.push_back(node);
+    return;
+  }
+  const int mid = middle(node);
+  collect_roots({node.begin, mid}, hosted, roots);
+  collect_roots({mid, node.end}, hosted, roots);
+}
+
+// Leaves the sum over `node` in `buffer`; uses that one and higher ones.
+void plan_node(LogicalRange node, int buffer, HostProgram& program) {
+  program.buffers = std::max(program.buffers, buffer + 1);
+  if (node.size() == 1) {
+    program.steps.push_back({.logical = node.begin, .buffer = buffer});
+    return;
+  }
+  const int mid = middle(node);
+  plan_node({node.begin, mid}, buffer, program);
+  if (node.end - mid == 1) {
+    program.steps.push_back({.logical = mid, .buffer = buffer, .accumulate = true});
+    return;
+  }
+  plan_node({mid, node.end}, buffer + 1, program);
+  program.steps.back().merges.push_back({.into = buffer, .from = buffer + 1});
+}
+
+// Writes the postfix form of `node` and moves `next` past the roots inside it; false when the roots
+// do not make it up.
+bool write_postfix(LogicalRange node, std::span<const LogicalRange> roots, std::size_t& next,
+                   std::vector<std::int32_t>& postfix, std::int32_t add) {
+  if (next == roots.size() || roots[next].begin != node.begin || !inside(roots[next], node)) {
+    return false;
+  }
+  if (roots[next] == node) {
+    postfix.push_back(static_cast<std::int32_t>(next++));
+    return true;
+  }
+  if (node.size() == 1) return false;
+  const int mid = middle(node);
+  if (!write_postfix({node.begin, mid}, roots, next, postfix, add)) return false;
+  if (!write_postfix({mid, node.end}, roots, next, postfix, add)) return false;
+  postfix.push_back(add);
+  return true;
+}
+
+}  // namespace
+
+std::vector<LogicalRange> subtree_roots(int logical_workers, LogicalRange hosted) {
+  RUBATO_CHECK(inside(hosted, {0, logical_workers}), "a hosted range outside of the job");
+  std::vector<LogicalRange> roots;
+  if (hosted.size() > 0) collect_roots({0, logical_workers}, hosted, roots);
+  return roots;
+}
+
+HostProgram host_program(int logical_workers, LogicalRange hosted) {
+  HostProgram program;
+  program.buffers = 1;
+  int buffer = 0;  // the roots before hold one each
+  for (const LogicalRange root : subtree_roots(logical_workers, hosted)) {
+    plan_node(root, buffer, program);
+    program.roots.push_back({.range = root, .buffer = buffer});
+    ++buffer;
+  }
+  return program;
+}
+
+Result<SumProgram> SumProgram::make(int logical_workers, std::span<const LogicalRange> roots) {
+  if (logical_workers < 1) {
+    return invalid_input(
+        fmt::format("reduction over {} logical workers; expected at least one", logical_workers));
+  }
+  SumProgram program;
+  std::size_t next = 0;
+  if (!write_postfix({0, logical_workers}, roots, next, program.postfix_, kAdd)) {
+    if (next == roots.size()) {
+      return invalid_input(fmt::format(
+          "the exported sums end before logical worker {} of {}: export all of every worker",
+          roots.empty() ? 0 : roots.back().end, logical_workers));
+    }
+    return invalid_input(
+        fmt::format("exported sum {} covers [{}, {}), which is no node of the tree over {} logical "
+                    "workers in this place: export subtree_roots() of each worker, in order",
+                    next, roots[next].begin, roots[next].end, logical_workers));
+  }
+  if (next != roots.size()) {
+    return invalid_input(
+        fmt::format("exported sum {} covers [{}, {}), but all {} logical workers are covered "
+                    "before it: drop it",
+                    next, roots[next].begin, roots[next].end, logical_workers));
+  }
+  program.inputs_ = roots.size();
+  std::size_t depth = 0;
+  for (const std::int32_t op : program.postfix_) {
+    depth = op == kAdd ? depth - 1 : depth + 1;
+    program.depth_ = std::max(program.depth_, depth);
+  }
+  RUBATO_CHECK(program.depth_ <= kMaxDepth, "a tree deeper than its number of leaves allows");
+  // sum_arrays_scaled adds up to four arrays at once, in these orders.
+  constexpr std::array<std::int32_t, 5> kThree{0, 1, kAdd, 2, kAdd};
+  constexpr std::array<std::int32_t, 7> kFour{0, 1, kAdd, 2, 3, kAdd, kAdd};
+  program.at_once_ = program.inputs_ <= 2 || std::ranges::equal(program.postfix_, kThree) ||
+                     std::ranges::equal(program.postfix_, kFour);
+  return program;
+}
+
+void SumProgram::run(std::span<const float* const> inputs, float scale, float* out,
+                     std::size_t begin, std::size_t end) const {
+  RUBATO_CHECK(inputs.size() == inputs_, "a sum needs all of its inputs");
+  // Partial sums of a chunk. Only the last operation writes to `out`, which may be an input.
+  alignas(64) std::array<std::array<float, kChunk>, kMaxDepth> partial;
+  std::array<const float*, kMaxDepth> stack;
+  for (std::size_t at = begin; at < end;) {
+    const std::size_t count = at_once_ ? end - begin : std::min(kChunk, end - at);
+    std::size_t depth = 0;
+    if (at_once_) {
+      for (const float* input : inputs) stack[depth++] = input + at;
+    } else {
+      // The last operation is always an addition; it is left to the scaled sum below.
+      for (std::size_t k = 0; k + 1 < postfix_.size(); ++k) {
+        if (postfix_[k] != kAdd) {
+          stack[depth++] = inputs[static_cast<std::size_t>(postfix_[k])] + at;
+          continue;
+        }
+        depth -= 2;
+        float* const sum = partial[depth].data();
+        sum_arrays({&stack[depth], 2}, sum, count);
+        stack[depth++] = sum;
+      }
+    }
+    sum_arrays_scaled({stack.data(), depth}, scale, out + at, count);
+    at += count;
+  }
+}
+
+void add_into(float* into, const float* from, std::size_t count) {
+  const std::array<const float*, 2> inputs{into, from};
+  sum_arrays(inputs, into, count);
+}
+
+Slice owned_slice(std::size_t size, int workers, int position) {
+  RUBATO_CHECK(workers >= 1 && position >= 0 && position < workers, "a slice of no worker");
+  constexpr std::size_t kFloatsPerLine = 64 / sizeof(float);
+  const std::size_t lines = (size + kFloatsPerLine - 1) / kFloatsPerLine;
+  const auto line_of = [&](int p) {
+    return lines * static_cast<std::size_t>(p) / static_cast<std::size_t>(workers);
+  };
+  return {.begin = std::min(size, line_of(position) * kFloatsPerLine),
+          .end = std::min(size, line_of(position + 1) * kFloatsPerLine)};
+}
+
+}  // namespace rubato::elastic
