@@ -8,11 +8,14 @@ namespace rubato::elastic {
 
 namespace {
 
-// Compilers do not vectorise these loops by themselves when `out` may be an input; reading all
-// inputs of a vector before writing it is right in that case too.
-template <std::size_t kWidth, std::size_t kInputs, bool kScaled>
-[[gnu::always_inline]] inline void sum_loop(const float* const* inputs, float scale, float* out,
-                                            std::size_t count) {
+// Four floats are a vector on every processor we run on. Wider ones gain nothing: these loops wait
+// for memory.
+constexpr std::size_t kWidth = 4;
+
+// Compilers do not vectorise this loop by themselves when `out` may be an input; reading all inputs
+// of a vector before writing it is right in that case too.
+template <std::size_t kInputs, bool kScaled>
+void sum_loop(const float* const* inputs, float scale, float* out, std::size_t count) {
   typedef float Vector __attribute__((vector_size(kWidth * sizeof(float))));
   const float* const a = inputs[0];
   const float* const b = kInputs > 1 ? inputs[1] : a;
@@ -49,59 +52,31 @@ template <std::size_t kWidth, std::size_t kInputs, bool kScaled>
   }
 }
 
-template <std::size_t kWidth, bool kScaled>
-[[gnu::always_inline]] inline void sum_any(std::span<const float* const> inputs, float scale,
-                                           float* out, std::size_t count) {
+template <bool kScaled>
+void sum_any(std::span<const float* const> inputs, float scale, float* out, std::size_t count) {
   switch (inputs.size()) {
     case 1:
-      return sum_loop<kWidth, 1, kScaled>(inputs.data(), scale, out, count);
+      return sum_loop<1, kScaled>(inputs.data(), scale, out, count);
     case 2:
-      return sum_loop<kWidth, 2, kScaled>(inputs.data(), scale, out, count);
+      return sum_loop<2, kScaled>(inputs.data(), scale, out, count);
     case 3:
-      return sum_loop<kWidth, 3, kScaled>(inputs.data(), scale, out, count);
+      return sum_loop<3, kScaled>(inputs.data(), scale, out, count);
     case 4:
-      return sum_loop<kWidth, 4, kScaled>(inputs.data(), scale, out, count);
+      return sum_loop<4, kScaled>(inputs.data(), scale, out, count);
     default:
       RUBATO_CHECK(false, "sums have 1 to 4 inputs");
   }
 }
 
-#if defined(__x86_64__)
-// "avx2" does not switch on fused multiply-add.
-[[gnu::target("avx2")]] void sum_avx2(std::span<const float* const> inputs, float* out,
-                                      std::size_t count) {
-  sum_any<8, false>(inputs, 1.0F, out, count);
-}
-[[gnu::target("avx2")]] void sum_scaled_avx2(std::span<const float* const> inputs, float scale,
-                                             float* out, std::size_t count) {
-  sum_any<8, true>(inputs, scale, out, count);
-}
-#endif
-
 }  // namespace
 
-void sum_arrays_portable(std::span<const float* const> inputs, float* out, std::size_t count) {
-  sum_any<4, false>(inputs, 1.0F, out, count);
-}
-
-void sum_arrays_scaled_portable(std::span<const float* const> inputs, float scale, float* out,
-                                std::size_t count) {
-  sum_any<4, true>(inputs, scale, out, count);
-}
-
 void sum_arrays(std::span<const float* const> inputs, float* out, std::size_t count) {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) return sum_avx2(inputs, out, count);
-#endif
-  sum_arrays_portable(inputs, out, count);
+  sum_any<false>(inputs, 1.0F, out, count);
 }
 
 void sum_arrays_scaled(std::span<const float* const> inputs, float scale, float* out,
                        std::size_t count) {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) return sum_scaled_avx2(inputs, scale, out, count);
-#endif
-  sum_arrays_scaled_portable(inputs, scale, out, count);
+  sum_any<true>(inputs, scale, out, count);
 }
 
 }  // namespace rubato::elastic

@@ -10,16 +10,11 @@
 
 namespace rubato::elastic {
 
-// The order of additions: ((a + b) + c) for three, ((a + b) + (c + d)) for four.
-// out[i] = sum of inputs[k][i] for 0 <= i < count. 2 to 4 inputs. `out` may be one of them.
+// out[i] = sum of inputs[k][i] for 0 <= i < count. `out` may be one of the 1 to 4 inputs. The order
+// of additions: ((a + b) + c) for three, ((a + b) + (c + d)) for four.
 void sum_arrays(std::span<const float* const> inputs, float* out, std::size_t count);
-// out[i] = scale * that sum. 1 to 4 inputs.
+// out[i] = scale * that sum.
 void sum_arrays_scaled(std::span<const float* const> inputs, float scale, float* out,
                        std::size_t count);
-
-// The same without the vectors of newer processors, for tests.
-void sum_arrays_portable(std::span<const float* const> inputs, float* out, std::size_t count);
-void sum_arrays_scaled_portable(std::span<const float* const> inputs, float scale, float* out,
-                                std::size_t count);
 
 }  // namespace rubato::elastic

@@ -15,8 +15,9 @@ namespace {
 
 // Small enough that the chunks of a whole chain of partial sums stay in the first-level cache.
 constexpr std::size_t kChunk = 1024;
-// The tree over 2^31 logical workers is 31 deep; its postfix form needs one more place.
-constexpr std::size_t kMaxDepth = 32;
+// Of the postfix form: the tree over 2^31 logical workers has 31 levels, and two levels that are
+// one operation hold at most three sums while the fourth is computed.
+constexpr std::size_t kMaxDepth = 3 * 16 + 1;
 
 // Where a node of at least two logical workers is divided.
 int middle(LogicalRange node) {
@@ -58,7 +59,7 @@ void plan_node(LogicalRange node, int buffer, HostProgram& program) {
 // Writes the postfix form of `node` and moves `next` past the roots inside it; false when the roots
 // do not make it up.
 bool write_postfix(LogicalRange node, std::span<const LogicalRange> roots, std::size_t& next,
-                   std::vector<std::int32_t>& postfix, std::int32_t add) {
+                   std::vector<std::int32_t>& postfix) {
   if (next == roots.size() || roots[next].begin != node.begin || !inside(roots[next], node)) {
     return false;
   }
@@ -68,9 +69,19 @@ bool write_postfix(LogicalRange node, std::span<const LogicalRange> roots, std::
   }
   if (node.size() == 1) return false;
   const int mid = middle(node);
-  if (!write_postfix({node.begin, mid}, roots, next, postfix, add)) return false;
-  if (!write_postfix({mid, node.end}, roots, next, postfix, add)) return false;
-  postfix.push_back(add);
+  if (!write_postfix({node.begin, mid}, roots, next, postfix)) return false;
+  const auto left_last = static_cast<std::ptrdiff_t>(postfix.size()) - 1;
+  if (!write_postfix({mid, node.end}, roots, next, postfix)) return false;
+  std::int32_t operation = -2;
+  if (postfix[static_cast<std::size_t>(left_last)] == -2) {
+    operation = -3;  // (a + b) + right
+    if (postfix.back() == -2) {
+      operation = -4;  // (a + b) + (c + d)
+      postfix.pop_back();
+    }
+    postfix.erase(postfix.begin() + left_last);
+  }
+  postfix.push_back(operation);
   return true;
 }
 
@@ -102,7 +113,7 @@ Result<SumProgram> SumProgram::make(int logical_workers, std::span<const Logical
   }
   SumProgram program;
   std::size_t next = 0;
-  if (!write_postfix({0, logical_workers}, roots, next, program.postfix_, kAdd)) {
+  if (!write_postfix({0, logical_workers}, roots, next, program.postfix_)) {
     if (next == roots.size()) {
       return invalid_input(fmt::format(
           "the exported sums end before logical worker {} of {}: export all of every worker",
@@ -120,46 +131,33 @@ Result<SumProgram> SumProgram::make(int logical_workers, std::span<const Logical
                     next, roots[next].begin, roots[next].end, logical_workers));
   }
   program.inputs_ = roots.size();
-  std::size_t depth = 0;
-  for (const std::int32_t op : program.postfix_) {
-    depth = op == kAdd ? depth - 1 : depth + 1;
-    program.depth_ = std::max(program.depth_, depth);
-  }
-  RUBATO_CHECK(program.depth_ <= kMaxDepth, "a tree deeper than its number of leaves allows");
-  // sum_arrays_scaled adds up to four arrays at once, in these orders.
-  constexpr std::array<std::int32_t, 5> kThree{0, 1, kAdd, 2, kAdd};
-  constexpr std::array<std::int32_t, 7> kFour{0, 1, kAdd, 2, 3, kAdd, kAdd};
-  program.at_once_ = program.inputs_ <= 2 || std::ranges::equal(program.postfix_, kThree) ||
-                     std::ranges::equal(program.postfix_, kFour);
   return program;
 }
 
 void SumProgram::run(std::span<const float* const> inputs, float scale, float* out,
                      std::size_t begin, std::size_t end) const {
   RUBATO_CHECK(inputs.size() == inputs_, "a sum needs all of its inputs");
-  // Partial sums of a chunk. Only the last operation writes to `out`, which may be an input.
+  // The last operation is left to the scaled sum; only that one writes to `out`, which may be an
+  // input. Where there is no other, there are no partial sums that should stay in the cache.
+  const std::size_t operations = inputs_ == 1 ? 1 : postfix_.size() - 1;
+  const std::size_t chunk = operations == inputs_ ? end - begin : kChunk;
   alignas(64) std::array<std::array<float, kChunk>, kMaxDepth> partial;
   std::array<const float*, kMaxDepth> stack;
-  for (std::size_t at = begin; at < end;) {
-    const std::size_t count = at_once_ ? end - begin : std::min(kChunk, end - at);
+  for (std::size_t at = begin; at < end; at += chunk) {
+    const std::size_t count = std::min(chunk, end - at);
     std::size_t depth = 0;
-    if (at_once_) {
-      for (const float* input : inputs) stack[depth++] = input + at;
-    } else {
-      // The last operation is always an addition; it is left to the scaled sum below.
-      for (std::size_t k = 0; k + 1 < postfix_.size(); ++k) {
-        if (postfix_[k] != kAdd) {
-          stack[depth++] = inputs[static_cast<std::size_t>(postfix_[k])] + at;
-          continue;
-        }
-        depth -= 2;
-        float* const sum = partial[depth].data();
-        sum_arrays({&stack[depth], 2}, sum, count);
-        stack[depth++] = sum;
+    for (std::size_t k = 0; k < operations; ++k) {
+      if (postfix_[k] >= 0) {
+        stack[depth++] = inputs[static_cast<std::size_t>(postfix_[k])] + at;
+        continue;
       }
+      const auto terms = static_cast<std::size_t>(-postfix_[k]);
+      depth -= terms;
+      float* const sum = partial[depth].data();
+      sum_arrays({&stack[depth], terms}, sum, count);
+      stack[depth++] = sum;
     }
     sum_arrays_scaled({stack.data(), depth}, scale, out + at, count);
-    at += count;
   }
 }
 

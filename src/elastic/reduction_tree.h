@@ -63,12 +63,11 @@ class SumProgram {
            std::size_t end) const;
 
  private:
-  // Postfix: a value >= 0 pushes that input, kAdd replaces the two topmost by their sum.
-  static constexpr std::int32_t kAdd = -1;
+  // Postfix: a value >= 0 pushes that input, -n replaces the n topmost by their sum in the order of
+  // float_sums.h. Two levels of the tree are one operation where they can be, to pass over the
+  // memory less often.
   std::vector<std::int32_t> postfix_;
   std::size_t inputs_ = 0;
-  std::size_t depth_ = 0;
-  bool at_once_ = false;  // few inputs in an order that one loop over the arrays can add
 };
 
 // into[i] += from[i]

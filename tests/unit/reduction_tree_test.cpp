@@ -10,7 +10,6 @@
 #include <numeric>
 
 #include "base/random.h"
-#include "elastic/float_sums.h"
 
 namespace rubato::elastic {
 namespace {
@@ -175,7 +174,7 @@ TEST(ReductionTree, RootsAreMaximalNodesThatPartitionTheHostedRange) {
 
 TEST(ReductionTree, LongSlicesAreSummedInChunksWithTheSameBits) {
   Random random(7);
-  for (const int n : {1, 2, 3, 4, 5, 6, 7, 8, 13, 16}) {
+  for (const int n : {1, 2, 3, 4, 5, 6, 7, 8, 13, 16, 64, 100}) {
     const Gradients gradients = random_gradients(random, n, 5003);
     std::vector<LogicalRange> roots;
     std::vector<const float*> inputs;
@@ -209,27 +208,6 @@ TEST(ReductionTree, FourRootsInAnotherShapeAreNotMistakenForTwoPairs) {
   std::vector<float> out(64);
   SumProgram::make(5, roots)->run(inputs, 1, out.data(), 0, 64);
   EXPECT_TRUE(same_bits(out, plain_sums(gradients, 1)));
-}
-
-TEST(ReductionTree, VectorsDoNotChangeBits) {
-  Random random(11);
-  const Gradients gradients = random_gradients(random, 4, 131);
-  for (std::size_t k = 1; k <= 4; ++k) {
-    for (std::size_t offset = 0; offset < 9; ++offset) {
-      const std::size_t count = 131 - offset;
-      std::vector<const float*> inputs;
-      for (std::size_t i = 0; i < k; ++i) inputs.push_back(gradients[i].data() + offset);
-      std::vector<float> here(count);
-      std::vector<float> portable(count);
-      sum_arrays_scaled(inputs, 0.125F, here.data(), count);
-      sum_arrays_scaled_portable(inputs, 0.125F, portable.data(), count);
-      EXPECT_TRUE(same_bits(here, portable)) << k << " inputs, offset " << offset;
-      if (k == 1) continue;
-      sum_arrays(inputs, here.data(), count);
-      sum_arrays_portable(inputs, portable.data(), count);
-      EXPECT_TRUE(same_bits(here, portable)) << k << " inputs, offset " << offset;
-    }
-  }
 }
 
 TEST(ReductionTree, RootsThatAreNoPartitionIntoNodesAreRefused) {
