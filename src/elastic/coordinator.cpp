@@ -269,7 +269,7 @@ bool Coordinator::enter_job() {
       const std::lock_guard lock(mutex_);
       observed_ = current_.number;
     }
-    for (const Member& member : current_.members) mesh_->want(member.address);
+    for (const Member& member : current_.members) mesh_->want(member.address, true);
     return true;
   }
   const std::string name =
@@ -318,6 +318,9 @@ Status Coordinator::adopt_board(const std::string& name) {
   return ok_status();
 }
 
+// Between two who meet in a prepared view and were both newcomers before.
+void Coordinator::want(const WorkerAddress& peer) { mesh_->want(peer, id() > peer.id); }
+
 void Coordinator::on_connected(const WorkerAddress& peer) {
   peers_[peer.id] = peer;
   lost_.erase(peer.id);
@@ -348,7 +351,7 @@ void Coordinator::on_message(int peer, Message message, const nlohmann::json& bo
     case Message::kPrepare: {
       Result<View> view = parse_view(body.value("view", nlohmann::json()));
       if (!view.ok()) break;
-      for (const Member& member : view->members) mesh_->want(member.address);
+      for (const Member& member : view->members) want(member.address);
       to_prepare_ = ToPrepare{std::move(*view), peer, body.value("attempt", std::int64_t{0})};
       break;
     }
@@ -457,7 +460,7 @@ void Coordinator::tick() {
     change_.reset();
     for (const Member& member : current_.members) {
       joiners_.erase(member.address.id);
-      mesh_->want(member.address);
+      want(member.address);
     }
     std::erase_if(leaving_, [&](int worker) { return current_.find(worker) == nullptr; });
     std::erase_if(segments_, [&](const auto& entry) {
@@ -609,7 +612,7 @@ void Coordinator::follow_registry() {
     const std::lock_guard lock(mutex_);
     observed_ = current_.number;
   }
-  for (const Member& other : current_.members) mesh_->want(other.address);
+  for (const Member& other : current_.members) mesh_->want(other.address, true);
 }
 
 bool Coordinator::to_start_pending() {

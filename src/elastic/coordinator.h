@@ -138,6 +138,7 @@ class Coordinator final : private Mesh::Listener {
   bool enter_job();
   void be_newcomer(bool say_ready);
   void acknowledge_prepared();
+  void want(const WorkerAddress& peer);
   void forget_peer(int peer);
   bool someone_lost() const;
   bool to_start_pending();

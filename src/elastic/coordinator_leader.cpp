@@ -230,7 +230,7 @@ void Coordinator::start_change(View view) {
   Change change{.attempt = ++attempts_, .asked_at = asked_at_, .began = steady_clock::now()};
   for (const Member& member : view.members) {
     const int worker = member.address.id;
-    mesh_->want(member.address);
+    want(member.address);
     if (worker == id()) continue;
     change.unprepared.insert(worker);
     mesh_->send(worker, Message::kPrepare, {{"view", to_json(view)}, {"attempt", change.attempt}});

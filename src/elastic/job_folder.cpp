@@ -2,16 +2,15 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/random.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "elastic/handshake.h"
 
 namespace rubato::elastic {
 
@@ -75,25 +74,11 @@ Result<JobSettings> JobFolder::read_settings() const {
   return s;
 }
 
-Status JobFolder::make_secret() const {
-  std::array<unsigned char, 32> bytes{};
-  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    return Error{ErrorCode::kIo, "no random bytes for the job's secret"};
-  }
-  std::string hex;
-  for (const unsigned char byte : bytes) hex += fmt::format("{:02x}", byte);
-  const int file = ::open(secret_file().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (file < 0 || write(file, hex.data(), hex.size()) != static_cast<ssize_t>(hex.size())) {
-    const int code = errno;
-    if (file >= 0) close(file);
-    return Error{ErrorCode::kIo,
-                 fmt::format("{}: cannot write: {}", secret_file(), std::strerror(code))};
-  }
-  close(file);
-  return ok_status();
-}
+Status JobFolder::make_secret() const { return create_secret(secret_file()); }
 
-Result<std::string> JobFolder::read_secret() const { return read_file(secret_file()); }
+Result<std::string> JobFolder::read_secret() const {
+  return rubato::elastic::read_secret(secret_file());
+}
 
 Status JobFolder::append_event(const json& event) const {
   const std::string line = event.dump() + "\n";

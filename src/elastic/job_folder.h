@@ -1,7 +1,7 @@
 // The folder of a job: everything that the launcher, its workers and the command line share.
 //
 //   job.json       what the launcher was told (JobSettings)
-//   secret         32 random bytes in hex; who holds them may join (mode 0600)
+//   secret         random bytes; who holds them may join (mode 0600)
 //   registry/      views and the target (elastic/registry.h)
 //   events.jsonl   one line per view change and other events
 //   status.json    the launcher's process, state

@@ -318,8 +318,10 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
     settings.token = before->token;
   } else {
     settings.token = random_token();
-    Status secret = folder.make_secret();
-    if (!secret.ok()) return secret.error();
+    if (!is_file(folder.secret_file())) {
+      Status secret = folder.make_secret();
+      if (!secret.ok()) return secret.error();
+    }
   }
   Status written = folder.write_settings(settings);
   if (!written.ok()) return written.error();

@@ -24,6 +24,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
+#include "elastic/handshake.h"
 #include "elastic/wire.h"
 
 namespace rubato::elastic {
@@ -33,7 +35,7 @@ namespace {
 using std::chrono::steady_clock;
 using Time = steady_clock::time_point;
 
-constexpr std::size_t kMostConnections = 1024;       // strangers cannot exhaust descriptors
+constexpr std::size_t kMostConnections = 1024;        // strangers cannot exhaust descriptors
 constexpr std::size_t kMostUnsent = 4 * 1024 * 1024;  // a peer that reads nothing is given up
 constexpr auto kReconnectInterval = std::chrono::milliseconds(50);
 constexpr auto kHandshakeTime = std::chrono::seconds(5);
@@ -98,6 +100,7 @@ struct Peer {
   WorkerAddress address;
   Connection* connection = nullptr;  // authenticated and greeted
   std::optional<ProcessHandle> process;
+  bool dials = false;    // it is on this side to connect
   bool dialled = false;  // a connection attempt is under way
   bool was_connected = false;
   bool lost = false;
@@ -119,11 +122,12 @@ class SocketMesh final : public Mesh {
 
   const WorkerAddress& self() const override { return self_; }
 
-  void want(const WorkerAddress& address) override {
+  void want(const WorkerAddress& address, bool dial) override {
     if (address.id == self_.id) return;
     Peer& peer = peers_[address.id];
     if (peer.lost) return;
     peer.address = address;
+    if (!peer.was_connected) peer.dials = dial;
     if (!peer.process) peer.process.emplace(address.pid);
   }
 
@@ -173,8 +177,8 @@ class SocketMesh final : public Mesh {
     std::vector<Connection*> order;
     for (Connection& connection : connections_) {
       const bool writing = connection.connecting || !connection.unsent.empty();
-      entries.push_back({connection.socket.get(),
-                         static_cast<short>(POLLIN | (writing ? POLLOUT : 0)), 0});
+      entries.push_back(
+          {connection.socket.get(), static_cast<short>(POLLIN | (writing ? POLLOUT : 0)), 0});
       order.push_back(&connection);
     }
     ::poll(entries.data(), entries.size(), milliseconds);
@@ -215,9 +219,11 @@ class SocketMesh final : public Mesh {
       Descriptor socket(accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (!socket.valid()) return;
       if (connections_.size() >= kMostConnections) continue;
-      Connection& connection =
-          add(std::move(socket), Handshake::accept(options_.secret, options_.job, self_.id));
-      send_frames(connection, connection.handshake.start());
+      const Result<Nonce> nonce = random_nonce();
+      if (!nonce.ok()) continue;
+      Connection& connection = add(std::move(socket), Handshake::acceptor(identity(), *nonce));
+      connection.unsent += connection.handshake.start();
+      flush(connection);
     }
   }
 
@@ -229,11 +235,10 @@ class SocketMesh final : public Mesh {
     return connections_.back();
   }
 
-  // Of two workers the one with the higher id connects.
   void dial_wanted() {
     const Time now = steady_clock::now();
     for (auto& [id, peer] : peers_) {
-      if (peer.lost || peer.connection != nullptr || peer.dialled || id > self_.id ||
+      if (peer.lost || peer.connection != nullptr || peer.dialled || !peer.dials ||
           now < peer.next_dial || peer.address.port == 0) {
         continue;
       }
@@ -242,14 +247,17 @@ class SocketMesh final : public Mesh {
       sockaddr_in address{};
       address.sin_family = AF_INET;
       address.sin_port = htons(static_cast<std::uint16_t>(peer.address.port));
-      if (!socket.valid() || inet_pton(AF_INET, peer.address.host.c_str(), &address.sin_addr) != 1) {
+      if (!socket.valid() ||
+          inet_pton(AF_INET, peer.address.host.c_str(), &address.sin_addr) != 1) {
         continue;
       }
       const int result =
           ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
       if (result != 0 && errno != EINPROGRESS) continue;
+      const Result<Nonce> nonce = random_nonce();
+      if (!nonce.ok()) continue;
       Connection& connection =
-          add(std::move(socket), Handshake::connect(options_.secret, options_.job, self_.id, id));
+          add(std::move(socket), Handshake::connector(identity(), *nonce, std::to_string(id)));
       connection.peer = id;
       connection.connecting = result != 0;
       peer.dialled = true;
@@ -270,9 +278,8 @@ class SocketMesh final : public Mesh {
     if (connection.unsent.size() > kMostUnsent) connection.broken = true;
   }
 
-  void send_frames(Connection& connection, const std::vector<Frame>& frames) {
-    for (const Frame& frame : frames) queue(connection, frame.type, frame.payload);
-    flush(connection);
+  Handshake::Identity identity() const {
+    return {options_.secret, options_.job, std::to_string(self_.id)};
   }
 
   void flush(Connection& connection) {
@@ -304,13 +311,15 @@ class SocketMesh final : public Mesh {
         refuse(connection);
         return;
       }
+      while (const std::optional<Frame> frame = connection.reader.next()) {
+        handle(connection, *frame);
+        if (connection.refused) return;
+      }
     }
-    // What arrived before the connection broke still counts.
-    while (!connection.refused) {
-      const std::optional<Frame> frame = connection.reader.next();
-      if (!frame) return;
-      handle(connection, *frame);
-    }
+  }
+
+  static bool authenticated(const Connection& connection) {
+    return connection.handshake.state() == Handshake::State::kAuthenticated;
   }
 
   void refuse(Connection& connection) {
@@ -320,15 +329,20 @@ class SocketMesh final : public Mesh {
   }
 
   void handle(Connection& connection, const Frame& frame) {
-    if (!connection.handshake.authenticated()) {
-      Result<std::vector<Frame>> answer = connection.handshake.on_frame(frame);
-      if (!answer.ok()) {
+    if (!authenticated(connection)) {
+      connection.unsent += connection.handshake.handle(frame);
+      if (connection.handshake.state() == Handshake::State::kFailed) {
         refuse(connection);
         return;
       }
-      send_frames(connection, *answer);
-      if (connection.handshake.authenticated()) {
-        connection.peer = connection.handshake.peer();
+      flush(connection);
+      if (authenticated(connection)) {
+        const auto peer = parse_int(connection.handshake.peer());
+        if (!peer || *peer < 0) {
+          refuse(connection);
+          return;
+        }
+        connection.peer = static_cast<int>(*peer);
         queue(connection, static_cast<std::uint8_t>(Message::kHello), to_json(self_).dump());
         flush(connection);
       }
@@ -375,8 +389,8 @@ class SocketMesh final : public Mesh {
 
   void ping() {
     const Time now = steady_clock::now();
-    if (now - last_ping_ < std::min<steady_clock::duration>(timeout_ / 8,
-                                                            std::chrono::milliseconds(250))) {
+    if (now - last_ping_ <
+        std::min<steady_clock::duration>(timeout_ / 8, std::chrono::milliseconds(250))) {
       return;
     }
     last_ping_ = now;
@@ -388,7 +402,7 @@ class SocketMesh final : public Mesh {
   void judge() {
     const Time now = steady_clock::now();
     for (Connection& connection : connections_) {
-      if (!connection.handshake.authenticated() && now - connection.opened > kHandshakeTime) {
+      if (!authenticated(connection) && now - connection.opened > kHandshakeTime) {
         connection.broken = true;
       }
     }
@@ -470,8 +484,8 @@ Result<std::unique_ptr<Mesh>> Mesh::open(const Options& options, WorkerAddress s
   self.port = ntohs(address.sin_port);
   Descriptor wake(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!wake.valid()) return failed("cannot make an event descriptor");
-  return std::unique_ptr<Mesh>(std::make_unique<SocketMesh>(
-      options, std::move(self), listener, std::move(listening), std::move(wake)));
+  return std::unique_ptr<Mesh>(std::make_unique<SocketMesh>(options, std::move(self), listener,
+                                                            std::move(listening), std::move(wake)));
 }
 
 }  // namespace rubato::elastic

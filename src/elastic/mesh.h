@@ -55,9 +55,9 @@ class Mesh {
   virtual ~Mesh() = default;
 
   virtual const WorkerAddress& self() const = 0;
-  // Makes sure there is, or soon will be, a connection. Of two workers the one with the higher id
-  // connects, so this does nothing on the other.
-  virtual void want(const WorkerAddress& peer) = 0;
+  // Makes sure there is, or soon will be, a connection. Exactly one of two workers should dial: a
+  // newcomer dials the members it finds; of two newcomers the one with the higher id.
+  virtual void want(const WorkerAddress& peer, bool dial) = 0;
   virtual bool connected(int peer) const = 0;
   virtual bool ended(int peer) const = 0;  // its process is known to have ended
   virtual void send(int peer, Message message, const nlohmann::json& body) = 0;
