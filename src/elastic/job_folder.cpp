@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
-#include "elastic/handshake.h"
+#include "elastic/secret.h"
 
 namespace rubato::elastic {
 
