@@ -1,0 +1,105 @@
+#include "sched/policies/sia_program.h"
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+
+namespace rubato {
+namespace {
+
+constexpr MilpLimits kExact{.seconds = 60, .gap = 0};
+
+SiaProgram random_program(Random& random, int types, int jobs) {
+  SiaProgram program;
+  for (int t = 0; t < types; ++t) {
+    program.capacity.of[static_cast<std::size_t>(t)] = random.between(0, 9);
+  }
+  for (int j = 0; j < jobs; ++j) {
+    std::vector<SiaOption>& options = program.jobs.emplace_back();
+    const int count = random.between(0, 4);
+    for (int o = 0; o < count; ++o) {
+      const DeviceTypeId type(static_cast<std::size_t>(random.between(0, types - 1)));
+      options.push_back({type, random.between(1, 8), 0.05 + random.uniform()});
+    }
+    program.current.push_back(-1);
+  }
+  return program;
+}
+
+double brute_force(const SiaProgram& program, std::size_t job, DeviceCounts left) {
+  if (job == program.jobs.size()) return 0;
+  double best = brute_force(program, job + 1, left);
+  for (const SiaOption& option : program.jobs[job]) {
+    if (option.devices > left[option.type]) continue;
+    left[option.type] -= option.devices;
+    best = std::max(best, option.value + brute_force(program, job + 1, left));
+    left[option.type] += option.devices;
+  }
+  return best;
+}
+
+// The value of the choices; -1 when they do not fit.
+double checked_value(const SiaProgram& program, const std::vector<int>& choice) {
+  DeviceCounts left = program.capacity;
+  double value = 0;
+  for (std::size_t j = 0; j < choice.size(); ++j) {
+    if (choice[j] < 0) continue;
+    const SiaOption& option = program.jobs[j].at(static_cast<std::size_t>(choice[j]));
+    left[option.type] -= option.devices;
+    if (left[option.type] < 0) return -1;
+    value += option.value;
+  }
+  return value;
+}
+
+TEST(SiaProgram, IsExactOnAnyNumberOfTypes) {
+  Random random(7);
+  for (int round = 0; round < 600; ++round) {
+    SCOPED_TRACE(round);
+    const SiaProgram program = random_program(random, 1 + round % 3, random.between(0, 6));
+    const SiaSolution solution = solve_sia(program, kExact);
+    ASSERT_EQ(solution.choice.size(), program.jobs.size());
+    ASSERT_EQ(solution.note, "");
+    ASSERT_NEAR(solution.value, brute_force(program, 0, program.capacity), 1e-9);
+    ASSERT_NEAR(solution.value, checked_value(program, solution.choice), 1e-12);
+  }
+}
+
+// Two types; what is there now is worth 1, the best is worth 3.
+SiaProgram two_types() {
+  const DeviceTypeId one(std::size_t{0});
+  const DeviceTypeId two(std::size_t{1});
+  SiaProgram program;
+  program.capacity[one] = 1;
+  program.capacity[two] = 1;
+  program.jobs = {{{one, 1, 1.0}, {two, 1, 2.0}}, {{one, 1, 1.0}, {two, 1, 1.5}}};
+  program.current = {0, -1};
+  return program;
+}
+
+TEST(SiaProgram, UsesTheBestKnownPlanWhenALimitIsHitAndSaysSo) {
+  const SiaProgram program = two_types();
+  EXPECT_EQ(solve_sia(program, kExact).choice, (std::vector<int>{1, 0}));
+  const SiaSolution limited = solve_sia(program, {.seconds = 0});
+  EXPECT_EQ(limited.choice, program.current);
+  EXPECT_NE(limited.note.find("limit"), std::string::npos) << limited.note;
+}
+
+TEST(SiaProgram, SurvivesASolverThatFailsOrLies) {
+  const SiaProgram program = two_types();
+  const auto failing = [](const Milp&, std::span<const double>, const MilpLimits&) {
+    return MilpResult{.status = MilpStatus::kFailed, .detail = "no memory"};
+  };
+  const SiaSolution failed = solve_sia(program, kExact, failing);
+  EXPECT_EQ(failed.choice, program.current);
+  EXPECT_NE(failed.note.find("no memory"), std::string::npos) << failed.note;
+
+  // Both jobs on the one device of the second type.
+  const auto lying = [](const Milp&, std::span<const double>, const MilpLimits&) {
+    return MilpResult{.status = MilpStatus::kOptimal, .value = 3.5, .x = {0, 1, 0, 1}};
+  };
+  EXPECT_EQ(solve_sia(program, kExact, lying).choice, program.current);
+}
+
+}  // namespace
+}  // namespace rubato
