@@ -16,12 +16,13 @@
 //  the one that changes less wins;
 //  4. jobs are consolidated: powers of two within nodes, whole nodes for the others, moving small
 //  jobs out of the way. What other sizes make of the nodes may split a job; the plan stays valid;
-//  5. adaptive jobs choose their own batch on what they get.
+//  5. adaptive jobs get the batch with the best goodput on what they get, by the same estimate.
 // Priority n multiplies a job's value by 2^n (ours). With one type O(jobs x configurations x
 // devices); with several exponential in the worst case, cut off by `node_limit`: the best plan
 // found is used then, and the plan's note says so. Does not depend on the clock.
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 #include "sched/consolidate.h"
 #include "sched/gang.h"
@@ -56,13 +57,14 @@ class Sia final : public Policy {
 
   Plan decide(const PolicyInput& input) override {
     goodput_.observe(input);
+    for (const FinishedJob& job : input.finished) placed_.erase(job.id);
     Plan plan = empty_plan(input);
     if (input.jobs.empty()) return plan;
     plan.wake_at_s = input.now_s + settings_.interval_s;
     SiaProgram program{.capacity = input.usable_by_type, .jobs = {}, .current = {}};
     for (std::size_t i = 0; i < input.jobs.size(); ++i) {
       const JobState& job = *input.jobs[i];
-      if (job.running() && input.now_s - job.changed_at_s < job.resize_cost_s) {
+      if (pausing(job, input.now_s)) {
         hold(job, input, program, plan.grants[i]);
       } else {
         add_job(job, input, program);
@@ -77,16 +79,38 @@ class Sia final : public Policy {
       if (solution.choice[i] < 0) continue;
       const SiaOption& option = program.jobs[i][static_cast<std::size_t>(solution.choice[i])];
       grant.devices[option.type] = option.devices;
+      grant.batch = goodput_.batch(*input.jobs[i], option.type,
+                                   nodes_of(option.type, option.devices, input), option.devices);
     }
     consolidate(plan, input);
     return plan;
   }
 
  private:
+  // Where a job is, since when: JobState::changed_at_s counts new batches too, which cost nothing.
+  struct Placed {
+    std::vector<NodeShare> shares;
+    Seconds since_s = 0;
+  };
+
+  bool pausing(const JobState& job, Seconds now_s) {
+    Placed& placed = placed_[job.spec.id];
+    if (placed.shares != job.allocation.shares) {
+      placed = {.shares = job.allocation.shares, .since_s = job.changed_at_s};
+    }
+    return job.running() && now_s - placed.since_s < job.resize_cost_s;
+  }
+
+  static int nodes_of(DeviceTypeId type, int devices, const PolicyInput& input) {
+    const int node = input.cluster.node_size(type);
+    return (devices + node - 1) / node;
+  }
+
   // A job in the pause of its last change keeps its devices: they are not for sale.
   static void hold(const JobState& job, const PolicyInput& input, SiaProgram& program,
                    Grant& grant) {
     grant.devices = job.allocation.counts(input.cluster);
+    grant.batch = job.allocation.batch;
     for (std::size_t type = 0; type < kMaxDeviceTypes; ++type) {
       program.capacity.of[type] -= grant.devices.of[type];
     }
@@ -142,11 +166,11 @@ class Sia final : public Policy {
       const int usable = input.usable_by_type[type];
       const int node = std::max(1, input.cluster.node_size(type));
       const auto add = [&](int devices) {
-        const int nodes = (devices + node - 1) / node;
-        found.push_back({.type = type,
-                         .devices = devices,
-                         .goodput = goodput_.goodput(job, type, nodes, devices),
-                         .now = type == type_now && devices == devices_now});
+        found.push_back(
+            {.type = type,
+             .devices = devices,
+             .goodput = goodput_.goodput(job, type, nodes_of(type, devices, input), devices),
+             .now = type == type_now && devices == devices_now});
       };
       bool listed_now = type != type_now;
       const auto list_size = [&](int devices) {
@@ -168,6 +192,7 @@ class Sia final : public Policy {
 
   SiaSettings settings_;
   SiaGoodput goodput_;
+  std::unordered_map<JobId, Placed> placed_;
 };
 
 }  // namespace

@@ -103,4 +103,15 @@ double SiaGoodput::goodput(const JobState& job, DeviceTypeId type, int nodes, in
   return at(memory, spec, type, 1, 1) * at(memory, spec, seen, nodes, devices) / one_there;
 }
 
+std::int64_t SiaGoodput::batch(const JobState& job, DeviceTypeId type, int nodes,
+                               int devices) const {
+  const JobSpec& spec = job.spec;
+  if (spec.mode != ElasticMode::kAdaptive || job.learned == nullptr || job.learned->empty()) {
+    return 0;
+  }
+  const BestBatch& best = memory_.at(spec.id)->model.best(type, nodes, devices);
+  if (best.goodput <= 0) return 0;
+  return std::clamp(best.shape.total(devices), spec.batch.initial, spec.batch.max);
+}
+
 }  // namespace rubato

@@ -28,6 +28,9 @@ class SiaGoodput {
   // ratios between configurations of one job mean anything. 0: it cannot run there. Job and devices
   // must be of the last observed input and at least 1.
   double goodput(const JobState& job, DeviceTypeId type, int nodes, int devices) const;
+  // The batch with the best goodput there, for an adaptive job that has reported; 0: its own
+  // choice.
+  std::int64_t batch(const JobState& job, DeviceTypeId type, int nodes, int devices) const;
 
  private:
   struct Memory {
