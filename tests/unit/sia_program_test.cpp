@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/random.h"
 
 namespace rubato {
@@ -65,23 +67,23 @@ TEST(SiaProgram, IsExactOnAnyNumberOfTypes) {
   }
 }
 
-// Two types; what is there now is worth 1, the best is worth 3.
+// Two types. Half of the second job would fit beside the first one: prices alone prove nothing.
 SiaProgram two_types() {
   const DeviceTypeId one(std::size_t{0});
   const DeviceTypeId two(std::size_t{1});
   SiaProgram program;
-  program.capacity[one] = 1;
+  program.capacity[one] = 3;
   program.capacity[two] = 1;
-  program.jobs = {{{one, 1, 1.0}, {two, 1, 2.0}}, {{one, 1, 1.0}, {two, 1, 1.5}}};
-  program.current = {0, -1};
+  program.jobs = {{{one, 2, 1.0}}, {{one, 2, 0.9}, {two, 1, 0.3}}};
+  program.current = {-1, 0};
   return program;
 }
 
 TEST(SiaProgram, UsesTheBestKnownPlanWhenALimitIsHitAndSaysSo) {
   const SiaProgram program = two_types();
-  EXPECT_EQ(solve_sia(program, kExact).choice, (std::vector<int>{1, 0}));
+  EXPECT_EQ(solve_sia(program, kExact).choice, (std::vector<int>{0, 1}));
   const SiaSolution limited = solve_sia(program, {.seconds = 0});
-  EXPECT_EQ(limited.choice, program.current);
+  EXPECT_GE(checked_value(program, limited.choice), 0.9);
   EXPECT_NE(limited.note.find("limit"), std::string::npos) << limited.note;
 }
 
@@ -91,14 +93,55 @@ TEST(SiaProgram, SurvivesASolverThatFailsOrLies) {
     return MilpResult{.status = MilpStatus::kFailed, .detail = "no memory"};
   };
   const SiaSolution failed = solve_sia(program, kExact, failing);
-  EXPECT_EQ(failed.choice, program.current);
+  EXPECT_GE(checked_value(program, failed.choice), 0.9);
   EXPECT_NE(failed.note.find("no memory"), std::string::npos) << failed.note;
 
-  // Both jobs on the one device of the second type.
-  const auto lying = [](const Milp&, std::span<const double>, const MilpLimits&) {
-    return MilpResult{.status = MilpStatus::kOptimal, .value = 3.5, .x = {0, 1, 0, 1}};
+  const auto lying = [](const Milp& milp, std::span<const double>, const MilpLimits&) {
+    return MilpResult{.status = MilpStatus::kOptimal,
+                      .value = 10,
+                      .x = std::vector<double>(milp.columns.size(), 1.0)};
   };
-  EXPECT_EQ(solve_sia(program, kExact, lying).choice, program.current);
+  EXPECT_GE(checked_value(program, solve_sia(program, kExact, lying).choice), 0.9);
+}
+
+// As the policy makes them: sizes are powers of two, values 1.1 - u^-0.5. Against CBC on the whole
+// program, without prices.
+TEST(SiaProgram, LargeProgramsMatchTheWholeProgram) {
+  Random random(11);
+  for (int round = 0; round < 40; ++round) {
+    SCOPED_TRACE(round);
+    SiaProgram program;
+    program.capacity.of = {24, 24, 16};
+    Milp milp;
+    std::array<Milp::Row, 3> types;
+    for (std::size_t t = 0; t < types.size(); ++t) types[t].upper = program.capacity.of[t];
+    const int jobs = random.between(5, 40);
+    for (int j = 0; j < jobs; ++j) {
+      Milp::Row one{.upper = 1, .terms = {}};
+      program.jobs.emplace_back();
+      program.current.push_back(-1);
+      const double scaling = 0.3 + 0.7 * random.uniform();
+      for (std::size_t t = 0; t < types.size(); ++t) {
+        const double speed = t == 0 ? 1 : 1 + 5 * random.uniform();
+        for (int devices = 1; devices <= 16; devices *= 2) {
+          const double value = 1.1 - std::pow(speed * std::pow(devices, scaling), -0.5);
+          program.jobs.back().push_back({DeviceTypeId(t), devices, value});
+          const auto column = static_cast<int>(milp.columns.size());
+          milp.columns.push_back({.objective = value, .integer = true});
+          one.terms.emplace_back(column, 1.0);
+          types[t].terms.emplace_back(column, devices);
+        }
+      }
+      milp.rows.push_back(one);
+    }
+    milp.rows.insert(milp.rows.end(), types.begin(), types.end());
+    const MilpResult whole = solve_with_cbc(milp, {}, kExact);
+    ASSERT_EQ(whole.status, MilpStatus::kOptimal);
+    const SiaSolution solution = solve_sia(program, kExact);
+    ASSERT_EQ(solution.note, "");
+    ASSERT_NEAR(solution.value, whole.value, 1e-7);
+    ASSERT_NEAR(solution.value, checked_value(program, solution.choice), 1e-12);
+  }
 }
 
 }  // namespace

@@ -31,8 +31,14 @@ struct SiaSolution {
 };
 
 // Maximises the sum of the values. Exact unless a limit of CBC is hit, which then gives the best
-// that was found, at least as good as `current`, and a note. Options of one type only: the exact
-// knapsack of solve/allocate.h. Several types: CBC. `solver` replaces CBC in tests.
+// that was found, at least as good as `current`, and a note. Deterministic unless CBC's time runs
+// out. Options of one type only: the exact knapsack of solve/allocate.h. Several types:
+//  1. prices per device and type (200 subgradient steps) bound the value of every plan; plans are
+//     made of what jobs would buy at these prices. Often the bound is reached.
+//  2. what remains are the options that can be part of a better plan; most jobs have only one.
+//     CBC decides the others, from the best plan known on.
+// O(options) for a step of 1. and for each device that a plan has to save or to give out.
+// `solver` replaces CBC in tests.
 SiaSolution solve_sia(const SiaProgram& program, const MilpLimits& limits,
                       const MilpSolver& solver = solve_with_cbc);
 
