@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <stdexcept>
 
 #include "base/random.h"
 
@@ -95,6 +96,13 @@ TEST(SiaProgram, SurvivesASolverThatFailsOrLies) {
   const SiaSolution failed = solve_sia(program, kExact, failing);
   EXPECT_GE(checked_value(program, failed.choice), 0.9);
   EXPECT_NE(failed.note.find("no memory"), std::string::npos) << failed.note;
+
+  const auto throwing = [](const Milp&, std::span<const double>, const MilpLimits&) -> MilpResult {
+    throw std::runtime_error("out of luck");
+  };
+  const SiaSolution thrown = solve_sia(program, kExact, throwing);
+  EXPECT_EQ(thrown.choice, failed.choice);
+  EXPECT_NE(thrown.note.find("out of luck"), std::string::npos) << thrown.note;
 
   const auto lying = [](const Milp& milp, std::span<const double>, const MilpLimits&) {
     return MilpResult{.status = MilpStatus::kOptimal,

@@ -51,6 +51,7 @@ std::vector<int> solve_one_type(const SiaProgram& program, DeviceTypeId type) {
 using Prices = std::array<double, kMaxDeviceTypes>;
 
 constexpr int kPriceSteps = 200;
+constexpr int kPatience = 5;  // steps without a better bound
 constexpr double kRounding = 1e-9;
 
 struct Relaxed {
@@ -158,11 +159,19 @@ struct Bounded {
   double value = 0;
 };
 
-// Prices by subgradient steps towards the best plan known.
+// Prices by subgradient steps towards the best plan known. Making plans is the dear part: it is
+// done where the prices are as good as they get, for each pace of the steps.
 Bounded find_prices(const SiaProgram& program) {
   Bounded best{.choice = program.current, .value = value_of(program, program.current)};
   Prices prices{};
   Relaxed relaxed;
+  const auto make_plan = [&] {
+    std::vector<int> choice = repair(program, prices, relaxed);
+    const double value = value_of(program, choice);
+    if (value <= best.value) return;
+    best.value = value;
+    best.choice = std::move(choice);
+  };
   double pace = 1;
   int stalled = 0;
   for (int step = 0; step < kPriceSteps; ++step) {
@@ -171,25 +180,19 @@ Bounded find_prices(const SiaProgram& program) {
       best.bound = relaxed.bound;
       best.prices = prices;
       stalled = 0;
-    } else if (++stalled == 5) {
+    } else if (++stalled == kPatience) {
       pace /= 2;
       stalled = 0;
       prices = best.prices;
       relax(program, prices, relaxed);
-    }
-    if (step % 10 == 9 || stalled == 0) {
-      std::vector<int> choice = repair(program, prices, relaxed);
-      const double value = value_of(program, choice);
-      if (value > best.value) {
-        best.value = value;
-        best.choice = std::move(choice);
-      }
+      make_plan();
     }
     double norm = 0;
     for (std::size_t t = 0; t < kMaxDeviceTypes; ++t) {
       if (relaxed.left[t] > 0 && prices[t] <= 0) continue;
       norm += static_cast<double>(relaxed.left[t]) * relaxed.left[t];
     }
+    if (norm == 0) make_plan();
     if (norm == 0 || best.bound - best.value <= kRounding) break;
     const double length = pace * (relaxed.bound - best.value) / norm;
     for (std::size_t t = 0; t < kMaxDeviceTypes; ++t) {
@@ -296,6 +299,15 @@ std::vector<int> from_columns(const SiaProgram& program, const Core& core,
   return choice;
 }
 
+MilpResult solve_safely(const MilpSolver& solver, const Milp& milp, std::span<const double> start,
+                        const MilpLimits& limits) {
+  try {
+    return solver(milp, start, limits);
+  } catch (const std::exception& error) {
+    return {.status = MilpStatus::kFailed, .detail = error.what()};
+  }
+}
+
 }  // namespace
 
 SiaSolution solve_sia(const SiaProgram& program, const MilpLimits& limits,
@@ -313,7 +325,7 @@ SiaSolution solve_sia(const SiaProgram& program, const MilpLimits& limits,
   const Core core = find_core(program, known);
   if (core.jobs.empty()) return solution;
   const MilpResult result =
-      solver(to_milp(program, core), to_columns(core, solution.choice), limits);
+      solve_safely(solver, to_milp(program, core), to_columns(core, solution.choice), limits);
   solution.solver_s = result.seconds;
   std::vector<int> choice;
   if (!result.x.empty()) choice = from_columns(program, core, result.x);
