@@ -51,7 +51,7 @@ class SiaGoodputTest : public testing::Test {
   OneDeviceOnly profile_;
   LearnedModel learned_;
   JobState job_;
-  SiaGoodput goodput_;
+  SiaGoodput goodput_{true};
 };
 
 TEST_F(SiaGoodputTest, TheProfileTellsHowFastOneDeviceOfEachTypeIs) {

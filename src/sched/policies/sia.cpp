@@ -40,6 +40,7 @@ struct SiaSettings {
   double p = -0.5;
   double penalty = 1.1;
   Seconds interval_s = 60;
+  bool profile = true;
   MilpLimits limits;
 };
 
@@ -53,7 +54,7 @@ struct Configuration {
 
 class Sia final : public Policy {
  public:
-  explicit Sia(const SiaSettings& settings) : settings_(settings) {}
+  explicit Sia(const SiaSettings& settings) : settings_(settings), goodput_(settings.profile) {}
 
   Plan decide(const PolicyInput& input) override {
     goodput_.observe(input);
@@ -217,6 +218,9 @@ PolicyInfo sia_policy() {
                       .low = 1,
                       .high = 86'400,
                       .help = "seconds after which it decides again when nothing happens"},
+                     {.name = "profile",
+                      .default_value = true,
+                      .help = "whether jobs are measured on one device of each type beforehand"},
                      {.name = "node_limit",
                       .default_value = std::int64_t{2'000},
                       .low = 0,
@@ -228,6 +232,7 @@ PolicyInfo sia_policy() {
                 .p = params.number("p"),
                 .penalty = params.number("penalty"),
                 .interval_s = params.number("interval"),
+                .profile = params.flag("profile"),
                 .limits = {.seconds = 3'600, .nodes = params.integer("node_limit"), .gap = 0}});
           }};
 }

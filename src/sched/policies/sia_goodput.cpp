@@ -33,7 +33,7 @@ double fixed_goodput(const PerfParams& params, const GradientNoise& noise, const
 }  // namespace
 
 void SiaGoodput::profile(const JobState& job, Memory& memory, const Cluster& cluster) const {
-  if (job.profiled == nullptr) return;
+  if (job.profiled == nullptr || !profiled_) return;
   const BatchLimits& limits = job.spec.batch;
   const auto low = static_cast<double>(std::max<std::int64_t>(1, limits.min_local));
   const auto high = std::max(low, static_cast<double>(limits.max_local));

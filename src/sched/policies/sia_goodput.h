@@ -9,7 +9,9 @@
 //  - else, if it was seen on several devices of another type, goodput of one device here x (goodput
 //    on so many devices there / goodput of one device there);
 //  - else from the profile alone: synchronising is assumed to cost nothing.
-// Without a profile (a live job), a type that was never used is taken for as fast as a used one.
+// Without a profile (a live job, or `profile=false`), a type that was never used is taken for as
+// fast as a used one. Policies that declare no knowledge of speeds are in that position always:
+// compare them with both.
 #pragma once
 
 #include <memory>
@@ -21,6 +23,9 @@ namespace rubato {
 
 class SiaGoodput {
  public:
+  // `profiled`: whether to use JobState::profiled.
+  explicit SiaGoodput(bool profiled) : profiled_(profiled) {}
+
   // Learns from what happened since the last decision; call first.
   void observe(const PolicyInput& input);
 
@@ -43,6 +48,7 @@ class SiaGoodput {
   static double at(const Memory& memory, const JobSpec& spec, DeviceTypeId type, int nodes,
                    int devices);
 
+  bool profiled_;
   std::unordered_map<JobId, std::unique_ptr<Memory>> memory_;
 };
 
