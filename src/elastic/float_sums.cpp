@@ -8,8 +8,8 @@ namespace rubato::elastic {
 
 namespace {
 
-// Four floats are a vector on every processor we run on. Wider ones gain nothing: these loops wait
-// for memory.
+// Four floats are a vector on every processor we run on. With eight no difference above the noise
+// was measured on arrays that exceed the first-level cache.
 constexpr std::size_t kWidth = 4;
 
 // Compilers do not vectorise this loop by themselves when `out` may be an input; reading all inputs
