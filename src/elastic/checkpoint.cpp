@@ -117,12 +117,13 @@ Status CheckpointFolder::write(const CheckpointParts& checkpoint) const {
 
 Result<CheckpointFolder::Found> CheckpointFolder::load_newest(
     const std::string& description) const {
-  const auto all = steps();
-  if (!all) return all.error();
+  auto newest_first = steps();
+  if (!newest_first) return newest_first.error();
+  std::reverse(newest_first->begin(), newest_first->end());
   Found found;
-  for (auto it = all->rbegin(); it != all->rend(); ++it) {
-    const std::string path = path_ + "/" + name_of(*it);
-    auto loaded = read_checkpoint_file(path, *it, description);
+  for (const std::int64_t step : *newest_first) {
+    const std::string path = path_ + "/" + name_of(step);
+    auto loaded = read_checkpoint_file(path, step, description);
     if (loaded) {
       found.newest = std::move(*loaded);
       break;

@@ -8,15 +8,15 @@ namespace rubato::elastic {
 
 namespace {
 
-// Four floats are a vector on every processor we run on. Wider ones gain nothing: these loops wait
-// for memory.
+// Four floats are a vector on every processor we run on. With eight no difference above the noise
+// was measured on arrays that exceed the first-level cache.
 constexpr std::size_t kWidth = 4;
 
 // Compilers do not vectorise this loop by themselves when `out` may be an input; reading all inputs
 // of a vector before writing it is right in that case too.
 template <std::size_t kInputs, bool kScaled>
 void sum_loop(const float* const* inputs, float scale, float* out, std::size_t count) {
-  typedef float Vector __attribute__((vector_size(kWidth * sizeof(float))));
+  using Vector [[gnu::vector_size(kWidth * sizeof(float))]] = float;
   const float* const a = inputs[0];
   const float* const b = kInputs > 1 ? inputs[1] : a;
   const float* const c = kInputs > 2 ? inputs[2] : a;

@@ -126,7 +126,7 @@ TEST_F(Checkpoint, EveryTruncationAndExtensionIsNoticed) {
     EXPECT_NE(refusal(folder, good.substr(0, length)).find("truncated"), std::string::npos)
         << length;
   }
-  for (const std::size_t more : {1, 3, 4, 5, 100}) {
+  for (const std::size_t more : {1U, 3U, 4U, 5U, 100U}) {
     EXPECT_NE(refusal(folder, good + std::string(more, '\0')), "(accepted)") << more;
   }
   EXPECT_NE(refusal(folder, good + good), "(accepted)");

@@ -12,16 +12,18 @@
 namespace rubato::elastic {
 namespace {
 
-using Score = std::tuple<double, std::size_t, std::vector<LogicalRange>>;
+using Score = std::tuple<double, std::size_t, std::vector<int>>;  // ends of the ranges last
 
 Score score_of(int n, const std::vector<LogicalRange>& ranges, const std::vector<double>& seconds) {
   double finish = 0;
   std::size_t roots = 0;
+  std::vector<int> ends;
   for (std::size_t w = 0; w < ranges.size(); ++w) {
     finish = std::max(finish, ranges[w].size() * seconds[w]);
     roots += subtree_roots(n, ranges[w]).size();
+    ends.push_back(ranges[w].end);
   }
-  return {finish, roots, ranges};
+  return {finish, roots, ends};
 }
 
 void try_all(int n, const std::vector<double>& seconds, std::vector<LogicalRange>& ranges,
@@ -44,15 +46,20 @@ TEST(Hosting, IsTheBestOfAllDivisions) {
     Random random(seed);
     const int n = random.between(1, 12);
     const int workers = random.between(1, std::min(n, 5));
-    std::vector<double> seconds;
-    for (int w = 0; w < workers; ++w) {
+    std::vector<double> seconds(static_cast<std::size_t>(workers));
+    for (double& each : seconds) {
       // Often equal or in simple ratios, so that ties are common.
-      seconds.push_back(random.chance(0.5) ? random.between(1, 3) * 0.1 : random.uniform() + 0.01);
+      each = random.chance(0.5) ? random.between(1, 3) * 0.1 : random.uniform() + 0.01;
     }
     std::vector<LogicalRange> ranges;
     std::vector<Score> scores;
     try_all(n, seconds, ranges, scores);
-    EXPECT_EQ(divide_logical_workers(n, seconds), std::get<2>(std::ranges::min(scores)));
+    const auto divided = divide_logical_workers(n, seconds);
+    EXPECT_EQ(divided.front().begin, 0);
+    for (std::size_t w = 1; w < divided.size(); ++w) {
+      EXPECT_EQ(divided[w].begin, divided[w - 1].end);
+    }
+    EXPECT_EQ(score_of(n, divided, seconds), *std::min_element(scores.begin(), scores.end()));
   }
 }
 

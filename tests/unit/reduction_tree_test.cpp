@@ -94,6 +94,13 @@ void run_host(const HostProgram& program, const Gradients& gradients,
   }
 }
 
+std::vector<const float*> pointers_to(const std::vector<std::vector<float>>& arrays) {
+  std::vector<const float*> pointers(arrays.size());
+  std::transform(arrays.begin(), arrays.end(), pointers.begin(),
+                 [](const std::vector<float>& array) { return array.data(); });
+  return pointers;
+}
+
 TEST(ReductionTree, AnyHostingGivesTheBitsOfThePlainTree) {
   for (int n = 1; n <= 40; ++n) {
     for (std::uint64_t trial = 0; trial < 12; ++trial) {
@@ -118,8 +125,7 @@ TEST(ReductionTree, AnyHostingGivesTheBitsOfThePlainTree) {
       const auto program = SumProgram::make(n, roots);
       ASSERT_TRUE(program.ok()) << program.error().message;
       ASSERT_EQ(program->inputs(), exported.size());
-      std::vector<const float*> inputs;
-      for (const auto& sum : exported) inputs.push_back(sum.data());
+      const std::vector<const float*> inputs = pointers_to(exported);
       const std::vector<float> expected = plain_sums(gradients, scale);
       std::vector<float> out(expected.size(), std::nanf(""));
       program->run(inputs, scale, out.data(), 0, 20);
@@ -152,14 +158,14 @@ TEST(ReductionTree, RootsAreMaximalNodesThatPartitionTheHostedRange) {
         const auto roots = subtree_roots(n, {begin, end});
         EXPECT_EQ(count_subtree_roots(n, {begin, end}), static_cast<int>(roots.size()));
         int at = begin;
-        for (std::size_t i = 0; i < roots.size(); ++i) {
-          EXPECT_EQ(roots[i].begin, at);
-          at = roots[i].end;
-          EXPECT_TRUE(is_node(roots[i], {0, n}));
+        for (const LogicalRange root : roots) {
+          EXPECT_EQ(root.begin, at);
+          at = root.end;
+          EXPECT_TRUE(is_node(root, {0, n}));
           // No node inside the range holds this one and more.
-          for (int a = begin; a <= roots[i].begin; ++a) {
-            for (int b = roots[i].end; b <= end; ++b) {
-              if (LogicalRange{a, b} != roots[i]) {
+          for (int a = begin; a <= root.begin; ++a) {
+            for (int b = root.end; b <= end; ++b) {
+              if (LogicalRange{a, b} != root) {
                 EXPECT_FALSE(is_node({a, b}, {0, n}));
               }
             }
@@ -204,8 +210,7 @@ TEST(ReductionTree, FourRootsInAnotherShapeAreNotMistakenForTwoPairs) {
   std::vector<std::vector<float>> exported;
   run_host(host_program(5, {0, 2}), gradients, exported);
   for (int i = 2; i < 5; ++i) run_host(host_program(5, {i, i + 1}), gradients, exported);
-  std::vector<const float*> inputs;
-  for (const auto& sum : exported) inputs.push_back(sum.data());
+  const std::vector<const float*> inputs = pointers_to(exported);
   std::vector<float> out(64);
   SumProgram::make(5, roots)->run(inputs, 1, out.data(), 0, 64);
   EXPECT_TRUE(same_bits(out, plain_sums(gradients, 1)));
