@@ -174,11 +174,19 @@ Coordinator::Next Coordinator::after_step(const ActiveView& view, std::int64_t s
 
 std::shared_ptr<const ActiveView> Coordinator::admitted_at(std::int64_t step) {
   const std::lock_guard lock(mutex_);
-  if (interrupted_ || observed_ == 0) return nullptr;
-  const Announcement next = read_announcement(board_->block(observed_));
-  if (next.view == 0 || next.first_step != step) return nullptr;
-  if (board_->completed() < step - 1) return nullptr;
-  return committed_view(next.view, nullptr);
+  if (interrupted_) return nullptr;
+  // The view it observed last may be followed by several others already.
+  for (std::int64_t number = observed_; number > 0;) {
+    const ViewBlock& block = board_->block(number);
+    if (block.view != number) return nullptr;
+    const Announcement next = read_announcement(block);
+    if (next.view == 0 || board_->completed() < next.first_step - 1) return nullptr;
+    if (next.first_step == step && prepared_.contains(next.view)) {
+      if (auto view = committed_view(next.view, nullptr)) return view;
+    }
+    number = next.view;
+  }
+  return nullptr;
 }
 
 void Coordinator::entered(std::shared_ptr<const ActiveView> view) {
@@ -186,6 +194,7 @@ void Coordinator::entered(std::shared_ptr<const ActiveView> view) {
   // A freeze that came after the start of this view is still to be obeyed.
   if (!frozen_) interrupted_ = false;
   prepared_.erase(prepared_.begin(), prepared_.upper_bound(view->view.number));
+  entered_number_ = view->view.number;
   entered_ = std::move(view);
   mesh_->wake();
 }
@@ -436,6 +445,8 @@ void Coordinator::begin_view(const View& view) {
   active_number_ = 0;  // until the training thread has entered it
   {
     const std::lock_guard lock(mutex_);
+    // A newcomer may have seen the announcement on the board before the message came.
+    if (entered_number_ >= view.number) return;
     proposal_.reset();
     to_start_ = *active;
     frozen_ = false;
@@ -546,6 +557,9 @@ void Coordinator::be_newcomer(bool say_ready) {
   const bool all_lost = std::all_of(current_.members.begin(), current_.members.end(),
                                     [&](const Member& m) { return lost_.contains(m.address.id); });
   if (all_lost && !current_.empty()) {
+    const std::int64_t before = current_.number;
+    follow_registry();  // they may have handed over, perhaps to this worker
+    if (gone_ || current_.number != before || latest_.find(id()) != nullptr) return;
     leave("all workers of the job are gone");
     return;
   }

@@ -188,7 +188,8 @@ class Coordinator final : private Mesh::Listener {
   std::shared_ptr<const ActiveView> proposal_;  // leader: to be committed by the training thread
   double proposal_asked_at_ = 0;
   std::shared_ptr<const ActiveView> entered_;  // news from the training thread
-  bool cancelled_ = false;                     // the commitment of the proposal failed
+  std::int64_t entered_number_ = 0;
+  bool cancelled_ = false;  // the commitment of the proposal failed
   double committed_prepare_s_ = 0;
   bool ready_ = false;
   bool filled_ = false;

@@ -207,8 +207,10 @@ class Launcher {
       const auto found = std::find_if(children_.begin(), children_.end(),
                                       [&](const Child& child) { return child.pid == pid; });
       if (found == children_.end()) continue;
-      const bool failed = !(WIFEXITED(status) && WEXITSTATUS(status) == kWorkerDone);
-      if (failed && WIFEXITED(status) && !found->was_member) {
+      // A killed worker is somebody's doing; one that gives up by itself may do so again.
+      const bool failed = WIFEXITED(status) && WEXITSTATUS(status) != kWorkerDone &&
+                          WEXITSTATUS(status) != kWorkerExcluded;
+      if (failed && !found->was_member) {
         ++failures_;
         last_failure_ = last_line(folder_.log_file(found->worker));
       }

@@ -74,7 +74,7 @@ Training::End Training::run() {
         return version_ >= context_.total_steps ? End::kFinished : End::kLeft;
       case Coordinator::Event::kLeave:
         fmt::print(stderr, "rubato: this worker leaves: {}\n", coordinator_.reason());
-        return End::kFailed;
+        return End::kExcluded;
     }
   }
 }

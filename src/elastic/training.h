@@ -36,7 +36,7 @@ class Training {
   Training(const Context& context, Coordinator& coordinator,
            std::optional<LoadedCheckpoint> restored);
 
-  enum class End { kFinished, kLeft, kFailed };
+  enum class End { kFinished, kLeft, kExcluded, kFailed };
   End run();
   // Where the private state of a logical worker is at the end.
   std::span<const std::byte> private_state(int logical) const;

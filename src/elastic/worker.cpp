@@ -177,9 +177,16 @@ int run_in(const JobFolder& folder, int worker, Program& program, const WorkerOp
   }
   std::signal(SIGTERM, SIG_DFL);
   g_asked_to_leave_by_signal = nullptr;
-  return end == Training::End::kFailed
-             ? ((*coordinator)->was_refused() ? kWorkerRefused : kWorkerFailed)
-             : kWorkerDone;
+  switch (end) {
+    case Training::End::kFinished:
+    case Training::End::kLeft:
+      return kWorkerDone;
+    case Training::End::kExcluded:
+      return (*coordinator)->was_refused() ? kWorkerRefused : kWorkerExcluded;
+    case Training::End::kFailed:
+      break;
+  }
+  return kWorkerFailed;
 }
 
 }  // namespace

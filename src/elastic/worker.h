@@ -24,6 +24,7 @@ struct WorkerOptions {
 inline constexpr int kWorkerDone = 0;     // the job is finished, or this worker left as planned
 inline constexpr int kWorkerFailed = 1;   // it cannot go on; the message is on stderr
 inline constexpr int kWorkerRefused = 3;  // the job does not take it (a starter must not try again)
+inline constexpr int kWorkerExcluded = 4;  // the job went on without it, or ended before it came in
 
 // Environment variables with which a launcher tells a worker where it belongs. Without the first
 // one the worker is a job of its own.

@@ -1,0 +1,333 @@
+// Random schedules of resizes, migrations, kills, stops and restarts against real jobs. Each must
+// end with the bits of the undisturbed run and with a ledger in which every sample occurs once per
+// epoch.
+//
+//   chaos [--seeds 40] [--first 1] [--programs toy,mlp,cnn,lm] [--examples DIR] [--keep]
+//
+// Prints one line per schedule; a failed one is printed with the command that repeats it. Exit code
+// 0 when all schedules kept the promise.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "base/random.h"
+#include "base/text.h"
+#include "elastic/job_runner.h"
+#include "elastic/ledger.h"
+
+namespace rubato::elastic {
+namespace {
+
+struct ProgramUnderTest {
+  std::string name;
+  std::vector<std::string> command;
+  int logical = 4;
+  std::int64_t samples = 0;  // of its data set, for the ledger
+};
+
+struct Options {
+  int seeds = 40;
+  int first = 1;
+  std::string programs = "toy";
+  std::string rubato;
+  std::string toy;
+  std::string examples;
+  bool keep = false;
+};
+
+// Processes of the job that are not (yet) members: children of the launcher beside the view.
+std::vector<pid_t> newcomers(RunningJob& job) {
+  std::set<pid_t> members;
+  for (const Member& member : job.view().members) {
+    members.insert(static_cast<pid_t>(member.address.pid));
+  }
+  std::ifstream children(fmt::format("/proc/{}/task/{}/children", job.pid(), job.pid()));
+  std::vector<pid_t> found;
+  for (pid_t pid = 0; children >> pid;) {
+    if (!members.contains(pid)) found.push_back(pid);
+  }
+  return found;
+}
+
+class Schedule {
+ public:
+  Schedule(const ProgramUnderTest& program, const Options& options, const std::string& folder,
+           std::uint64_t seed)
+      : program_(program), options_(options), folder_(folder), random_(seed) {}
+
+  // The problem, or "".
+  std::string run(const std::string& expected, std::int64_t steps) {
+    steps_ = steps;
+    start(random_.between(1, program_.logical));
+    const int actions = random_.between(3, 8);
+    for (int i = 0; i < actions; ++i) {
+      // Somewhere in the part of the job that is left, so that early and late steps are both hit.
+      const std::int64_t now = std::max<std::int64_t>(job_->step(), 0);
+      const std::int64_t span = std::max<std::int64_t>(1, (steps_ - now) / (actions - i + 1));
+      const std::int64_t at =
+          now + static_cast<std::int64_t>(random_.uniform() * 2.0 * static_cast<double>(span));
+      if (!job_->until([&] { return job_->step() >= std::min(at, steps_ - 2); })) break;
+      act();
+      if (random_.chance(0.4)) {  // another one at once: requests and failures meet
+        pause_us(random_.between(0, 300'000));
+        act();
+      }
+    }
+    for (const pid_t pid : stopped_) kill(pid, SIGCONT);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+    while (!job_->ended()) {
+      if (std::chrono::steady_clock::now() > deadline) return "the job did not end within 120 s";
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    if (job_->wait() != 0) return "the job failed";
+    if (job_->hash() != expected) {
+      return fmt::format("the result has other bits: {} instead of {}", job_->hash(), expected);
+    }
+    const Result<LedgerSummary> ledger = check_ledger(folder_ + "/ledger", program_.samples);
+    if (!ledger.ok()) return ledger.error().message;
+    if (ledger->steps != steps_) return fmt::format("the ledger has {} steps", ledger->steps);
+    for (const nlohmann::json& event : job_->events()) {
+      if (event.value("cause", "") != "restart" && event.value("steps_redone", 0) > 1) {
+        return "more than the interrupted step was repeated: " + event.dump();
+      }
+    }
+    return "";
+  }
+
+  std::string story() const { return story_; }
+  int views() const { return job_->result().value("views", 0); }
+  std::string logs() const { return job_->logs(); }
+
+ private:
+  void start(int workers) {
+    note(fmt::format("start {}", workers));
+    std::vector<std::string> arguments{"--workers",
+                                       std::to_string(workers),
+                                       "--logical",
+                                       std::to_string(program_.logical),
+                                       "--failure-timeout",
+                                       "0.6",
+                                       "--checkpoint-steps",
+                                       "20",
+                                       "--ledger",
+                                       folder_ + "/ledger",
+                                       "--"};
+    arguments.insert(arguments.end(), program_.command.begin(), program_.command.end());
+    job_.reset();
+    job_ = std::make_unique<RunningJob>(options_.rubato, folder_ + "/job", arguments);
+  }
+
+  void note(const std::string& what) {
+    story_ += fmt::format("{}{}@{}", story_.empty() ? "" : ", ", what, job_ ? job_->step() : 0);
+  }
+  static void pause_us(int us) { std::this_thread::sleep_for(std::chrono::microseconds(us)); }
+
+  std::optional<pid_t> member(bool leader) {
+    const View view = job_->view();
+    if (view.empty()) return std::nullopt;
+    const Member& chosen =
+        leader ? *view.find(view.leader)
+               : view.members[random_.below(static_cast<std::uint32_t>(view.members.size()))];
+    return static_cast<pid_t>(chosen.address.pid);
+  }
+
+  void act() {
+    if (job_->ended()) return;
+    switch (random_.below(10)) {
+      case 0:
+      case 1:
+      case 2: {
+        const int workers = random_.between(1, program_.logical);
+        note(fmt::format("scale {}", workers));
+        job_->change([&](Target& target) { target.workers = workers; });
+        break;
+      }
+      case 3: {
+        const View view = job_->view();
+        if (view.empty()) break;
+        const std::vector<int> ids = view.ids();
+        const int id = ids[random_.below(static_cast<std::uint32_t>(ids.size()))];
+        note(fmt::format("migrate {}", id));
+        job_->change([&](Target& target) { target.migrate.push_back(id); });
+        break;
+      }
+      case 4:
+      case 5:
+        if (const auto pid = member(false)) {
+          note("kill worker");
+          kill(*pid, SIGKILL);
+        }
+        break;
+      case 6:
+        if (const auto pid = member(true)) {
+          note("kill leader");
+          kill(*pid, SIGKILL);
+        }
+        break;
+      case 7:
+        for (const pid_t pid : newcomers(*job_)) {
+          note("kill newcomer");
+          kill(pid, SIGKILL);
+          break;
+        }
+        break;
+      case 8:
+        if (const auto pid = member(random_.chance(0.4))) {
+          const int us = random_.between(50'000, 1'500'000);  // shorter or longer than the timeout
+          note(fmt::format("stop worker {} ms", us / 1000));
+          kill(*pid, SIGSTOP);
+          pause_us(us);
+          kill(*pid, SIGCONT);
+        }
+        break;
+      default:
+        if (random_.chance(0.5)) {
+          note("kill all");
+          for (const Member& m : job_->view().members) {
+            kill(static_cast<pid_t>(m.address.pid), SIGKILL);
+          }
+        } else {
+          note("kill launcher");
+          kill(job_->pid(), SIGKILL);
+          job_->wait();
+          start(random_.between(1, program_.logical));
+        }
+        break;
+    }
+  }
+
+  const ProgramUnderTest& program_;
+  const Options& options_;
+  std::string folder_;
+  Random random_;
+  std::int64_t steps_ = 0;
+  std::unique_ptr<RunningJob> job_;
+  std::vector<pid_t> stopped_;
+  std::string story_;
+};
+
+std::vector<ProgramUnderTest> programs(const Options& options) {
+  std::vector<ProgramUnderTest> all;
+  for (const std::string_view part : split(options.programs, ',')) {
+    const std::string name(part);
+    if (name == "toy") {
+      all.push_back({name, {options.toy, "--steps", "300", "--compute-us", "3000"}, 7, 100});
+    } else {
+      all.push_back(
+          {name,
+           {options.examples + "/train_" + name, "--steps", name == "mlp" ? "400" : "120"},
+           name == "mlp" ? 8 : 4,
+           0});
+    }
+  }
+  return all;
+}
+
+// The undisturbed run on one worker and on N, which must agree. Also tells the size of the data
+// set.
+struct Expected {
+  std::string hash;
+  std::int64_t steps = 0;
+};
+std::optional<Expected> undisturbed(ProgramUnderTest& program, const Options& options,
+                                    const std::string& folder) {
+  Expected expected;
+  for (const int workers : {1, program.logical}) {
+    const std::string ledger = fmt::format("{}/ledger-{}", folder, workers);
+    std::vector<std::string> arguments{"--workers", std::to_string(workers),
+                                       "--logical", std::to_string(program.logical),
+                                       "--ledger",  ledger,
+                                       "--"};
+    arguments.insert(arguments.end(), program.command.begin(), program.command.end());
+    RunningJob job(options.rubato, fmt::format("{}/undisturbed-{}", folder, workers), arguments);
+    if (job.wait() != 0) {
+      fmt::print("{}: the undisturbed run failed\n{}", program.name, job.logs());
+      return std::nullopt;
+    }
+    if (workers == 1) {
+      expected = {job.hash(), job.result().value("steps", std::int64_t{0})};
+    } else if (job.hash() != expected.hash) {
+      fmt::print("{}: {} undisturbed workers give other bits than one\n", program.name, workers);
+      return std::nullopt;
+    }
+    if (program.samples == 0) {
+      program.samples = job.result().value("samples", std::int64_t{0});
+    }
+  }
+  return expected;
+}
+
+int run(const Options& options) {
+  std::string root = (std::filesystem::temp_directory_path() / "rubato-chaos-XXXXXX").string();
+  if (mkdtemp(root.data()) == nullptr) return 1;
+  int failures = 0;
+  int done = 0;
+  int views = 0;
+  std::vector<ProgramUnderTest> all = programs(options);
+  std::vector<std::optional<Expected>> expected;
+  for (ProgramUnderTest& program : all) {
+    expected.push_back(undisturbed(program, options, root + "/" + program.name));
+    if (!expected.back()) return 1;
+  }
+  for (int seed = options.first; seed < options.first + options.seeds; ++seed) {
+    const std::size_t which = static_cast<std::size_t>(seed) % all.size();
+    const std::string folder = fmt::format("{}/{}", root, seed);
+    std::filesystem::create_directories(folder);
+    Schedule schedule(all[which], options, folder, static_cast<std::uint64_t>(seed));
+    const std::string problem = schedule.run(expected[which]->hash, expected[which]->steps);
+    fmt::print("seed {:>4} {:<4} {:>3} views {} [{}]\n", seed, all[which].name, schedule.views(),
+               problem.empty() ? "same bits" : "FAILED: " + problem, schedule.story());
+    std::fflush(stdout);
+    ++done;
+    views += schedule.views();
+    if (!problem.empty()) {
+      ++failures;
+      fmt::print("repeat with: chaos --first {} --seeds 1 --programs {} (files in {})\n{}", seed,
+                 options.programs, folder, schedule.logs());
+    } else if (!options.keep) {
+      std::filesystem::remove_all(folder);
+    }
+  }
+  fmt::print("{} schedules, {} views, {} with other bits or lost samples\n", done, views, failures);
+  if (failures == 0 && !options.keep) std::filesystem::remove_all(root);
+  return failures == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace rubato::elastic
+
+int main(int argc, char** argv) {
+  rubato::elastic::Options options;
+  const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  options.rubato = (here / "rubato").string();
+  options.toy = (here / "toy_train").string();
+  options.examples = (here / "examples").string();
+  for (int i = 1; i < argc; ++i) {
+    const std::string name = argv[i];
+    if (name == "--keep") {
+      options.keep = true;
+      continue;
+    }
+    if (i + 1 >= argc) return 2;
+    const std::string value = argv[++i];
+    if (name == "--seeds") {
+      options.seeds = std::stoi(value);
+    } else if (name == "--first") {
+      options.first = std::stoi(value);
+    } else if (name == "--programs") {
+      options.programs = value;
+    } else if (name == "--examples") {
+      options.examples = value;
+    } else {
+      fmt::print(stderr, "chaos: unknown option {}\n", name);
+      return 2;
+    }
+  }
+  return rubato::elastic::run(options);
+}
