@@ -473,6 +473,9 @@ void Coordinator::tick() {
       joiners_.erase(member.address.id);
       want(member.address);
     }
+    std::erase_if(slow_steps_, [&](const auto& e) { return current_.find(e.first) == nullptr; });
+    std::erase_if(straggler_seconds_,
+                  [&](const auto& e) { return current_.find(e.first) == nullptr; });
     std::erase_if(leaving_, [&](int worker) { return current_.find(worker) == nullptr; });
     std::erase_if(segments_, [&](const auto& entry) {
       return entry.first != id() && current_.find(entry.first) == nullptr;

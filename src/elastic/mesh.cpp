@@ -68,7 +68,7 @@ class ProcessHandle {
       : fd_(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0))) {
     ended_ = !fd_.valid() && errno == ESRCH;
   }
-  bool ended() {
+  bool ended() const {
     if (ended_ || !fd_.valid()) return ended_;
     pollfd entry{.fd = fd_.get(), .events = POLLIN, .revents = 0};
     ended_ = ::poll(&entry, 1, 0) == 1;
@@ -80,7 +80,7 @@ class ProcessHandle {
 
  private:
   Descriptor fd_;
-  bool ended_ = false;
+  mutable bool ended_ = false;
 };
 
 struct Connection {
@@ -138,8 +138,7 @@ class SocketMesh final : public Mesh {
 
   bool ended(int id) const override {
     const auto found = peers_.find(id);
-    return found != peers_.end() && found->second.process &&
-           const_cast<ProcessHandle&>(*found->second.process).ended();
+    return found != peers_.end() && found->second.process && found->second.process->ended();
   }
 
   void send(int id, Message message, const nlohmann::json& body) override {
@@ -427,6 +426,11 @@ class SocketMesh final : public Mesh {
       forget(id);
       listener_.on_lost(id, why);
     }
+    // Who is dead never comes back: ids are not reused.
+    std::erase_if(peers_, [](const auto& entry) {
+      const Peer& peer = entry.second;
+      return peer.lost && (!peer.process || peer.process->ended());
+    });
   }
 
   void drop_broken() {
