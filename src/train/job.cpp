@@ -1,0 +1,103 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "base/file.h"
+#include "rubato/train.h"
+#include "train/environment.h"
+#include "train/job_options.h"
+#include "train/solo.h"
+#include "train/torch_program.h"
+
+namespace rubato {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kWrongInput = 2;
+
+[[noreturn]] void refuse(const std::string& program, const std::string& message) {
+  fmt::print(stderr, "{}: {}\n", program, message);
+  std::exit(kWrongInput);
+}
+
+int run_alone(train::TorchProgram& program, const JobOptions& options) {
+  train::Solo solo(program, options.spec.logical);
+  const std::int64_t per_epoch = solo.steps_per_epoch();
+  const std::int64_t steps =
+      options.spec.steps >= 0 ? options.spec.steps : options.spec.epochs * per_epoch;
+  const std::int64_t report_every = std::max<std::int64_t>(1, steps / 10);
+  double sum = 0;
+  std::int64_t count = 0;
+  for (std::int64_t step = 0; step < steps; ++step) {
+    sum += solo.step(step);
+    ++count;
+    if ((step + 1) % report_every == 0 || step + 1 == steps) {
+      fmt::print(stderr, "step {}/{}  epoch {}  loss {:.4f}\n", step + 1, steps,
+                 step / per_epoch + 1, sum / static_cast<double>(count));
+      sum = 0;
+      count = 0;
+    }
+  }
+  // For whoever goes on with the model: the buffers of logical worker 0, as after PyTorch's DDP.
+  program.load_private(solo.private_state(0));
+  if (!options.dump.empty()) {
+    if (Status done = write_file(options.dump, program.parameter_bytes()); !done) {
+      fmt::print(stderr, "{}: --dump: {}\n", options.spec.name, done.error().message);
+      return kFailed;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+Job::Job(int argc, char** argv, const JobDefaults& defaults) {
+  const auto arguments = std::span<const char* const>(argv, static_cast<std::size_t>(argc));
+  Result<JobOptions> parsed = parse_job_options(arguments.subspan(1), defaults);
+  if (!parsed) refuse(arguments[0], parsed.error().message);
+  if (parsed->help) {
+    fmt::print("{}", job_help(defaults));
+    std::exit(0);
+  }
+  if (Status pinned = elastic::pin_environment(argv, parsed->consistency); !pinned) {
+    refuse(arguments[0], pinned.error().message);
+  }
+  if (parsed->cuda && !torch::cuda::is_available()) {
+    refuse(arguments[0], "--device cuda: LibTorch finds no CUDA device here; use --device cpu");
+  }
+  train::pin_torch();
+  torch::manual_seed(parsed->spec.seed);
+  options_ = std::make_unique<JobOptions>(std::move(*parsed));
+}
+
+Job::~Job() = default;
+
+torch::Device Job::device() const {
+  return options_->cuda ? torch::Device(torch::kCUDA, 0) : torch::Device(torch::kCPU);
+}
+
+int Job::train(const Training& training) {
+  const JobDefaults& spec = options_->spec;
+  try {
+    auto program = train::TorchProgram::make(training, {.seed = spec.seed,
+                                                        .batch = spec.batch,
+                                                        .epochs = spec.epochs,
+                                                        .steps = spec.steps,
+                                                        .device = device()});
+    if (!program) {
+      fmt::print(stderr, "{}: {}\n", spec.name, program.error().message);
+      return kWrongInput;
+    }
+    return run_alone(**program, *options_);
+  } catch (const c10::Error& error) {
+    fmt::print(stderr, "{}: LibTorch: {}\n", spec.name, error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: {}\n", spec.name, error.what());
+  }
+  return kFailed;
+}
+
+}  // namespace rubato
