@@ -16,8 +16,8 @@ Result<std::int64_t> number(std::string_view option, std::string_view text, std:
                             std::int64_t high) {
   const auto value = parse_int(text);
   if (value && low <= *value && *value <= high) return *value;
-  return invalid_input(fmt::format("{}: '{}' is not a whole number from {} to {}", option, text,
-                                   low, high));
+  return invalid_input(
+      fmt::format("{}: '{}' is not a whole number from {} to {}", option, text, low, high));
 }
 
 Status set(JobOptions& options, std::string_view option, std::string_view text) {

@@ -48,10 +48,9 @@ double Solo::step(std::int64_t step) {
     std::swap(slot, spare);
     for (const auto& merge : part.merges) program_.merge(merge.into, merge.from);
   }
-  program_.apply_buffer({.step = step,
-                         .epoch = order_.epoch_of(step),
-                         .steps_per_epoch = order_.steps_per_epoch()},
-                        host_.roots.front().buffer, 1.0F / static_cast<float>(logical_workers));
+  program_.apply_buffer(
+      {.step = step, .epoch = order_.epoch_of(step), .steps_per_epoch = order_.steps_per_epoch()},
+      host_.roots.front().buffer, 1.0F / static_cast<float>(logical_workers));
   return loss / logical_workers;
 }
 

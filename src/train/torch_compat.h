@@ -7,11 +7,12 @@
 #include <torch/types.h>
 #include <torch/version.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string>
 
 #if TORCH_VERSION_MAJOR < 2
-#include <ATen/native/DispatchStub.h>
 #include <c10/util/string_utils.h>
 #endif
 
@@ -32,17 +33,14 @@ inline std::string state_key(const torch::Tensor& parameter) {
 inline void* state_key(const torch::Tensor& parameter) { return parameter.unsafeGetTensorImpl(); }
 #endif
 
-// Which vector instructions ATen's own kernels use.
+// Which vector instructions ATen's own kernels use. 1.13 does not export get_cpu_capability().
 inline std::string cpu_capability() {
 #if TORCH_VERSION_MAJOR < 2
-  switch (at::native::get_cpu_capability()) {
-    case at::native::CPUCapability::AVX512:
-      return "AVX512";
-    case at::native::CPUCapability::AVX2:
-      return "AVX2";
-    default:
-      return "DEFAULT";
-  }
+  const std::string config = at::show_config();
+  const std::string label = "CPU capability usage: ";
+  const std::size_t begin = config.find(label);
+  if (begin == std::string::npos) return "unknown";
+  return config.substr(begin + label.size(), config.find('\n', begin) - begin - label.size());
 #else
   return at::get_cpu_capability();
 #endif

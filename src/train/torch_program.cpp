@@ -247,16 +247,16 @@ void TorchProgram::load_private(std::span<const std::byte> state) {
     return;
   }
   const torch::NoGradGuard no_grad;
-  private_.copy_(torch::from_blob(const_cast<std::byte*>(state.data()), private_.sizes(),
-                                  torch::kUInt8));
+  private_.copy_(
+      torch::from_blob(const_cast<std::byte*>(state.data()), private_.sizes(), torch::kUInt8));
 }
 
 TorchProgram::Gradient TorchProgram::make_gradient(float* memory) const {
   Gradient gradient{.memory = memory};
   const auto size = static_cast<std::int64_t>(shape_.gradient_floats);
-  gradient.flat = on_host() ? view_of(memory, {size})
-                            : torch::zeros({size}, torch::dtype(torch::kFloat32)
-                                                       .device(options_.device));
+  gradient.flat = on_host()
+                      ? view_of(memory, {size})
+                      : torch::zeros({size}, torch::dtype(torch::kFloat32).device(options_.device));
   std::int64_t offset = 0;
   for (const Parameter& parameter : parameters_) {
     if (!parameter.trained) continue;
