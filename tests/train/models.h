@@ -1,6 +1,7 @@
 // Models and data of the tests of the LibTorch adapter.
 #pragma once
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
 #include <memory>
