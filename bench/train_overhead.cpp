@@ -1,7 +1,8 @@
 // What the runtime costs beside the same loop in plain LibTorch, alternating in one process:
 //   8 logical workers on one worker    against gradient accumulation of 8 micro-batches
 //   1 logical worker                   against a plain training loop
-// and how memory grows from 1 to 16 logical workers, in sizes of the gradient.
+// how memory grows from 1 to 16 logical workers, in sizes of the gradient, and what consistency d2
+// (the common denominator of processors) costs beside d1.
 //
 // usage: train_overhead [SECONDS per comparison, default 20]
 #include <fmt/format.h>
@@ -198,10 +199,40 @@ void compare_memory(const std::string& self) {
   }
 }
 
+int print_step_time(const Data& data) {
+  Ours ours(data, 1);
+  std::vector<double> times;
+  for (int i = 0; i < 40; ++i) times.push_back(milliseconds([&] { ours.step(); }));
+  fmt::print("{}\n", median(times));
+  return 0;
+}
+
+void compare_consistency(const std::string& self) {
+  std::vector<double> d1;
+  std::vector<double> d2;
+  for (int round = 0; round < 6; ++round) {
+    const bool second = round % 2 == 1;
+    FILE* const child =
+        ::popen(fmt::format("'{}' step {}", self, second ? "d2" : "d1").c_str(), "r");
+    double time = 0;
+    const int read = std::fscanf(child, "%lf", &time);
+    if (::pclose(child) != 0 || read != 1) {
+      fmt::print("the process that measures consistency d2 failed\n");
+      return;
+    }
+    (second ? d2 : d1).push_back(time);
+  }
+  fmt::print("{:<34} {:>9.2f} ms {:>9.2f} ms   {:.2f} times as long\n", "consistency d2 beside d1",
+             median(d2), median(d1), median(d2) / median(d1));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto pinned = rubato::elastic::pin_environment(argv, rubato::elastic::Consistency::kD1);
+  using rubato::elastic::Consistency;
+  const bool step = argc == 3 && std::string(argv[1]) == "step";
+  const auto pinned = rubato::elastic::pin_environment(
+      argv, step && std::string(argv[2]) == "d2" ? Consistency::kD2 : Consistency::kD1);
   if (!pinned) {
     fmt::print(stderr, "{}\n", pinned.error().message);
     return 1;
@@ -210,6 +241,7 @@ int main(int argc, char** argv) {
   const double seconds = argc > 1 ? std::atof(argv[1]) : 20;
   rubato::train::pin_torch();
   const Data data;
+  if (step) return print_step_time(data);
   fmt::print("device {}; CNN, batch {} per logical worker\n", device().str(), kBatch);
   fmt::print("{:<34} {:>12} {:>12}   ratio\n", "median step", "rubato", "plain");
   {
@@ -226,5 +258,6 @@ int main(int argc, char** argv) {
         "1 logical worker", [&] { ours.step(); }, [&] { plain.step(); }, 1.01, seconds);
   }
   compare_memory(argv[0]);
+  if (!torch::cuda::is_available()) compare_consistency(argv[0]);
   return 0;
 }

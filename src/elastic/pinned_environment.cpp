@@ -61,7 +61,10 @@ Status pin_environment(char** argv, Consistency consistency) {
   for (const auto& variable : pinned_variables(consistency)) {
     if (!has_value(variable.first, variable.second)) wrong = variable.first;
   }
-  if (wrong.empty()) return ok_status();
+  if (wrong.empty()) {
+    ::unsetenv(kMark);  // it is not for programs that this one starts
+    return ok_status();
+  }
   const std::string level = consistency == Consistency::kD1 ? "d1" : "d2";
   if (has_value(kMark, level)) {
     return Error{ErrorCode::kIo, "environment: " + wrong +

@@ -1,8 +1,10 @@
 #include "train/optimizer_state.h"
 
+#include <c10/util/Type.h>
 #include <torch/optim.h>
 
 #include <cstdlib>
+#include <string>
 #include <typeinfo>
 #include <utility>
 

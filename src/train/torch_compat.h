@@ -33,17 +33,14 @@ inline std::string state_key(const torch::Tensor& parameter) {
 inline void* state_key(const torch::Tensor& parameter) { return parameter.unsafeGetTensorImpl(); }
 #endif
 
-// Which vector instructions ATen's own kernels use. 1.13 does not export get_cpu_capability().
+// Which vector instructions ATen's own kernels use. A function for it is exported by 2.x only; the
+// description is in both.
 inline std::string cpu_capability() {
-#if TORCH_VERSION_MAJOR < 2
   const std::string config = at::show_config();
   const std::string label = "CPU capability usage: ";
   const std::size_t begin = config.find(label);
   if (begin == std::string::npos) return "unknown";
   return config.substr(begin + label.size(), config.find('\n', begin) - begin - label.size());
-#else
-  return at::get_cpu_capability();
-#endif
 }
 
 inline void use_deterministic_algorithms() {
