@@ -32,6 +32,8 @@ class CheckpointFolder {
   static Result<CheckpointFolder> open(std::string path, int keep);
 
   // Returns after the checkpoint is durable; then deletes the oldest ones beyond `keep` (>= 1).
+  // Files of later steps, which load_newest refused, do not count and stay until training gets
+  // there: they never push out a good one. An error leaves the older checkpoints as they are.
   Status write(const CheckpointParts& checkpoint) const;
 
   struct Found {

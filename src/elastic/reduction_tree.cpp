@@ -28,15 +28,16 @@ bool inside(LogicalRange inner, LogicalRange outer) {
   return outer.begin <= inner.begin && inner.end <= outer.end;
 }
 
-void collect_roots(LogicalRange node, LogicalRange hosted, std::vector<LogicalRange>& roots) {
+template <typename Visit>
+void for_each_root(LogicalRange node, LogicalRange hosted, const Visit& visit) {
   if (node.end <= hosted.begin || hosted.end <= node.begin) return;
   if (inside(node, hosted)) {
-    roots.push_back(node);
+    visit(node);
     return;
   }
   const int mid = middle(node);
-  collect_roots({node.begin, mid}, hosted, roots);
-  collect_roots({mid, node.end}, hosted, roots);
+  for_each_root({node.begin, mid}, hosted, visit);
+  for_each_root({mid, node.end}, hosted, visit);
 }
 
 // Leaves the sum over `node` in `buffer`; uses that one and higher ones.
@@ -90,8 +91,17 @@ bool write_postfix(LogicalRange node, std::span<const LogicalRange> roots, std::
 std::vector<LogicalRange> subtree_roots(int logical_workers, LogicalRange hosted) {
   RUBATO_CHECK(inside(hosted, {0, logical_workers}), "a hosted range outside of the job");
   std::vector<LogicalRange> roots;
-  if (hosted.size() > 0) collect_roots({0, logical_workers}, hosted, roots);
+  if (hosted.size() == 0) return roots;
+  for_each_root({0, logical_workers}, hosted, [&](LogicalRange root) { roots.push_back(root); });
   return roots;
+}
+
+int count_subtree_roots(int logical_workers, LogicalRange hosted) {
+  RUBATO_CHECK(inside(hosted, {0, logical_workers}), "a hosted range outside of the job");
+  int count = 0;
+  if (hosted.size() == 0) return count;
+  for_each_root({0, logical_workers}, hosted, [&](LogicalRange) { ++count; });
+  return count;
 }
 
 HostProgram host_program(int logical_workers, LogicalRange hosted) {

@@ -23,6 +23,8 @@ namespace rubato::elastic {
 // The maximal nodes of the tree over N logical workers inside `hosted`, in order. They partition
 // `hosted`; at most 2 log2(N) of them.
 std::vector<LogicalRange> subtree_roots(int logical_workers, LogicalRange hosted);
+// Their number; without an allocation, O(log N).
+int count_subtree_roots(int logical_workers, LogicalRange hosted);
 
 // How a host gets from mini-batches to its roots with few gradient buffers.
 struct HostStep {

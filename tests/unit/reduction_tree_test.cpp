@@ -150,6 +150,7 @@ TEST(ReductionTree, RootsAreMaximalNodesThatPartitionTheHostedRange) {
     for (int begin = 0; begin < n; ++begin) {
       for (int end = begin + 1; end <= n; ++end) {
         const auto roots = subtree_roots(n, {begin, end});
+        EXPECT_EQ(count_subtree_roots(n, {begin, end}), static_cast<int>(roots.size()));
         int at = begin;
         for (std::size_t i = 0; i < roots.size(); ++i) {
           EXPECT_EQ(roots[i].begin, at);
