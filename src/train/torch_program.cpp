@@ -85,7 +85,8 @@ TorchProgram::TorchProgram(const Training& training, const Options& options, Opt
       optimizer_state_(std::move(state)),
       default_generator_(at::detail::getDefaultCPUGenerator()),
       augmentation_(at::detail::createCPUGenerator()) {
-  if (!on_host()) device_generator_ = at::globalContext().defaultGenerator(options.device);
+  if (!options.device.is_cpu())
+    device_generator_ = at::globalContext().defaultGenerator(options.device);
 }
 
 Status TorchProgram::add_parameters() {
@@ -172,14 +173,14 @@ void TorchProgram::bind_state(std::span<const std::span<std::byte>> units) {
     Parameter& parameter = parameters_[k];
     RUBATO_CHECK(units[k].size() == shape_.unit_bytes[k], "bind_state with a unit of another size");
     parameter.memory = units[k];
-    if (on_host()) {
+    if (in_place()) {
       Tensor place = unit_tensor(units[k], parameter.tensor, 0);
       place.copy_(parameter.tensor);
       parameter.tensor.set_data(place);
     }
     for (std::size_t i = 0; i < parameter.state_tensors; ++i) {
-      parameter.in_place.push_back(on_host() ? unit_tensor(units[k], parameter.tensor, 1 + i)
-                                             : torch::empty_like(parameter.tensor));
+      parameter.state.push_back(in_place() ? unit_tensor(units[k], parameter.tensor, 1 + i)
+                                           : torch::empty_like(parameter.tensor));
     }
     adopt_state(parameter);
     store_unit(k);
@@ -194,11 +195,11 @@ void TorchProgram::adopt_state(Parameter& parameter) {
   }
   const std::vector<Tensor*> tensors = optimizer_state_.tensors(parameter.tensor);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    parameter.in_place[i].copy_(*tensors[i]);
-    *tensors[i] = parameter.in_place[i];
+    parameter.state[i].copy_(*tensors[i]);
+    *tensors[i] = parameter.state[i];
   }
   parameter.adopted = true;
-  if (on_host()) {
+  if (in_place()) {
     write_header(parameter.memory,
                  {.has_state = 1, .step = optimizer_state_.step(parameter.tensor)});
   }
@@ -208,16 +209,16 @@ void TorchProgram::unit_replaced(std::size_t unit) {
   Parameter& parameter = parameters_[unit];
   const torch::NoGradGuard no_grad;
   const UnitHeader header = read_header(parameter.memory);
-  if (!on_host()) {
+  if (!in_place()) {
     parameter.tensor.copy_(unit_tensor(parameter.memory, parameter.tensor, 0));
     for (std::size_t i = 0; i < parameter.state_tensors; ++i) {
-      parameter.in_place[i].copy_(unit_tensor(parameter.memory, parameter.tensor, 1 + i));
+      parameter.state[i].copy_(unit_tensor(parameter.memory, parameter.tensor, 1 + i));
     }
   }
   if (parameter.state_tensors == 0) return;
   parameter.adopted = header.has_state != 0;
   if (parameter.adopted) {
-    optimizer_state_.create(parameter.tensor, header.step, parameter.in_place);
+    optimizer_state_.create(parameter.tensor, header.step, parameter.state);
   } else {
     optimizer_state_.remove(parameter.tensor);
   }
@@ -225,14 +226,14 @@ void TorchProgram::unit_replaced(std::size_t unit) {
 
 void TorchProgram::store_unit(std::size_t unit) {
   const Parameter& parameter = parameters_[unit];
-  if (on_host()) return;
+  if (in_place()) return;
   const torch::NoGradGuard no_grad;
   UnitHeader header{.has_state = parameter.adopted ? 1U : 0U};
   if (parameter.adopted) header.step = optimizer_state_.step(parameter.tensor);
   write_header(parameter.memory, header);
   unit_tensor(parameter.memory, parameter.tensor, 0).copy_(parameter.tensor);
   for (std::size_t i = 0; parameter.adopted && i < parameter.state_tensors; ++i) {
-    unit_tensor(parameter.memory, parameter.tensor, 1 + i).copy_(parameter.in_place[i]);
+    unit_tensor(parameter.memory, parameter.tensor, 1 + i).copy_(parameter.state[i]);
   }
 }
 
@@ -242,7 +243,7 @@ void TorchProgram::initial_private(std::span<std::byte> out) {
 
 void TorchProgram::load_private(std::span<const std::byte> state) {
   if (shape_.private_bytes == 0) return;
-  if (on_host()) {
+  if (in_place()) {
     std::memcpy(private_.data_ptr(), state.data(), shape_.private_bytes);
     return;
   }
@@ -254,7 +255,7 @@ void TorchProgram::load_private(std::span<const std::byte> state) {
 TorchProgram::Gradient TorchProgram::make_gradient(float* memory) const {
   Gradient gradient{.memory = memory};
   const auto size = static_cast<std::int64_t>(shape_.gradient_floats);
-  gradient.flat = on_host()
+  gradient.flat = in_place()
                       ? view_of(memory, {size})
                       : torch::zeros({size}, torch::dtype(torch::kFloat32).device(options_.device));
   std::int64_t offset = 0;
@@ -262,8 +263,8 @@ TorchProgram::Gradient TorchProgram::make_gradient(float* memory) const {
     if (!parameter.trained) continue;
     const std::int64_t count = parameter.tensor.numel();
     gradient.parts.push_back(
-        on_host() ? view_of(memory + offset, parameter.tensor.sizes())
-                  : gradient.flat.narrow(0, offset, count).view(parameter.tensor.sizes()));
+        in_place() ? view_of(memory + offset, parameter.tensor.sizes())
+                   : gradient.flat.narrow(0, offset, count).view(parameter.tensor.sizes()));
     offset += count;
   }
   return gradient;
@@ -272,7 +273,7 @@ TorchProgram::Gradient TorchProgram::make_gradient(float* memory) const {
 void TorchProgram::bind_buffer(int index, float* memory) {
   const auto i = static_cast<std::size_t>(index);
   if (buffers_.size() <= i) buffers_.resize(i + 1);
-  if (!on_host() && buffers_[i].flat.defined()) {  // the device's buffer stays where it is
+  if (!in_place() && buffers_[i].flat.defined()) {  // the device's buffer stays where it is
     buffers_[i].memory = memory;
     return;
   }
@@ -314,7 +315,7 @@ double TorchProgram::compute(const elastic::MiniBatch& batch, std::span<const st
   Tensor indices = torch::from_blob(const_cast<std::int64_t*>(samples.data()),
                                     {static_cast<std::int64_t>(samples.size())}, torch::kInt64);
   const Batch user{.samples = samples,
-                   .indices = on_host() ? indices : indices.to(options_.device),
+                   .indices = indices.to(options_.device),
                    .step = batch.step,
                    .epoch = batch.epoch,
                    .logical = batch.logical,
@@ -337,7 +338,7 @@ double TorchProgram::compute(const elastic::MiniBatch& batch, std::span<const st
   }
   const double value = loss.item<double>();
   if (shape_.private_bytes > 0) {
-    if (on_host()) {
+    if (in_place()) {
       std::memcpy(after.data(), private_.data_ptr(), shape_.private_bytes);
     } else {
       const torch::NoGradGuard no_grad;
@@ -353,7 +354,7 @@ void TorchProgram::merge(int into, int from) {
 }
 
 void TorchProgram::publish(int buffer) {
-  if (on_host()) return;
+  if (in_place()) return;
   const torch::NoGradGuard no_grad;
   const Gradient& gradient = buffers_[static_cast<std::size_t>(buffer)];
   view_of(gradient.memory, gradient.flat.sizes()).copy_(gradient.flat);
@@ -375,7 +376,7 @@ TorchProgram::Gradient& TorchProgram::gradient_at(const float* memory) {
 void TorchProgram::apply(const elastic::StepInfo& info, const float* gradient,
                          std::span<const std::uint8_t> update) {
   RUBATO_CHECK(update.empty() || update.size() == parameters_.size(), "apply with another mask");
-  if (on_host()) {
+  if (in_place()) {
     step_optimizer(info, gradient_at(gradient), update);
     return;
   }
@@ -412,7 +413,7 @@ void TorchProgram::step_optimizer(const elastic::StepInfo& info, const Gradient&
     Parameter& parameter = parameters_[k];
     if (parameter.state_tensors == 0 || (!update.empty() && update[k] == 0)) continue;
     adopt_state(parameter);
-    if (on_host() && parameter.adopted) {
+    if (in_place() && parameter.adopted) {
       write_header(parameter.memory,
                    {.has_state = 1, .step = optimizer_state_.step(parameter.tensor)});
     }

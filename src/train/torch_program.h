@@ -44,6 +44,9 @@ class TorchProgram final : public elastic::Program {
     std::int64_t epochs = 1;
     std::int64_t steps = -1;  // -1: as many as the epochs have; the schedule sees the total
     torch::Device device{torch::kCPU};
+    // Keep the state outside the units' memory on the CPU, too: how tests without a GPU run what
+    // CUDA runs.
+    bool separate_memory = false;
   };
   // Moves the model to the device. The model and the optimizer belong to the program from now on.
   static Result<std::unique_ptr<TorchProgram>> make(const Training& training,
@@ -53,7 +56,7 @@ class TorchProgram final : public elastic::Program {
   elastic::DataOrder::Options data() const override;
   void bind_state(std::span<const std::span<std::byte>> units) override;
   void unit_replaced(std::size_t unit) override;
-  bool state_in_host_memory() const override { return on_host(); }
+  bool state_in_host_memory() const override { return in_place(); }
   void store_unit(std::size_t unit) override;
   void initial_private(std::span<std::byte> out) override;
   void bind_buffer(int index, float* memory) override;
@@ -77,9 +80,9 @@ class TorchProgram final : public elastic::Program {
     torch::Tensor tensor;
     bool trained = false;  // has a part of the gradient
     std::size_t state_tensors = 0;
-    std::span<std::byte> memory;          // its unit
-    std::vector<torch::Tensor> in_place;  // views of the state tensors' places in the unit
-    bool adopted = false;                 // the optimizer works on in_place
+    std::span<std::byte> memory;       // its unit
+    std::vector<torch::Tensor> state;  // where the optimizer's tensors are to be
+    bool adopted = false;              // and are
   };
   // A gradient in one flat tensor, and the part of each trained parameter.
   struct Gradient {
@@ -91,7 +94,7 @@ class TorchProgram final : public elastic::Program {
   TorchProgram(const Training& training, const Options& options, OptimizerState state);
   Status add_parameters();
   void add_buffers();
-  bool on_host() const { return options_.device.is_cpu(); }
+  bool in_place() const { return options_.device.is_cpu() && !options_.separate_memory; }
   Gradient make_gradient(float* memory) const;
   Gradient& gradient_at(const float* memory);
   void install(const Gradient& gradient, std::span<const std::uint8_t> update);

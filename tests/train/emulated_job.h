@@ -29,14 +29,16 @@ class EmulatedWorker {
   std::size_t unit_count() const { return units_.size(); }
   std::span<std::byte> unit(std::size_t k) const { return units_[k].bytes(); }
   void copy_unit_from(const EmulatedWorker& other, std::size_t k) {
+    other.program_->store_unit(k);
     std::copy(other.unit(k).begin(), other.unit(k).end(), unit(k).begin());
     program_->unit_replaced(k);
   }
   // All units, headers included.
   std::string state() const {
     std::string bytes;
-    for (const AlignedMemory& unit : units_) {
-      bytes.append(reinterpret_cast<const char*>(unit.bytes().data()), unit.bytes().size());
+    for (std::size_t k = 0; k < units_.size(); ++k) {
+      program_->store_unit(k);
+      bytes.append(reinterpret_cast<const char*>(unit(k).data()), unit(k).size());
     }
     return bytes;
   }

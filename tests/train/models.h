@@ -72,6 +72,7 @@ struct ProgramSpec {
   std::uint64_t seed = 3;
   bool augment = false;   // noise from the batch's generator
   bool schedule = false;  // a rate that changes every step
+  bool separate_memory = false;
 };
 
 inline double test_rate(std::int64_t step) { return 0.01 / static_cast<double>(step + 1); }
@@ -88,7 +89,8 @@ inline std::unique_ptr<TorchProgram> make_program(const ProgramSpec& spec) {
     return torch::cross_entropy_loss(model->forward(x), data.labels.index_select(0, batch.indices));
   };
   if (spec.schedule) training.learning_rate = [](const Progress& p) { return test_rate(p.step); };
-  auto program = TorchProgram::make(training, {.seed = spec.seed, .batch = spec.batch});
+  auto program = TorchProgram::make(
+      training, {.seed = spec.seed, .batch = spec.batch, .separate_memory = spec.separate_memory});
   if (!program) throw std::runtime_error(program.error().message);
   return std::move(*program);
 }

@@ -79,12 +79,13 @@ TEST_P(EveryOptimizer, BitsDoNotDependOnHosting) {
 
 // A newcomer's units come one by one while training goes on; it repeats the updates they missed.
 TEST_P(EveryOptimizer, NewcomerCatchesUpUnitByUnit) {
-  for (const std::int64_t first : {std::int64_t{0}, std::int64_t{4}}) {
-    const ProgramSpec spec{.optimizer = GetParam(), .schedule = true};
+  for (const bool separate : {false, true}) {
+    const std::int64_t first = separate ? 3 : 0;
+    const ProgramSpec spec{.optimizer = GetParam(), .schedule = true, .separate_memory = separate};
     EmulatedJob job([&] { return make_program(spec); }, {4});
     for (std::int64_t step = 0; step < first; ++step) job.step(step);
 
-    EmulatedWorker newcomer(make_program({.optimizer = GetParam(), .seed = 99, .schedule = true}));
+    EmulatedWorker newcomer(make_program(spec));
     std::vector<std::uint8_t> has(newcomer.unit_count(), 0);
     for (std::int64_t step = first; step < first + 6; ++step) {
       const auto next = static_cast<std::size_t>(step - first);
@@ -97,6 +98,15 @@ TEST_P(EveryOptimizer, NewcomerCatchesUpUnitByUnit) {
     }
     EXPECT_EQ(newcomer.state(), job.worker(0).state()) << "from step " << first;
   }
+}
+
+// State outside the units' memory, as on a GPU, has the same bits.
+TEST_P(EveryOptimizer, BitsDoNotDependOnWhereStateIs) {
+  ProgramSpec spec{.model = ModelKind::kCnn, .optimizer = GetParam(), .samples = 90};
+  const std::string expected = run(spec, {4}, 7);
+  spec.separate_memory = true;
+  EXPECT_EQ(run(spec, {4}, 7), expected);
+  EXPECT_EQ(run(spec, {1, 3}, 7), expected);
 }
 
 TEST_P(EveryOptimizer, CopiedStateGoesOnWithTheSameBits) {
