@@ -1,6 +1,12 @@
 # rubato_torch: LibTorch, from Debian (libtorch-dev) or from pip:
 #   -DCMAKE_PREFIX_PATH=$(python3 -c 'import torch; print(torch.utils.cmake_prefix_path)')
 find_package(Torch REQUIRED)
+set(RUBATO_TRAIN ON)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND Torch_VERSION VERSION_LESS 2)
+  # A std::vector of an incomplete type in LibTorch's headers; clang 14 refuses it in C++20.
+  message(STATUS "clang cannot compile LibTorch ${Torch_VERSION} as C++20: the layer train is left out")
+  set(RUBATO_TRAIN OFF)
+endif()
 add_library(rubato_torch INTERFACE)
 target_link_libraries(rubato_torch INTERFACE ${TORCH_LIBRARIES} ${CMAKE_DL_LIBS})
 # LibTorch of pip names the ABI of its std::string.
