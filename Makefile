@@ -2,7 +2,7 @@
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo docs test-asan test-tsan clang lint format bench-fidelity \
+.PHONY: help setup build test demo docs test-asan test-tsan clang fuzz lint format bench-fidelity \
         bench-scale bench-policies bench-papers bench-solver bench-overhead clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
 .NOTPARALLEL:
@@ -40,6 +40,13 @@ test-asan test-tsan: test-%: setup build/%/build.ninja
 
 clang: setup build/clang/build.ninja ## build everything with clang (lock annotations checked)
 	@cmake --build --preset clang -j $(JOBS)
+
+FUZZ_SECONDS ?= 30
+fuzz: setup build/fuzz/build.ninja ## hostile bytes into the wire protocol for FUZZ_SECONDS (30)
+	@cmake --build --preset fuzz -j $(JOBS) --target wire_fuzz
+	@mkdir -p build/fuzz/corpus/wire
+	@build/fuzz/bin/wire_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -print_final_stats=1 \
+	  -artifact_prefix=build/fuzz/ build/fuzz/corpus/wire tests/fuzz/wire_seeds
 
 demo: build ## run the demonstration
 	@scripts/demo

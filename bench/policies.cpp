@@ -1,11 +1,13 @@
 // Every policy on every recorded workload set (`make bench-policies`): mean and p99 completion
 // times, each as a ratio to pollux in the same run. Sets: the Pollux workloads 1-6 at four loads
-// with 30 s and with 1 s per change, and the first Sia workload on three device types. Arguments:
-// names of policies (default: all).
+// with 30 s and with 1 s per change, and each Sia workload on three device types, where ratios to
+// sia are printed too. Arguments: names of policies (default: all); `--only TEXT` leaves out the
+// sets whose names do not contain this text.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 
 #include "base/parallel.h"
 #include "recorded.h"
@@ -40,20 +42,51 @@ std::vector<WorkloadSet> workload_sets(const std::string& data) {
       sets.push_back(std::move(set));
     }
   }
-  sets.push_back({.name = "Sia workload 1, 6x4:t4,3x8:rtx,2x8:a100, 30 s per change",
-                  .cluster = "6x4:t4,3x8:rtx,2x8:a100",
-                  .files = {data + "/sia/workloads/workload-1.csv"},
-                  .profiles = data + "/sia/profiles",
-                  .format = WorkloadFormat::kSia,
-                  .resize_cost_s = 30});
+  for (int i = 1;; ++i) {
+    const std::string file = fmt::format("{}/sia/workloads/workload-{}.csv", data, i);
+    if (!is_file(file)) break;
+    sets.push_back(
+        {.name = fmt::format("Sia workload {}, 6x4:t4,3x8:rtx,2x8:a100, 30 s per change", i),
+         .cluster = "6x4:t4,3x8:rtx,2x8:a100",
+         .files = {file},
+         .profiles = data + "/sia/profiles",
+         .format = WorkloadFormat::kSia,
+         .resize_cost_s = 30});
+  }
   return sets;
 }
 
+// Means over the workloads of a set; the decision times are those of the slowest workload.
 struct Line {
-  double mean = 0, p99 = 0, queue = 0, resizes = 0, decision_ms = 0;
+  double mean = 0, p99 = 0, queue = 0, resizes = 0;
+  double decision_ms = 0, decision_p50_ms = 0, decision_p99_ms = 0;
+  long limited = 0;  // decisions where a solver hit its limit
+
+  void add(const Line& other, double share) {
+    mean += other.mean * share;
+    p99 += other.p99 * share;
+    queue += other.queue * share;
+    resizes += other.resizes * share;
+    decision_ms = std::max(decision_ms, other.decision_ms);
+    decision_p50_ms = std::max(decision_p50_ms, other.decision_p50_ms);
+    decision_p99_ms = std::max(decision_p99_ms, other.decision_p99_ms);
+    limited += other.limited;
+  }
 };
 
-void run_set(const WorkloadSet& set, const std::vector<PolicyChoice>& policies) {
+Line to_line(const SimSummary& s) {
+  return {.mean = s.mean_jct_s,
+          .p99 = s.p99_jct_s,
+          .queue = s.mean_queue_s,
+          .resizes = static_cast<double>(s.resizes),
+          .decision_ms = s.decisions.total_ms_mean,
+          .decision_p50_ms = s.decisions.total_ms_p50,
+          .decision_p99_ms = s.decisions.total_ms_p99,
+          .limited = s.decisions.noted};
+}
+
+// One line per policy.
+std::vector<Line> run_set(const WorkloadSet& set, const std::vector<PolicyChoice>& policies) {
   const Cluster cluster = or_die(Cluster::parse(set.cluster));
   const Applications applications = or_die(read_profiles(set.profiles, cluster));
   RunMatrix matrix;
@@ -71,36 +104,54 @@ void run_set(const WorkloadSet& set, const std::vector<PolicyChoice>& policies) 
   const auto runs = or_die(run_matrix(cluster, matrix, {}));
   std::vector<Line> lines(policies.size());
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    Line& line = lines[i % policies.size()];
-    const SimSummary& s = runs[i].summary;
-    const auto share = 1.0 / static_cast<double>(set.files.size());
-    line.mean += s.mean_jct_s * share;
-    line.p99 += s.p99_jct_s * share;
-    line.queue += s.mean_queue_s * share;
-    line.resizes += static_cast<double>(s.resizes) * share;
-    line.decision_ms += s.decisions.total_ms_mean * share;
+    lines[i % policies.size()].add(to_line(runs[i].summary),
+                                   1.0 / static_cast<double>(set.files.size()));
   }
-  const auto reference = std::find_if(policies.begin(), policies.end(), [](const PolicyChoice& p) {
-    return p.info->name == "pollux";
-  });
-  const Line& base =
-      lines[reference == policies.end() ? 0
-                                        : static_cast<std::size_t>(reference - policies.begin())];
-  fmt::print("\n{}\n{:<18} {:>10} {:>8} {:>10} {:>8} {:>9} {:>9} {:>12}\n", set.name, "policy",
-             "mean JCT s", "ratio", "p99 JCT s", "ratio", "queue s", "resizes", "decision ms");
+  return lines;
+}
+
+// Null when that policy is not there.
+const Line* find_line(const std::vector<Line>& lines, const std::vector<PolicyChoice>& policies,
+                      std::string_view name) {
+  for (std::size_t i = 0; i < policies.size(); ++i) {
+    if (policies[i].info->name == name) return &lines[i];
+  }
+  return nullptr;
+}
+
+void print(const std::string& name, const std::vector<Line>& lines,
+           const std::vector<PolicyChoice>& policies, bool against_sia) {
+  const Line* pollux = find_line(lines, policies, "pollux");
+  const Line& base = pollux == nullptr ? lines.front() : *pollux;
+  const Line* sia = against_sia ? find_line(lines, policies, "sia") : nullptr;
+  fmt::print("\n{}\n{:<18} {:>10} {:>8} {:>10} {:>8} {:>9} {:>9} {:>12} {:>8} {:>8}{}\n", name,
+             "policy", "mean JCT s", "ratio", "p99 JCT s", "ratio", "queue s", "resizes",
+             "decision ms", "p50", "p99", sia == nullptr ? "" : "  mean/sia   p99/sia");
   for (std::size_t i = 0; i < policies.size(); ++i) {
     const Line& line = lines[i];
-    fmt::print("{:<18} {:>10.0f} {:>7.2f}x {:>10.0f} {:>7.2f}x {:>9.0f} {:>9.0f} {:>12.3f}\n",
-               policies[i].info->name, line.mean, line.mean / base.mean, line.p99,
-               line.p99 / base.p99, line.queue, line.resizes, line.decision_ms);
+    fmt::print(
+        "{:<18} {:>10.0f} {:>7.2f}x {:>10.0f} {:>7.2f}x {:>9.0f} {:>9.0f} {:>12.3f} {:>8.3f} "
+        "{:>8.3f}",
+        policies[i].info->name, line.mean, line.mean / base.mean, line.p99, line.p99 / base.p99,
+        line.queue, line.resizes, line.decision_ms, line.decision_p50_ms, line.decision_p99_ms);
+    if (sia != nullptr)
+      fmt::print(" {:>8.3f}x {:>8.3f}x", line.mean / sia->mean, line.p99 / sia->p99);
+    if (line.limited > 0) fmt::print("  ({} decisions at a limit)", line.limited);
+    fmt::print("\n");
   }
+  std::fflush(stdout);
 }
 
 int run(int argc, char** argv) {
   const std::string data = recorded_data();
   need_recorded_data(data + "/pollux");
   std::vector<PolicyChoice> policies;
+  std::string only;
   for (int i = 1; i < argc; ++i) {
+    if (argv[i] == std::string_view("--only") && i + 1 < argc) {
+      only = argv[++i];
+      continue;
+    }
     policies.push_back({.info = or_die(find_policy(argv[i])), .settings = {}});
   }
   if (policies.empty()) {
@@ -111,9 +162,23 @@ int run(int argc, char** argv) {
     }
   }
   fmt::print("Ratios are to pollux in the same run. mip plans one period here.\n");
+  std::vector<std::vector<Line>> sia;
   for (const WorkloadSet& set : workload_sets(data)) {
-    run_set(set, policies);
-    std::fflush(stdout);
+    if (set.name.find(only) == std::string::npos) continue;
+    const std::vector<Line> lines = run_set(set, policies);
+    const bool mixed = set.format == WorkloadFormat::kSia;
+    print(set.name, lines, policies, mixed);
+    if (mixed) sia.push_back(lines);
+  }
+  if (sia.size() > 1) {
+    std::vector<Line> mean(policies.size());
+    for (const std::vector<Line>& lines : sia) {
+      for (std::size_t i = 0; i < lines.size(); ++i) {
+        mean[i].add(lines[i], 1.0 / static_cast<double>(sia.size()));
+      }
+    }
+    print(fmt::format("Mean of the {} Sia workloads (decision times: of the slowest)", sia.size()),
+          mean, policies, true);
   }
   return 0;
 }

@@ -45,6 +45,7 @@ struct DecisionTimes {
   double algorithm_ms_mean = 0;
   double algorithm_ms_p99 = 0;
   double total_ms_mean = 0;  // with validation, placement and difference
+  double total_ms_p50 = 0;
   double total_ms_p99 = 0;
 };
 

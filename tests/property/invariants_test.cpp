@@ -213,6 +213,37 @@ TEST(EasyScale, JobsThatMayNotMixTypesStayOnTheirs) {
   }
 }
 
+// A job is given at most twice the devices on which it was measured, and of one type only.
+TEST(Sia, ExploresByDoubling) {
+  long checked = 0;
+  for (const std::uint64_t seed : seeds(**find_policy("sia"))) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    RandomWorld world = random_world(seed);
+    std::map<JobId, int> before;  // devices
+    world.options.on_round = [&](const Scheduler& scheduler) {
+      for (const JobState* job : scheduler.jobs()) {
+        const int devices = job->allocation.devices();
+        if (devices > std::max(before[job->spec.id], job->spec.min_devices) &&
+            job->learned != nullptr && job->spec.mode != ElasticMode::kRigid) {
+          ASSERT_LE(devices, 2 * job->learned->max_profiled_devices()) << job->spec.name;
+          ++checked;
+        }
+        if (devices > 0) {
+          ASSERT_TRUE(job->allocation.counts(world.cluster).single_type().valid());
+        }
+        before[job->spec.id] = devices;
+      }
+    };
+    const auto result =
+        simulate(world.cluster, world.workload, **find_policy("sia"), world.options);
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    if (HasFatalFailure()) return;
+  }
+  if (std::getenv("RUBATO_SEED") == nullptr) {
+    ASSERT_GT(checked, 1000);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, testing::ValuesIn([] {
                            std::vector<std::string> names;
                            for (const PolicyInfo& each : policy_table()) names.push_back(each.name);

@@ -30,6 +30,8 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", RUBATO_VERSION);
   app.require_subcommand(1);
   Command chosen;
+  add_run(app, chosen);
+  add_job_commands(app, chosen);
   add_sim(app, context, chosen);
   add_policies(app, chosen);
   add_workload(app, chosen);

@@ -22,6 +22,7 @@ PolicyInfo mip_policy();
 PolicyInfo greedy_policy();
 PolicyInfo easyscale_policy();
 PolicyInfo yarn_cs_policy();
+PolicyInfo sia_policy();
 PolicyInfo rubato_policy();
 
 // The parameter `placement` that most policies share.

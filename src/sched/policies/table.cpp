@@ -23,6 +23,7 @@ const std::vector<PolicyInfo>& policy_table() {
       greedy_policy(),
       easyscale_policy(),
       yarn_cs_policy(),
+      sia_policy(),
       rubato_policy(),
   };
   // clang-format on

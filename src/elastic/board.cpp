@@ -1,0 +1,192 @@
+#include "elastic/board.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <thread>
+#include <utility>
+
+namespace rubato::elastic {
+
+namespace {
+
+constexpr std::uint64_t kMagic = 0x3130647261627572;  // "rubard01"
+constexpr std::size_t kPage = 4096;
+
+constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+}  // namespace
+
+struct Board::Header {
+  std::atomic<std::uint64_t> magic;  // written last
+  std::int32_t logical_workers;
+  std::uint64_t gradient_floats;
+  std::uint64_t private_bytes;
+  std::int64_t batch;
+  alignas(64) std::atomic<std::uint32_t> pulse;
+  std::atomic<std::int32_t> sleepers;
+  alignas(64) std::atomic<std::int64_t> completed;
+  std::array<std::atomic<std::int64_t>, 2> gradient_step;
+  std::atomic<std::int32_t> watchers;
+  std::array<ViewBlock, kViewBlocks> blocks;
+};
+
+std::int64_t ViewBlock::complete() const {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  const auto count = static_cast<std::size_t>(members.load(std::memory_order_acquire));
+  for (std::size_t i = 0; i < count; ++i) {
+    least = std::min(least, rows[i].reduced.load(std::memory_order_acquire));
+  }
+  return least;
+}
+
+bool ViewBlock::all_arrived(std::int64_t step) const {
+  const auto count = static_cast<std::size_t>(members.load(std::memory_order_acquire));
+  for (std::size_t i = 0; i < count; ++i) {
+    if (rows[i].arrived.load(std::memory_order_acquire) < step) return false;
+  }
+  return true;
+}
+
+bool ViewBlock::all_reduced(std::int64_t step) const { return complete() >= step; }
+
+Board::Board(Segment segment) : segment_(std::move(segment)) {
+  const BoardShape s = shape();
+  gradient_offset_ = round_up(sizeof(Header), kPage);
+  slot_offset_ = gradient_offset_ + 2 * round_up(s.gradient_floats * sizeof(float), kPage);
+  private_offset_ = 64;
+  sample_offset_ = private_offset_ + round_up(s.private_bytes, 64);
+  slot_stride_ =
+      round_up(sample_offset_ + static_cast<std::size_t>(s.batch) * sizeof(std::int64_t), 64);
+}
+
+Result<Board> Board::create(const std::string& name, const BoardShape& shape) {
+  const std::size_t slot =
+      round_up(64 + round_up(shape.private_bytes, 64) +
+                   static_cast<std::size_t>(shape.batch) * sizeof(std::int64_t),
+               64);
+  const std::size_t bytes = round_up(sizeof(Header), kPage) +
+                            2 * round_up(shape.gradient_floats * sizeof(float), kPage) +
+                            2 * slot * static_cast<std::size_t>(shape.logical_workers);
+  Result<Segment> segment = Segment::create(name, bytes);
+  if (!segment.ok()) return segment.error();
+  Status reserved = segment->reserve(0, bytes);
+  if (!reserved.ok()) {
+    remove_segment(name);
+    return reserved.error();
+  }
+  auto& header = *reinterpret_cast<Header*>(segment->data());
+  header.logical_workers = shape.logical_workers;
+  header.gradient_floats = shape.gradient_floats;
+  header.private_bytes = shape.private_bytes;
+  header.batch = shape.batch;
+  header.completed = -1;
+  header.gradient_step[0] = -1;
+  header.gradient_step[1] = -1;
+  header.magic.store(kMagic, std::memory_order_release);
+  return Board(std::move(*segment));
+}
+
+Result<Board> Board::open(const std::string& name) {
+  Result<Segment> segment = Segment::open(name, Segment::Access::kReadWrite);
+  if (!segment.ok()) return segment.error();
+  if (segment->size() < sizeof(Header) ||
+      reinterpret_cast<Header*>(segment->data())->magic.load(std::memory_order_acquire) != kMagic) {
+    return invalid_input(fmt::format("shared memory '{}' is no board of this version", name));
+  }
+  return Board(std::move(*segment));
+}
+
+Board::Header& Board::header() const { return *reinterpret_cast<Header*>(segment_.data()); }
+
+BoardShape Board::shape() const {
+  const Header& h = header();
+  return {.logical_workers = h.logical_workers,
+          .gradient_floats = h.gradient_floats,
+          .private_bytes = h.private_bytes,
+          .batch = h.batch};
+}
+
+void Board::start_block(std::int64_t view, int members, std::int64_t first_step) const {
+  ViewBlock& b = block(view);
+  b.members = 0;
+  b.next_view = 0;
+  b.next_first_step = 0;
+  for (MemberRow& row : b.rows) {
+    row.arrived = first_step - 1;
+    row.reduced = first_step - 1;
+    row.step_us = 0;
+    row.compute_us = 0;
+    row.stall_us = -1;
+  }
+  b.members = members;
+  b.view.store(view, std::memory_order_release);
+}
+
+ViewBlock& Board::block(std::int64_t view) const {
+  return header().blocks[static_cast<std::size_t>(view) % kViewBlocks];
+}
+
+void Board::pulse() const {
+  Header& h = header();
+  h.pulse.fetch_add(1);
+  if (h.sleepers.load() > 0) wake_all_on_word(h.pulse);
+}
+
+bool Board::wait(const std::function<bool()>& condition,
+                 const std::function<bool()>& give_up) const {
+  Header& h = header();
+  // A peer on another core is often only microseconds away; a machine with fewer cores than workers
+  // needs the yield.
+  for (int spin = 0; spin < 64; ++spin) {
+    if (condition()) return true;
+    std::this_thread::yield();
+  }
+  for (;;) {
+    const std::uint32_t seen = h.pulse.load();
+    if (condition()) return true;
+    if (give_up()) return false;
+    h.sleepers.fetch_add(1);
+    // A sleeper that is killed leaves the count too high, which only costs wake-up calls.
+    wait_on_word(h.pulse, seen, std::chrono::milliseconds(50));
+    h.sleepers.fetch_sub(1);
+  }
+}
+
+std::atomic<std::int64_t>& Board::completed() const { return header().completed; }
+std::atomic<std::int32_t>& Board::watchers() const { return header().watchers; }
+
+float* Board::gradient(std::int64_t step) const {
+  const std::size_t stride = round_up(header().gradient_floats * sizeof(float), kPage);
+  return reinterpret_cast<float*>(segment_.data() + gradient_offset_ +
+                                  static_cast<std::size_t>(step & 1) * stride);
+}
+
+std::atomic<std::int64_t>& Board::gradient_step(std::int64_t step) const {
+  return header().gradient_step[static_cast<std::size_t>(step & 1)];
+}
+
+std::byte* Board::slot_memory(int logical, std::int64_t step) const {
+  const std::size_t index =
+      static_cast<std::size_t>(logical) * 2 + static_cast<std::size_t>(step & 1);
+  return segment_.data() + slot_offset_ + index * slot_stride_;
+}
+
+SlotHeader& Board::slot(int logical, std::int64_t step) const {
+  return *reinterpret_cast<SlotHeader*>(slot_memory(logical, step));
+}
+
+std::span<std::byte> Board::private_state(int logical, std::int64_t step) const {
+  return {slot_memory(logical, step) + private_offset_, header().private_bytes};
+}
+
+std::span<std::int64_t> Board::samples(int logical, std::int64_t step) const {
+  return {reinterpret_cast<std::int64_t*>(slot_memory(logical, step) + sample_offset_),
+          static_cast<std::size_t>(header().batch)};
+}
+
+}  // namespace rubato::elastic

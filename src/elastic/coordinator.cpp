@@ -1,0 +1,623 @@
+#include "elastic/coordinator.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace rubato::elastic {
+
+namespace {
+
+using std::chrono::steady_clock;
+constexpr auto kRegistryInterval = std::chrono::milliseconds(30);
+
+}  // namespace
+
+Result<std::unique_ptr<Coordinator>> Coordinator::start(const Options& options, Registry& registry,
+                                                        const std::string& secret,
+                                                        std::shared_ptr<const WorkerSegment> own) {
+  auto coordinator = std::unique_ptr<Coordinator>(new Coordinator(options, registry, own));
+  WorkerAddress self{.id = options.worker, .pid = getpid(), .segment = own->name()};
+  Result<std::unique_ptr<Mesh>> mesh =
+      Mesh::open({.job = options.settings.name,
+                  .secret = secret,
+                  .failure_timeout_s = options.settings.failure_timeout_s},
+                 self, *coordinator);
+  if (!mesh.ok()) return mesh.error();
+  coordinator->mesh_ = std::move(*mesh);
+  coordinator->thread_ = std::thread([c = coordinator.get()] { c->run(); });
+  return coordinator;
+}
+
+Coordinator::Coordinator(const Options& options, Registry& registry,
+                         std::shared_ptr<const WorkerSegment> own)
+    : options_(options), registry_(registry) {
+  segments_[options.worker] = std::move(own);
+}
+
+Coordinator::~Coordinator() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  if (mesh_) mesh_->wake();
+  if (thread_.joinable()) thread_.join();
+}
+
+// --- The training thread's side ------------------------------------------------------------------
+
+std::optional<Coordinator::Event> Coordinator::wait_event(std::chrono::milliseconds at_most) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, at_most, [&] { return !events_.empty(); });
+  if (events_.empty()) return std::nullopt;
+  const Event event = events_.front();
+  events_.erase(events_.begin());
+  return event;
+}
+
+std::shared_ptr<const ActiveView> Coordinator::started_view() {
+  const std::lock_guard lock(mutex_);
+  return to_start_;
+}
+
+std::string Coordinator::reason() {
+  const std::lock_guard lock(mutex_);
+  return reason_;
+}
+
+bool Coordinator::was_refused() {
+  const std::lock_guard lock(mutex_);
+  return refused_;
+}
+
+const Board& Coordinator::board() { return *board_; }
+
+std::shared_ptr<const WorkerSegment> Coordinator::donor() {
+  const std::lock_guard lock(mutex_);
+  return donor_;
+}
+
+void Coordinator::ready() {
+  const std::lock_guard lock(mutex_);
+  ready_ = true;
+  mesh_->wake();
+}
+
+void Coordinator::filled() {
+  const std::lock_guard lock(mutex_);
+  filled_ = true;
+  mesh_->wake();
+}
+
+bool Coordinator::pending() {
+  const std::lock_guard lock(mutex_);
+  return !events_.empty();
+}
+
+bool Coordinator::publish(const std::function<void()>& write) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (interrupted_) return false;
+    write();
+  }
+  board_->pulse();
+  return true;
+}
+
+void Coordinator::commit_prepared(std::int64_t step) {
+  const std::lock_guard lock(mutex_);
+  if (!proposal_ || interrupted_) return;
+  View view = proposal_->view;
+  view.first_step = step + 1;
+  view.prepare_s = std::max(0.0, unix_seconds() - proposal_asked_at_);
+  board_->start_block(view.number, static_cast<int>(view.members.size()), view.first_step);
+  const Result<bool> won =
+      registry_.compare_and_swap(kViewRecord, view.number - 1, to_json(view).dump());
+  proposal_.reset();
+  if (!won.ok() || !*won) {
+    cancelled_ = true;
+    return;
+  }
+  ViewBlock& block = board_->block(view.number - 1);
+  block.next_first_step.store(view.first_step, std::memory_order_release);
+  block.next_view.store(view.number, std::memory_order_release);
+  committed_prepare_s_ = view.prepare_s;
+}
+
+namespace {
+
+// The announcement in a block; it may be replaced while it is read.
+struct Announcement {
+  std::int64_t view = 0;
+  std::int64_t first_step = 0;
+};
+Announcement read_announcement(const ViewBlock& block) {
+  for (;;) {
+    const std::int64_t view = block.next_view.load(std::memory_order_acquire);
+    const std::int64_t first = block.next_first_step.load(std::memory_order_acquire);
+    if (block.next_view.load(std::memory_order_acquire) == view) return {view, first};
+  }
+}
+
+}  // namespace
+
+// The announced view as it was committed. What this worker has prepared may be an attempt that was
+// given up, so the registry has the last word. Null: not a member.
+std::shared_ptr<const ActiveView> Coordinator::committed_view(std::int64_t number, bool* empty) {
+  const Result<std::optional<std::string>> record = registry_.at(kViewRecord, number);
+  if (!record.ok() || !record->has_value()) return nullptr;
+  const Result<View> view = parse_view(nlohmann::json::parse(**record, nullptr, false));
+  if (!view.ok()) return nullptr;
+  if (empty != nullptr) *empty = view->empty();
+  if (view->find(id()) == nullptr) return nullptr;
+  const auto found = prepared_.find(number);
+  RUBATO_CHECK(found != prepared_.end(), "a view was committed that a member had not prepared");
+  auto active = std::make_shared<ActiveView>(*found->second);
+  RUBATO_CHECK(active->view.ids() == view->ids(),
+               "a view was committed that differs from prepared");
+  active->view = *view;
+  return active;
+}
+
+Coordinator::Next Coordinator::after_step(const ActiveView& view, std::int64_t step) {
+  const std::lock_guard lock(mutex_);
+  if (interrupted_) return {.kind = Next::Kind::kInterrupted};
+  const Announcement next = read_announcement(*view.block);
+  if (next.view == 0 || next.first_step != step + 1) return {.kind = Next::Kind::kSame};
+  bool empty = false;
+  std::shared_ptr<const ActiveView> following = committed_view(next.view, &empty);
+  if (!following) return {.kind = Next::Kind::kGone, .job_stops = empty};
+  return {.kind = Next::Kind::kSwitch, .view = std::move(following)};
+}
+
+std::shared_ptr<const ActiveView> Coordinator::admitted_at(std::int64_t step) {
+  const std::lock_guard lock(mutex_);
+  if (interrupted_ || observed_ == 0) return nullptr;
+  const Announcement next = read_announcement(board_->block(observed_));
+  if (next.view == 0 || next.first_step != step) return nullptr;
+  if (board_->completed() < step - 1) return nullptr;
+  return committed_view(next.view, nullptr);
+}
+
+void Coordinator::entered(std::shared_ptr<const ActiveView> view) {
+  const std::lock_guard lock(mutex_);
+  // A freeze that came after the start of this view is still to be obeyed.
+  if (!frozen_) interrupted_ = false;
+  prepared_.erase(prepared_.begin(), prepared_.upper_bound(view->view.number));
+  entered_ = std::move(view);
+  mesh_->wake();
+}
+
+void Coordinator::finish() {
+  const std::lock_guard lock(mutex_);
+  finished_ = true;
+  mesh_->wake();
+}
+
+void Coordinator::ask_to_leave() { wants_to_leave_ = true; }
+
+// --- The coordinator's thread --------------------------------------------------------------------
+
+void Coordinator::raise(Event event) {
+  {
+    const std::lock_guard lock(mutex_);
+    events_.push_back(event);
+  }
+  changed_.notify_all();
+}
+
+void Coordinator::leave(const std::string& why) {
+  if (gone_) return;
+  gone_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    reason_ = why;
+    interrupted_ = true;
+  }
+  raise(Event::kLeave);
+  if (board_) board_->pulse();
+}
+
+void Coordinator::run() {
+  while (!enter_job()) {
+    const std::lock_guard lock(mutex_);
+    if (stopping_ || gone_) return;
+  }
+  for (;;) {
+    // A newcomer waits for connections, a recovery for processes to end: look often then.
+    const bool busy = recovery_.has_value() || change_.has_value() || to_prepare_.has_value() ||
+                      founding_ || active_number_ == 0;
+    mesh_->poll(busy ? 2 : 20);
+    bool finished = false;
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) break;
+      finished = finished_;
+    }
+    if (finished && !said_finished_) {
+      said_finished_ = true;
+      for (const auto& [peer, address] : peers_) mesh_->send(peer, Message::kFinished, {});
+    }
+    tick();
+  }
+  const bool finished = [&] {
+    const std::lock_guard lock(mutex_);
+    return finished_;
+  }();
+  for (const auto& [peer, address] : peers_) {
+    if (finished && !said_finished_) mesh_->send(peer, Message::kFinished, {});
+    mesh_->send(peer, Message::kBye, {});
+  }
+}
+
+bool Coordinator::enter_job() {
+  Result<View> latest = newest_view(registry_);
+  if (!latest.ok()) {
+    leave(latest.error().message);
+    return false;
+  }
+  if (!latest->empty()) {
+    Status adopted = adopt_board(latest->board);
+    if (!adopted.ok()) {
+      leave(adopted.error().message);
+      return false;
+    }
+    current_ = *latest;
+    {
+      const std::lock_guard lock(mutex_);
+      observed_ = current_.number;
+    }
+    for (const Member& member : current_.members) mesh_->want(member.address, true);
+    return true;
+  }
+  const std::string name =
+      fmt::format("rubato.{}.board.{}", options_.settings.token, options_.worker);
+  Result<Board> board = Board::create(name, {.logical_workers = options_.settings.logical_workers,
+                                             .gradient_floats = options_.shape.gradient_floats,
+                                             .private_bytes = options_.shape.private_bytes,
+                                             .batch = options_.batch});
+  if (!board.ok()) {
+    leave(board.error().message);
+    return false;
+  }
+  View view{.number = latest->number + 1,
+            .first_step = options_.first_step,
+            .cause = latest->number == 0 ? "start" : "restart",
+            .leader = id(),
+            .board = name,
+            .members = {{mesh_->self(), {0, options_.settings.logical_workers}}}};
+  board->start_block(view.number, 1, view.first_step);
+  board->completed() = view.first_step - 1;
+  const Result<bool> won =
+      registry_.compare_and_swap(kViewRecord, latest->number, to_json(view).dump());
+  if (!won.ok()) leave(won.error().message);
+  if (!won.ok() || !*won) {
+    remove_segment(name);
+    return false;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    board_.emplace(std::move(*board));
+  }
+  current_ = view;
+  active_number_ = view.number;
+  founding_ = true;
+  founded_at_ = steady_clock::now();
+  raise(Event::kFound);
+  return true;
+}
+
+Status Coordinator::adopt_board(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  if (board_) return ok_status();
+  Result<Board> board = Board::open(name);
+  if (!board.ok()) return board.error();
+  board_.emplace(std::move(*board));
+  return ok_status();
+}
+
+// Between two who meet in a prepared view and were both newcomers before.
+void Coordinator::want(const WorkerAddress& peer) { mesh_->want(peer, id() > peer.id); }
+
+void Coordinator::on_connected(const WorkerAddress& peer) {
+  peers_[peer.id] = peer;
+  lost_.erase(peer.id);
+}
+
+void Coordinator::on_message(int peer, Message message, const nlohmann::json& body) {
+  switch (message) {
+    case Message::kJoin:
+      on_join(peer, body);
+      break;
+    case Message::kAccepted:
+      if (!accepted_) {
+        accepted_ = true;
+        raise(Event::kObserve);
+      }
+      break;
+    case Message::kRefused: {
+      const std::lock_guard lock(mutex_);
+      refused_ = true;
+    }
+      leave(body.value("reason", "refused"));
+      break;
+    case Message::kReady:
+      if (const auto found = joiners_.find(peer); found != joiners_.end()) {
+        found->second.ready = true;
+      }
+      break;
+    case Message::kPrepare: {
+      Result<View> view = parse_view(body.value("view", nlohmann::json()));
+      if (!view.ok()) break;
+      for (const Member& member : view->members) want(member.address);
+      to_prepare_ = ToPrepare{std::move(*view), peer, body.value("attempt", std::int64_t{0})};
+      break;
+    }
+    case Message::kPrepared:
+      if (change_ && body.value("attempt", std::int64_t{-1}) == change_->attempt) {
+        change_->unprepared.erase(peer);
+      }
+      break;
+    case Message::kFreeze:
+      on_freeze(peer);
+      break;
+    case Message::kFrozen:
+      if (recovery_) recovery_->unfrozen.erase(peer);
+      break;
+    case Message::kStart: {
+      Result<View> view = parse_view(body);
+      if (view.ok() && view->number > current_.number) begin_view(*view);
+      break;
+    }
+    case Message::kLeave:
+      leaving_.insert(peer);
+      break;
+    case Message::kBye:
+      lost_.insert(peer);
+      mesh_->forget(peer);
+      forget_peer(peer);
+      break;
+    case Message::kFinished:
+      gone_ = true;
+      raise(Event::kFinished);
+      break;
+    case Message::kPing:
+    case Message::kHello:
+      break;
+  }
+}
+
+void Coordinator::forget_peer(int peer) {
+  peers_.erase(peer);
+  joiners_.erase(peer);
+  leaving_.erase(peer);
+  if (current_.find(peer) == nullptr) segments_.erase(peer);
+  if (change_ && change_->view.find(peer) != nullptr) cancel_change();
+}
+
+void Coordinator::on_lost(int peer, const std::string& why) {
+  lost_.insert(peer);
+  lost_reasons_[peer] = why;
+  forget_peer(peer);
+}
+
+// Maps what is not mapped yet, so that the view can be trained in.
+Result<std::shared_ptr<const ActiveView>> Coordinator::map_view(const View& view) {
+  for (const Member& member : view.members) {
+    const int worker = member.address.id;
+    if (segments_.contains(worker)) continue;
+    Result<WorkerSegment> segment = WorkerSegment::open(member.address.segment, options_.shape,
+                                                        options_.settings.logical_workers);
+    if (!segment.ok()) return segment.error();
+    segments_[worker] = std::make_shared<WorkerSegment>(std::move(*segment));
+  }
+  return make_active_view(view, id(), *board_, segments_);
+}
+
+// A view that was started by message, after a failure or by a founder.
+void Coordinator::begin_view(const View& view) {
+  if (view.find(id()) == nullptr) {
+    leave("this worker is not part of the next view");
+    return;
+  }
+  Result<std::shared_ptr<const ActiveView>> active = map_view(view);
+  if (!active.ok()) {
+    leave(active.error().message);
+    return;
+  }
+  recovery_.reset();
+  change_.reset();
+  to_prepare_.reset();
+  founding_ = false;
+  current_ = view;
+  if (view.number > latest_.number) latest_ = view;
+  active_number_ = 0;  // until the training thread has entered it
+  {
+    const std::lock_guard lock(mutex_);
+    proposal_.reset();
+    to_start_ = *active;
+    frozen_ = false;
+    interrupted_ = true;
+  }
+  raise(Event::kStart);
+  board_->pulse();
+}
+
+void Coordinator::tick() {
+  if (gone_) return;
+  std::shared_ptr<const ActiveView> entered;
+  bool say_ready = false;
+  {
+    const std::lock_guard lock(mutex_);
+    entered.swap(entered_);
+    say_ready = ready_ && !said_ready_;
+  }
+  if (entered) {
+    current_ = entered->view;
+    active_number_ = current_.number;
+    change_.reset();
+    for (const Member& member : current_.members) {
+      joiners_.erase(member.address.id);
+      want(member.address);
+    }
+    std::erase_if(leaving_, [&](int worker) { return current_.find(worker) == nullptr; });
+    std::erase_if(segments_, [&](const auto& entry) {
+      return entry.first != id() && current_.find(entry.first) == nullptr;
+    });
+  }
+  if (steady_clock::now() - last_registry_look_ >= kRegistryInterval) follow_registry();
+  if (gone_) return;
+
+  // Someone who matters is lost: whoever should lead recovers, the others wait for it.
+  if (recovery_) {
+    continue_recovery();
+    return;
+  }
+  if (!founding_ && someone_lost()) {
+    follow_registry();  // perhaps it left by plan
+    if (gone_) return;
+    if (someone_lost() && lead_now() == id()) {
+      recover();
+      return;
+    }
+  }
+  if (active_number_ == 0) be_newcomer(say_ready);
+  if (to_prepare_) acknowledge_prepared();
+  if (wants_to_leave_ && !leave_sent_ && active_number_ > 0) {
+    leave_sent_ = true;
+    if (is_leader()) {
+      leaving_.insert(id());
+    } else {
+      mesh_->send(current_.leader, Message::kLeave, {});
+    }
+  }
+  if (is_leader()) lead();
+}
+
+bool Coordinator::someone_lost() const {
+  if (active_number_ == 0 && latest_.find(id()) == nullptr) return false;  // a mere observer
+  const auto is_lost = [&](const Member& m) { return lost_.contains(m.address.id); };
+  // Workers that left by plan say good-bye after the view without them is on; until this worker has
+  // entered that view, it is in latest_ but not in current_.
+  if (latest_.number > current_.number) {
+    return std::any_of(latest_.members.begin(), latest_.members.end(), is_lost) ||
+           std::any_of(current_.members.begin(), current_.members.end(), [&](const Member& m) {
+             return is_lost(m) && latest_.find(m.address.id) != nullptr;
+           });
+  }
+  return std::any_of(current_.members.begin(), current_.members.end(), is_lost);
+}
+
+int Coordinator::lead_now() const {
+  if (current_.find(current_.leader) != nullptr && !lost_.contains(current_.leader)) {
+    return current_.leader;
+  }
+  int lowest = -1;
+  for (const View* view : {&current_, &latest_}) {
+    for (const Member& member : view->members) {
+      const int worker = member.address.id;
+      if (lost_.contains(worker)) continue;
+      if (lowest < 0 || worker < lowest) lowest = worker;
+    }
+  }
+  return lowest;
+}
+
+void Coordinator::be_newcomer(bool say_ready) {
+  if (current_.find(id()) != nullptr) return;  // started; the training thread is about to enter
+  if (joined_leader_ != current_.leader && mesh_->connected(current_.leader)) {
+    joined_leader_ = current_.leader;
+    said_ready_ = false;
+    nlohmann::json traits = nlohmann::json::object();
+    for (const Program::Trait& trait : options_.fingerprint) traits[trait.name] = trait.value;
+    mesh_->send(current_.leader, Message::kJoin,
+                {{"address", to_json(mesh_->self())},
+                 {"description", options_.description},
+                 {"fingerprint", traits}});
+    return;
+  }
+  if (say_ready && joined_leader_ == current_.leader) {
+    said_ready_ = true;
+    mesh_->send(current_.leader, Message::kReady, {});
+  }
+  // Whose state to copy: any member that is alive.
+  const bool all_lost = std::all_of(current_.members.begin(), current_.members.end(),
+                                    [&](const Member& m) { return lost_.contains(m.address.id); });
+  if (all_lost && !current_.empty()) {
+    leave("all workers of the job are gone");
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (donor_ && donor_worker_ >= 0 && current_.find(donor_worker_) != nullptr &&
+        !lost_.contains(donor_worker_)) {
+      return;
+    }
+  }
+  std::shared_ptr<const WorkerSegment> donor;
+  int worker = -1;
+  for (const Member& member : current_.members) {
+    if (lost_.contains(member.address.id) || leaving_.contains(member.address.id)) continue;
+    Result<WorkerSegment> segment = WorkerSegment::open(member.address.segment, options_.shape,
+                                                        options_.settings.logical_workers);
+    if (!segment.ok()) continue;
+    donor = std::make_shared<WorkerSegment>(std::move(*segment));
+    worker = member.address.id;
+    break;
+  }
+  const std::lock_guard lock(mutex_);
+  donor_ = donor;
+  donor_worker_ = worker;
+}
+
+void Coordinator::acknowledge_prepared() {
+  for (const Member& member : to_prepare_->view.members) {
+    if (member.address.id != id() && !mesh_->connected(member.address.id)) return;
+  }
+  Result<std::shared_ptr<const ActiveView>> active = map_view(to_prepare_->view);
+  if (!active.ok()) return;  // the leader gives up after a while
+  {
+    const std::lock_guard lock(mutex_);
+    prepared_[to_prepare_->view.number] = *active;
+  }
+  mesh_->send(to_prepare_->leader, Message::kPrepared, {{"attempt", to_prepare_->attempt}});
+  to_prepare_.reset();
+}
+
+void Coordinator::follow_registry() {
+  last_registry_look_ = steady_clock::now();
+  Result<Target> target = newest_target(registry_);
+  if (target.ok()) target_ = *target;
+  Result<View> latest = newest_view(registry_);
+  if (!latest.ok()) return;
+  if (latest->number > latest_.number) latest_ = *latest;
+  if (latest_.number <= current_.number) return;
+  const bool member = latest_.find(id()) != nullptr;
+  if (active_number_ == 0 && to_start_pending()) return;
+  if (active_number_ > 0) {
+    // A planned change reaches the training thread through the board. A failure view without this
+    // worker was made by others who hold it for dead.
+    if (!member && latest_.cause == "failure") leave("the others went on without this worker");
+    return;
+  }
+  if (latest_.empty()) {
+    leave("the job was stopped or restarts");
+    return;
+  }
+  if (member) return;  // admitted_at() or kStart brings it in
+  current_ = latest_;
+  {
+    const std::lock_guard lock(mutex_);
+    observed_ = current_.number;
+  }
+  for (const Member& other : current_.members) mesh_->want(other.address, true);
+}
+
+bool Coordinator::to_start_pending() {
+  const std::lock_guard lock(mutex_);
+  return to_start_ && to_start_->view.number == current_.number;
+}
+
+}  // namespace rubato::elastic

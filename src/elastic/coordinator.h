@@ -1,0 +1,243 @@
+// The membership of one worker. A thread of its own talks to the other workers and to the registry;
+// the training thread asks it a few questions at step boundaries and is otherwise left alone.
+//
+// How a view comes to be:
+//   planned   the leader collects newcomers that are ready and workers that go, sends kPrepare with
+//             the next view to its members, and when all have it mapped its training thread commits
+//             it at the next boundary: compare-and-swap in the registry, then announcement on the
+//             board before arriving. Everybody sees the announcement when that step is complete.
+//   failure   the leader, or the lowest surviving worker when the leader is lost, freezes all
+//             survivors (they publish nothing more), reads from the board how far the view came,
+//             commits a view without the lost ones, makes sure that those are dead, and starts it.
+//   founding  the first worker of a job commits a view of itself, waits for the others, and starts
+//             the view with all of them like after a failure.
+// In every case the compare-and-swap decides, so two halves of a job can never both go on: a step
+// needs all members of a view, and of two next views only one exists.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "elastic/active_view.h"
+#include "elastic/board.h"
+#include "elastic/job_folder.h"
+#include "elastic/mesh.h"
+#include "elastic/program.h"
+#include "elastic/registry.h"
+#include "elastic/view.h"
+#include "elastic/worker_segment.h"
+
+namespace rubato::elastic {
+
+class Coordinator final : private Mesh::Listener {
+ public:
+  struct Options {
+    JobSettings settings;
+    int worker = 0;
+    ProgramShape shape;
+    std::string description;  // must be equal on all workers: what is trained, in which shape
+    std::vector<Program::Trait> fingerprint;
+    std::int64_t first_step = 0;                        // of a founder: where its state stands
+    std::int64_t batch = 1;                             // of a logical worker
+    std::function<void(const nlohmann::json&)> record;  // an event for the job's event log
+  };
+  static Result<std::unique_ptr<Coordinator>> start(const Options& options, Registry& registry,
+                                                    const std::string& secret,
+                                                    std::shared_ptr<const WorkerSegment> own);
+  ~Coordinator() override;
+
+  // --- For the training thread ---
+  enum class Event {
+    kFound,     // first of the job: fill the board's private state for first_step, then filled()
+    kObserve,   // accepted as a newcomer: copy the state of view() and follow it
+    kStart,     // view() starts at its first step
+    kFinished,  // the job is done
+    kLeave,     // this worker is no longer part of the job; reason() says why
+  };
+  // Waits for the next event (at most this long; nothing when the time is over).
+  std::optional<Event> wait_event(std::chrono::milliseconds at_most);
+  bool pending();                                    // an event waits
+  std::shared_ptr<const ActiveView> started_view();  // of kStart
+  std::string reason();
+  bool was_refused();
+  const Board& board();  // after the first event
+
+  // A newcomer: whose state to copy; null when the donor of before is gone and no other is known.
+  std::shared_ptr<const WorkerSegment> donor();
+  void ready();   // a newcomer's state follows the view
+  void filled();  // a founder has filled the board
+
+  // True when the training thread must stop the current step and wait for an event.
+  bool interrupted() const { return interrupted_.load(std::memory_order_acquire); }
+  // Runs a publication on the board, unless interrupted (false). A survivor that has promised to be
+  // frozen publishes nothing.
+  bool publish(const std::function<void()>& write);
+  // Leader, before arriving at `step`: commits the prepared view, if any, to start at step + 1.
+  void commit_prepared(std::int64_t step);
+  // What follows after `step` is complete.
+  struct Next {
+    enum class Kind { kSame, kSwitch, kGone, kInterrupted } kind = Kind::kSame;
+    std::shared_ptr<const ActiveView> view;  // of kSwitch
+    bool job_stops = false;                  // of kGone: nobody goes on
+  };
+  Next after_step(const ActiveView& view, std::int64_t step);
+  // A newcomer whose state stands before `step`: the announced view that starts there and has it as
+  // a member; null when there is none (yet).
+  std::shared_ptr<const ActiveView> admitted_at(std::int64_t step);
+  // The training thread now runs in this view.
+  void entered(std::shared_ptr<const ActiveView> view);
+  // Leader: all steps are done and the result is written.
+  void finish();
+  void ask_to_leave();  // asynchronous: another view follows; safe in any thread
+
+ private:
+  struct Joiner {
+    WorkerAddress address;
+    bool ready = false;
+    double since = 0;  // unix seconds
+  };
+  // A planned change on its way.
+  struct Change {
+    View view;
+    std::int64_t attempt = 0;
+    std::set<int> unprepared;
+    bool proposed = false;
+    double asked_at = 0;  // unix seconds
+    std::chrono::steady_clock::time_point began;
+  };
+  struct Recovery {
+    View latest;  // the newest view when it began
+    std::set<int> unfrozen;
+    std::set<int> to_fence;
+    std::optional<View> committed;
+    std::set<int> audience;  // who hears of the start
+    std::chrono::steady_clock::time_point began;
+  };
+
+  Coordinator(const Options& options, Registry& registry, std::shared_ptr<const WorkerSegment> own);
+
+  // coordinator.cpp: thread, messages
+  void run();
+  std::shared_ptr<const ActiveView> committed_view(std::int64_t number, bool* empty);
+  void on_connected(const WorkerAddress& peer) override;
+  void on_message(int peer, Message message, const nlohmann::json& body) override;
+  void on_lost(int peer, const std::string& why) override;
+  void tick();
+  bool enter_job();
+  void be_newcomer(bool say_ready);
+  void acknowledge_prepared();
+  void want(const WorkerAddress& peer);
+  void forget_peer(int peer);
+  bool someone_lost() const;
+  bool to_start_pending();
+  void follow_registry();
+  Status adopt_board(const std::string& name);
+  Result<std::shared_ptr<const ActiveView>> map_view(const View& view);
+  void begin_view(const View& view);
+  void leave(const std::string& why);
+  void raise(Event event);
+  int lead_now() const;  // who should lead: the leader, else the lowest reachable member
+  bool is_leader() const { return active_number_ > 0 && current_.leader == id(); }
+  int id() const { return options_.worker; }
+
+  // coordinator_leader.cpp: planned changes
+  void lead();
+  void on_join(int peer, const nlohmann::json& body);
+  std::optional<View> next_membership();
+  void start_change(View view);
+  void host_evenly(View& view, std::vector<WorkerAddress> workers) const;
+  void commit_founding();
+  void cancel_change();
+  std::vector<double> measured_speeds(const std::vector<WorkerAddress>& workers) const;
+  void watch_stragglers();
+
+  // coordinator_recovery.cpp: failures
+  void recover();
+  void continue_recovery();
+  void on_freeze(int peer);
+  std::int64_t first_step_after_failure() const;
+  ViewBlock& last_begun_block() const;
+  void start_recovered();
+
+  Options options_;
+  Registry& registry_;
+  std::unique_ptr<Mesh> mesh_;
+  std::thread thread_;
+
+  // --- Shared between the two threads, under mutex_ ---
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Event> events_;
+  std::shared_ptr<const ActiveView> to_start_;
+  std::string reason_;
+  bool refused_ = false;
+  std::map<std::int64_t, std::shared_ptr<const ActiveView>> prepared_;
+  std::int64_t observed_ = 0;                   // newcomer: number of the view it observes
+  std::shared_ptr<const ActiveView> proposal_;  // leader: to be committed by the training thread
+  double proposal_asked_at_ = 0;
+  std::shared_ptr<const ActiveView> entered_;  // news from the training thread
+  bool cancelled_ = false;                     // the commitment of the proposal failed
+  double committed_prepare_s_ = 0;
+  bool ready_ = false;
+  bool filled_ = false;
+  bool finished_ = false;
+  bool frozen_ = false;
+  bool stopping_ = false;
+  std::optional<Board> board_;  // set once per job, before the first event
+  std::shared_ptr<const WorkerSegment> donor_;
+  int donor_worker_ = -1;
+  std::atomic<bool> interrupted_{false};
+  std::atomic<bool> wants_to_leave_{false};
+
+  // --- Of the coordinator's thread only ---
+  View current_;                    // the view this worker runs in, or observes
+  std::int64_t active_number_ = 0;  // its number when this worker runs in it; 0: newcomer
+  SegmentMap segments_;
+  View latest_;  // the newest in the registry, as last seen
+  std::map<int, WorkerAddress> peers_;
+  std::set<int> lost_;
+  std::map<int, std::string> lost_reasons_;
+  bool accepted_ = false;
+  bool gone_ = false;
+  bool said_finished_ = false;
+  bool founding_ = false;  // committed a view of itself, waits for the others
+  std::chrono::steady_clock::time_point founded_at_;
+  int joined_leader_ = -1;  // newcomer: whom it has asked
+  bool said_ready_ = false;
+  bool leave_sent_ = false;
+  std::map<int, Joiner> joiners_;
+  std::set<int> leaving_;
+  std::optional<Change> change_;
+  std::int64_t attempts_ = 0;
+  double asked_at_ = 0;
+  // A view this worker was asked to prepare and cannot acknowledge before all members are
+  // connected.
+  struct ToPrepare {
+    View view;
+    int leader = -1;
+    std::int64_t attempt = 0;
+  };
+  std::optional<ToPrepare> to_prepare_;
+  std::optional<Recovery> recovery_;
+  std::map<int, int> slow_steps_;            // stragglers: steps in a row above the limit
+  std::map<int, double> straggler_seconds_;  // smoothed seconds per logical worker
+  double usual_seconds_ = 0;                 // of the median worker
+  std::int64_t judged_step_ = -1;
+  bool rebalance_ = false;
+  std::chrono::steady_clock::time_point last_registry_look_;
+  Target target_;
+};
+
+}  // namespace rubato::elastic

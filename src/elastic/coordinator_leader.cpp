@@ -1,0 +1,323 @@
+// Planned changes: the leader brings in newcomers that are ready, lets go who should go, and
+// re-balances slow workers. One change at a time; what is asked meanwhile is merged into the next.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "elastic/coordinator.h"
+#include "elastic/hosting.h"
+
+namespace rubato::elastic {
+
+namespace {
+
+using std::chrono::steady_clock;
+
+// Newcomers of one request come in together if they are about as fast.
+constexpr double kWaitForOthersS = 3.0;
+constexpr auto kFoundingWait = std::chrono::seconds(30);
+constexpr auto kPrepareTimeout = std::chrono::seconds(10);
+constexpr double kStragglerFactor = 1.2;
+constexpr int kStragglerSteps = 10;
+constexpr double kSpeedSmoothing = 0.2;
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+}  // namespace
+
+// Which part of the environment differs, or "".
+static std::string fingerprint_difference(const std::vector<Program::Trait>& ours,
+                                          const nlohmann::json& theirs) {
+  for (const Program::Trait& trait : ours) {
+    const std::string value = theirs.is_object() ? theirs.value(trait.name, "(missing)") : "?";
+    if (value != trait.value) {
+      return fmt::format("{} is '{}' there and '{}' in the job", trait.name, value, trait.value);
+    }
+  }
+  return "";
+}
+
+void Coordinator::on_join(int peer, const nlohmann::json& body) {
+  const auto refuse = [&](const std::string& reason) {
+    options_.record({{"type", "refused"}, {"worker", peer}, {"reason", reason}});
+    mesh_->send(peer, Message::kRefused, {{"reason", reason}});
+  };
+  Result<WorkerAddress> address = parse_address(body.value("address", nlohmann::json()));
+  if (!address.ok()) return refuse(address.error().message);
+  if (address->id != peer) return refuse("the address names another worker");
+  const std::string description = body.value("description", "");
+  if (description != options_.description) {
+    return refuse(fmt::format("this worker trains something else: {} instead of {}", description,
+                              options_.description));
+  }
+  const std::string difference = fingerprint_difference(
+      options_.fingerprint, body.value("fingerprint", nlohmann::json::object()));
+  if (!difference.empty()) {
+    return refuse(fmt::format(
+        "its results would differ in bits: {}. Make them equal, or run the job with --consistency "
+        "d2",
+        difference));
+  }
+  joiners_[peer] = {.address = *address, .since = unix_seconds()};
+  mesh_->send(peer, Message::kAccepted, {});
+}
+
+void Coordinator::lead() {
+  board_->watchers() = static_cast<int>(joiners_.size());
+  if (founding_) {
+    const std::lock_guard lock(mutex_);
+    if (!filled_) return;
+  }
+  watch_stragglers();
+  if (!change_) {
+    if (std::optional<View> view = next_membership()) start_change(std::move(*view));
+    return;
+  }
+  if (!change_->unprepared.empty()) {
+    if (steady_clock::now() - change_->began > kPrepareTimeout) cancel_change();
+    return;
+  }
+  if (founding_) {
+    commit_founding();
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  if (cancelled_) {
+    cancelled_ = false;
+    change_.reset();
+  } else if (!change_->proposed) {
+    change_->proposed = true;
+    if (change_->view.empty()) {  // everybody goes: nothing to map
+      auto nothing = std::make_shared<ActiveView>();
+      nothing->view = change_->view;
+      proposal_ = std::move(nothing);
+    } else {
+      const auto found = prepared_.find(change_->view.number);
+      if (found != prepared_.end()) {
+        proposal_ = found->second;
+      } else {  // the leader itself goes
+        auto view = std::make_shared<ActiveView>();
+        view->view = change_->view;
+        proposal_ = std::move(view);
+      }
+    }
+    proposal_asked_at_ = change_->asked_at;
+  }
+}
+
+void Coordinator::host_evenly(View& view, std::vector<WorkerAddress> workers) const {
+  std::sort(workers.begin(), workers.end(),
+            [](const WorkerAddress& a, const WorkerAddress& b) { return a.id < b.id; });
+  const std::vector<LogicalRange> ranges =
+      divide_logical_workers(options_.settings.logical_workers, measured_speeds(workers));
+  view.members.clear();
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    view.members.push_back({workers[i], ranges[i]});
+  }
+}
+
+// Equal for all unless somebody was found to be a straggler: small differences are noise, and an
+// uneven division of equal workers costs more than it gains.
+std::vector<double> Coordinator::measured_speeds(const std::vector<WorkerAddress>& workers) const {
+  const double usual = usual_seconds_ > 0 ? usual_seconds_ : 1.0;
+  std::vector<double> result;
+  for (const WorkerAddress& worker : workers) {
+    const auto found = straggler_seconds_.find(worker.id);
+    result.push_back(found == straggler_seconds_.end() ? usual : found->second);
+  }
+  return result;
+}
+
+std::optional<View> Coordinator::next_membership() {
+  const int most = std::min(options_.settings.logical_workers, kMaxWorkers);
+  const auto wanted = static_cast<std::size_t>(std::clamp(target_.workers, 1, most));
+  View view{.number = current_.number + 1, .leader = current_.leader, .board = current_.board};
+  if (target_.stop) {
+    if (founding_) return std::nullopt;
+    view.cause = "stop";
+    view.leader = -1;
+    return view;
+  }
+  std::vector<WorkerAddress> stay;
+  for (const Member& member : current_.members) {
+    if (!leaving_.contains(member.address.id)) stay.push_back(member.address);
+  }
+  std::vector<WorkerAddress> fresh;
+  bool more_coming = false;
+  double oldest_ready = unix_seconds();
+  double first_join = unix_seconds();
+  for (const auto& [worker, joiner] : joiners_) {
+    first_join = std::min(first_join, joiner.since);
+    if (joiner.ready) {
+      fresh.push_back(joiner.address);
+      oldest_ready = std::min(oldest_ready, joiner.since);
+    } else {
+      more_coming = true;
+    }
+  }
+  if (founding_) {
+    const bool patience_over = steady_clock::now() - founded_at_ > kFoundingWait;
+    if (stay.size() + fresh.size() < wanted && !patience_over) return std::nullopt;
+  }
+  bool joined = false;
+  bool left = stay.size() < current_.members.size();
+  const std::size_t missing = wanted > stay.size() ? wanted - stay.size() : 0;
+  if (!founding_ && missing > fresh.size() && !fresh.empty() && leaving_.empty() &&
+      (more_coming || fresh.size() < missing) && unix_seconds() - oldest_ready < kWaitForOthersS) {
+    return std::nullopt;  // others of the same request are on their way
+  }
+  std::size_t used = 0;
+  while (used < fresh.size() && stay.size() < wanted) {
+    stay.push_back(fresh[used++]);
+    joined = true;
+  }
+  for (const int worker : target_.migrate) {
+    const auto found = std::find_if(stay.begin(), stay.end(),
+                                    [&](const WorkerAddress& w) { return w.id == worker; });
+    if (found == stay.end() || used >= fresh.size()) continue;
+    *found = fresh[used++];
+    joined = left = true;
+  }
+  while (stay.size() > wanted) {
+    // Who goes: somebody about to be replaced anyway, else a straggler, else the newest; the leader
+    // last.
+    const auto rank = [&](const WorkerAddress& w) {
+      const bool migrating =
+          std::find(target_.migrate.begin(), target_.migrate.end(), w.id) != target_.migrate.end();
+      return std::tuple(w.id != current_.leader, migrating, straggler_seconds_.contains(w.id),
+                        w.id);
+    };
+    stay.erase(std::max_element(stay.begin(), stay.end(),
+                                [&](const auto& a, const auto& b) { return rank(a) < rank(b); }));
+    left = true;
+  }
+  if (stay.empty()) return std::nullopt;  // the last one cannot leave before another has come
+  host_evenly(view, stay);
+  const bool leader_stays = view.find(current_.leader) != nullptr;
+  if (!leader_stays) view.leader = view.members.front().address.id;
+  if (founding_) {
+    view.cause = current_.cause;
+    return view;
+  }
+  if (joined || left) {
+    view.cause = joined && left ? "migrate" : joined ? "join" : "leave";
+    asked_at_ =
+        joined ? std::min(first_join, target_.at > 0 ? target_.at : first_join) : unix_seconds();
+    return view;
+  }
+  const auto hosts = [](const View& v) {
+    std::vector<LogicalRange> ranges;
+    for (const Member& member : v.members) ranges.push_back(member.hosts);
+    return ranges;
+  };
+  if (rebalance_ && hosts(view) != hosts(current_)) {
+    rebalance_ = false;
+    view.cause = "rebalance";
+    asked_at_ = unix_seconds();
+    return view;
+  }
+  rebalance_ = false;
+  return std::nullopt;
+}
+
+void Coordinator::start_change(View view) {
+  Change change{.attempt = ++attempts_, .asked_at = asked_at_, .began = steady_clock::now()};
+  for (const Member& member : view.members) {
+    const int worker = member.address.id;
+    want(member.address);
+    if (worker == id()) continue;
+    change.unprepared.insert(worker);
+    mesh_->send(worker, Message::kPrepare, {{"view", to_json(view)}, {"attempt", change.attempt}});
+  }
+  if (view.find(id()) != nullptr) {
+    Result<std::shared_ptr<const ActiveView>> active = map_view(view);
+    if (!active.ok()) {
+      options_.record({{"type", "error"}, {"message", active.error().message}});
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    prepared_[view.number] = *active;
+  }
+  change.view = std::move(view);
+  change_ = std::move(change);
+}
+
+void Coordinator::cancel_change() {
+  if (!change_) return;
+  const std::lock_guard lock(mutex_);
+  if (change_->proposed && !proposal_) return;  // committed: the board or a recovery ends it
+  proposal_.reset();
+  for (const int worker : change_->unprepared) joiners_.erase(worker);
+  change_.reset();
+}
+
+// Nothing trains yet, so the coordinator commits by itself and starts the view by message.
+void Coordinator::commit_founding() {
+  View view = change_->view;
+  view.first_step = options_.first_step;
+  view.prepare_s = std::chrono::duration<double>(steady_clock::now() - founded_at_).count();
+  const Result<bool> won =
+      registry_.compare_and_swap(kViewRecord, view.number - 1, to_json(view).dump());
+  if (!won.ok() || !*won) {
+    leave("another founder was faster");
+    return;
+  }
+  latest_ = view;
+  board_->start_block(view.number, static_cast<int>(view.members.size()), view.first_step);
+  ViewBlock& before = board_->block(current_.number);
+  before.next_first_step = view.first_step;
+  before.next_view = view.number;
+  for (const Member& member : view.members) {
+    if (member.address.id != id()) mesh_->send(member.address.id, Message::kStart, to_json(view));
+  }
+  begin_view(view);
+}
+
+void Coordinator::watch_stragglers() {
+  const std::int64_t step = board_->completed();
+  if (founding_ || step <= judged_step_ || current_.members.size() < 2) return;
+  judged_step_ = step;
+  const ViewBlock& block = board_->block(current_.number);
+  std::vector<double> seconds;
+  for (std::size_t i = 0; i < current_.members.size(); ++i) {
+    const auto spent = static_cast<double>(block.rows[i].compute_us.load());
+    if (spent <= 0) return;  // not everybody has finished a step in this view
+    seconds.push_back(spent * 1e-6 / current_.members[i].hosts.size());
+  }
+  const double median = median_of(seconds);
+  usual_seconds_ =
+      usual_seconds_ <= 0 ? median : usual_seconds_ + kSpeedSmoothing * (median - usual_seconds_);
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    const int worker = current_.members[i].address.id;
+    int& streak = slow_steps_[worker];
+    const auto flagged = straggler_seconds_.find(worker);
+    if (seconds[i] > kStragglerFactor * median) {
+      streak = streak > 0 ? streak + 1 : 1;
+      if (flagged != straggler_seconds_.end()) {
+        flagged->second += kSpeedSmoothing * (seconds[i] - flagged->second);
+      } else if (streak >= kStragglerSteps) {
+        straggler_seconds_[worker] = seconds[i];
+        rebalance_ = true;
+        options_.record({{"type", "straggler"},
+                         {"worker", worker},
+                         {"step", step},
+                         {"view", current_.number},
+                         {"slowdown", seconds[i] / median}});
+      }
+    } else {
+      streak = streak < 0 ? streak - 1 : -1;
+      if (flagged != straggler_seconds_.end() && streak <= -kStragglerSteps) {
+        straggler_seconds_.erase(flagged);
+        rebalance_ = true;
+      }
+    }
+  }
+}
+
+}  // namespace rubato::elastic

@@ -1,0 +1,41 @@
+#include "elastic/event_text.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace rubato::elastic {
+
+std::string describe_event(std::string_view json_line) {
+  const nlohmann::json event = nlohmann::json::parse(json_line, nullptr, false);
+  if (!event.is_object()) return std::string(json_line);
+  try {
+    const std::string type = event.value("type", "");
+    if (type == "view") {
+      const auto workers = event.value("workers", 0);
+      return fmt::format(
+          "view {:<3} {:<9} {} worker{} from step {}: prepared in {:.2f} s, survivors stalled "
+          "{:.2f} ms, steps redone {}",
+          event.value("view", 0), event.value("cause", ""), workers, workers == 1 ? "" : "s",
+          event.value("step", 0), event.value("prepare_s", 0.0), event.value("stall_ms", 0.0),
+          event.value("steps_redone", 0));
+    }
+    if (type == "lost") {
+      return fmt::format("lost     worker {}: {}", event.value("worker", -1),
+                         event.value("reason", ""));
+    }
+    if (type == "refused") {
+      return fmt::format("refused  worker {}: {}", event.value("worker", -1),
+                         event.value("reason", ""));
+    }
+    if (type == "straggler") {
+      return fmt::format("slow     worker {}: {:.2f} times the median for 10 steps",
+                         event.value("worker", -1), event.value("slowdown", 0.0));
+    }
+  } catch (const nlohmann::json::exception&) {
+    return std::string(json_line);
+  }
+  return std::string(json_line);
+}
+
+}  // namespace rubato::elastic

@@ -1,0 +1,148 @@
+#include "elastic/job_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "elastic/secret.h"
+
+namespace rubato::elastic {
+
+namespace {
+
+using nlohmann::json;
+
+Result<json> parse(const std::string& text, const std::string& where) {
+  json parsed = json::parse(text, nullptr, false);
+  if (parsed.is_discarded() || !parsed.is_object()) {
+    return invalid_input(fmt::format("{}: not a JSON object", where));
+  }
+  return parsed;
+}
+
+}  // namespace
+
+std::string JobFolder::log_file(int worker) const {
+  return fmt::format("{}/logs/worker-{}.log", path_, worker);
+}
+
+Status JobFolder::write_settings(const JobSettings& s) const {
+  const json value = {{"name", s.name},
+                      {"token", s.token},
+                      {"logical_workers", s.logical_workers},
+                      {"max_workers", s.max_workers},
+                      {"failure_timeout_s", s.failure_timeout_s},
+                      {"checkpoint_every_s", s.checkpoint_every_s},
+                      {"checkpoint_every_steps", s.checkpoint_every_steps},
+                      {"checkpoint_keep", s.checkpoint_keep},
+                      {"ledger", s.ledger},
+                      {"consistency", s.consistency},
+                      {"command", s.command}};
+  return write_file(settings_file(), value.dump(2) + "\n");
+}
+
+Result<JobSettings> JobFolder::read_settings() const {
+  Result<std::string> text = read_file(settings_file());
+  if (!text.ok()) return text.error();
+  Result<json> value = parse(*text, settings_file());
+  if (!value.ok()) return value.error();
+  JobSettings s;
+  try {
+    s.name = value->at("name").get<std::string>();
+    s.token = value->at("token").get<std::string>();
+    s.logical_workers = value->at("logical_workers").get<int>();
+    s.max_workers = value->at("max_workers").get<int>();
+    s.failure_timeout_s = value->at("failure_timeout_s").get<double>();
+    s.checkpoint_every_s = value->at("checkpoint_every_s").get<double>();
+    s.checkpoint_every_steps = value->at("checkpoint_every_steps").get<std::int64_t>();
+    s.checkpoint_keep = value->at("checkpoint_keep").get<int>();
+    s.ledger = value->at("ledger").get<std::string>();
+    s.consistency = value->at("consistency").get<std::string>();
+    s.command = value->at("command").get<std::vector<std::string>>();
+  } catch (const json::exception& error) {
+    return invalid_input(fmt::format("{}: {}", settings_file(), error.what()));
+  }
+  if (s.logical_workers < 1 || s.max_workers < 1 || s.failure_timeout_s <= 0) {
+    return invalid_input(fmt::format("{}: counts and times must be positive", settings_file()));
+  }
+  return s;
+}
+
+Status JobFolder::make_secret() const { return create_secret(secret_file()); }
+
+Result<std::string> JobFolder::read_secret() const {
+  return rubato::elastic::read_secret(secret_file());
+}
+
+Status JobFolder::append_event(const json& event) const {
+  const std::string line = event.dump() + "\n";
+  const int file = ::open(events_file().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const bool written =
+      file >= 0 && write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  const int code = errno;
+  if (file >= 0) close(file);
+  if (written) return ok_status();
+  return Error{ErrorCode::kIo,
+               fmt::format("{}: cannot append: {}", events_file(), std::strerror(code))};
+}
+
+Result<View> newest_view(Registry& registry) {
+  Result<Record> record = registry.get(kViewRecord);
+  if (!record.ok()) return record.error();
+  if (record->version == 0) return View{};
+  Result<json> value = parse(record->value, "view in the registry");
+  if (!value.ok()) return value.error();
+  Result<View> view = parse_view(*value);
+  if (view.ok() && view->number != record->version) {
+    return invalid_input("view in the registry: its number is not its version");
+  }
+  return view;
+}
+
+Result<Target> newest_target(Registry& registry, std::int64_t* version) {
+  Result<Record> record = registry.get(kTargetRecord);
+  if (!record.ok()) return record.error();
+  if (version != nullptr) *version = record->version;
+  Target target;
+  if (record->version == 0) return target;
+  Result<json> value = parse(record->value, "target in the registry");
+  if (!value.ok()) return value.error();
+  try {
+    target.workers = value->at("workers").get<int>();
+    target.migrate = value->at("migrate").get<std::vector<int>>();
+    target.stop = value->at("stop").get<bool>();
+    target.at = value->at("at").get<double>();
+  } catch (const json::exception& error) {
+    return invalid_input(fmt::format("target in the registry: {}", error.what()));
+  }
+  return target;
+}
+
+Status change_target(Registry& registry, const std::function<Status(Target&)>& change) {
+  for (;;) {
+    std::int64_t version = 0;
+    Result<Target> target = newest_target(registry, &version);
+    if (!target.ok()) return target.error();
+    Status changed = change(*target);
+    if (!changed.ok()) return changed.error();
+    const json value = {{"workers", target->workers},
+                        {"migrate", target->migrate},
+                        {"stop", target->stop},
+                        {"at", target->at}};
+    Result<bool> won = registry.compare_and_swap(kTargetRecord, version, value.dump());
+    if (!won.ok()) return won.error();
+    if (*won) return ok_status();
+  }
+}
+
+double unix_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace rubato::elastic

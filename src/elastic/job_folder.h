@@ -1,0 +1,83 @@
+// The folder of a job: everything that the launcher, its workers and the command line share.
+//
+//   job.json       what the launcher was told (JobSettings)
+//   secret         random bytes; who holds them may join (mode 0600)
+//   registry/      views and the target (elastic/registry.h)
+//   events.jsonl   one line per view change and other events
+//   status.json    the launcher's process, state
+//   result.json    left by a finished job
+//   checkpoints/   elastic/checkpoint.h
+//   logs/          output of the workers
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "elastic/registry.h"
+#include "elastic/view.h"
+
+namespace rubato::elastic {
+
+struct JobSettings {
+  std::string name;
+  std::string token;  // names the shared memory: "rubato.<token>."
+  int logical_workers = 1;
+  int max_workers = 1;
+  double failure_timeout_s = 2.0;
+  double checkpoint_every_s = 30.0;         // 0: only at the end
+  std::int64_t checkpoint_every_steps = 0;  // 0: by time
+  int checkpoint_keep = 2;
+  std::string ledger;              // empty: none
+  std::string consistency = "d1";  // d1 | d2
+  std::vector<std::string> command;
+};
+
+// What the owner wants; a record of the registry, so the newest wins and none is half-written.
+struct Target {
+  int workers = 1;
+  std::vector<int> migrate;  // workers to be replaced
+  bool stop = false;
+  double at = 0;  // seconds since 1970, when it was asked
+};
+
+class JobFolder {
+ public:
+  explicit JobFolder(std::string path) : path_(std::move(path)) {}
+  const std::string& path() const { return path_; }
+  std::string settings_file() const { return path_ + "/job.json"; }
+  std::string secret_file() const { return path_ + "/secret"; }
+  std::string registry_folder() const { return path_ + "/registry"; }
+  std::string events_file() const { return path_ + "/events.jsonl"; }
+  std::string status_file() const { return path_ + "/status.json"; }
+  std::string result_file() const { return path_ + "/result.json"; }
+  std::string checkpoint_folder() const { return path_ + "/checkpoints"; }
+  std::string log_file(int worker) const;
+
+  Status write_settings(const JobSettings& settings) const;
+  Result<JobSettings> read_settings() const;
+  Status make_secret() const;
+  Result<std::string> read_secret() const;
+  // Appends one line with one write, so that lines of several writers never mix.
+  Status append_event(const nlohmann::json& event) const;
+
+ private:
+  std::string path_;
+};
+
+inline constexpr const char* kViewRecord = "view";
+inline constexpr const char* kTargetRecord = "target";
+
+// The newest view; number 0 before the first.
+Result<View> newest_view(Registry& registry);
+Result<Target> newest_target(Registry& registry, std::int64_t* version = nullptr);
+// Reads, changes and writes the target until no other change interferes.
+Status change_target(Registry& registry, const std::function<Status(Target&)>& change);
+
+double unix_seconds();
+
+}  // namespace rubato::elastic

@@ -1,0 +1,351 @@
+#include "elastic/launcher.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "base/file.h"
+#include "elastic/board.h"
+#include "elastic/event_text.h"
+#include "elastic/shared_memory.h"
+#include "elastic/worker.h"
+
+namespace rubato::elastic {
+
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr auto kLook = std::chrono::milliseconds(20);
+constexpr int kMostFailuresWithoutProgress = 5;
+
+volatile std::sig_atomic_t g_interrupts = 0;  // Ctrl-C: once to stop, twice to kill
+void on_interrupt(int) { g_interrupts = g_interrupts + 1; }
+
+struct Child {
+  int worker = 0;
+  pid_t pid = 0;
+  bool was_member = false;
+};
+
+class Launcher {
+ public:
+  Launcher(const LaunchOptions& options, JobSettings settings,
+           std::unique_ptr<FileRegistry> registry)
+      : options_(options),
+        settings_(std::move(settings)),
+        folder_(options.folder),
+        registry_(std::move(registry)) {}
+
+  LaunchResult run() {
+    std::signal(SIGINT, on_interrupt);
+    std::signal(SIGTERM, on_interrupt);
+    LaunchResult result = watch();
+    end_all_children();
+    remove_segments(prefix());
+    const char* state = result.state == LaunchResult::State::kFinished  ? "finished"
+                        : result.state == LaunchResult::State::kStopped ? "stopped"
+                                                                        : "failed";
+    write_status(state, result.message);
+    print_new_events();
+    return result;
+  }
+
+  // Nobody of an earlier launch is alive: whatever view is there is history.
+  Status clear_view(const std::string& cause) {
+    Result<View> latest = newest_view(*registry_);
+    if (!latest.ok()) return latest.error();
+    if (latest->number == 0 || latest->empty()) return ok_status();
+    View empty{.number = latest->number + 1, .first_step = latest->first_step, .cause = cause};
+    const Result<Board> board = Board::open(latest->board);
+    if (board.ok()) empty.first_step = board->completed() + 1;
+    const Result<bool> won =
+        registry_->compare_and_swap(kViewRecord, latest->number, to_json(empty).dump());
+    if (!won.ok()) return won.error();
+    remove_segments(prefix());
+    return ok_status();
+  }
+
+ private:
+  std::string prefix() const { return fmt::format("rubato.{}.", settings_.token); }
+
+  LaunchResult watch() {
+    write_status("running", "");
+    bool stop_asked = false;
+    for (;;) {
+      reap();
+      print_new_events();
+      if (is_file(folder_.result_file()) && children_.empty()) {
+        return {LaunchResult::State::kFinished, ""};
+      }
+      if (g_interrupts >= 2) return {LaunchResult::State::kFailed, "killed by a second interrupt"};
+      if (g_interrupts == 1 && !stop_asked) {
+        stop_asked = true;
+        static_cast<void>(change_target(*registry_, [](Target& target) {
+          target.stop = true;
+          return ok_status();
+        }));
+      }
+      Result<View> view = newest_view(*registry_);
+      Result<Target> target = newest_target(*registry_);
+      if (!view.ok()) return {LaunchResult::State::kFailed, view.error().message};
+      if (!target.ok()) return {LaunchResult::State::kFailed, target.error().message};
+      if (target->stop && children_.empty()) {
+        return {LaunchResult::State::kStopped,
+                fmt::format("stopped before step {}", view->first_step)};
+      }
+      if (!is_file(folder_.result_file())) {
+        std::string problem = keep_alive(*view, *target);
+        if (!problem.empty()) return {LaunchResult::State::kFailed, std::move(problem)};
+      }
+      std::this_thread::sleep_for(kLook);
+    }
+  }
+
+  // Starts what is missing. Returns why the job must be given up, or "".
+  std::string keep_alive(const View& view, const Target& target) {
+    if (failures_ >= kMostFailuresWithoutProgress) {
+      return fmt::format("{} workers in a row failed before they could train; the last one: {}",
+                         failures_, last_failure_);
+    }
+    int members = 0;
+    int joining = 0;
+    for (Child& child : children_) {
+      const bool member = view.find(child.worker) != nullptr;
+      if (member) {
+        child.was_member = true;
+        ++members;
+      } else if (!child.was_member) {
+        ++joining;
+      }
+    }
+    if (members > 0) note_progress(view);
+    if (!view.empty() && members == 0) {
+      // Everybody who had the state is gone. Newcomers cannot go on alone.
+      end_all_children();
+      const Status cleared = clear_view("restart");
+      if (!cleared.ok()) return cleared.error().message;
+      failures_ += 1;
+      return "";
+    }
+    if (target.stop) return "";
+    int wanted = std::min(target.workers, settings_.logical_workers);
+    for (const int worker : target.migrate) wanted += view.find(worker) != nullptr ? 1 : 0;
+    for (int missing = wanted - members - joining; missing > 0; --missing) {
+      const std::string problem = start_worker();
+      if (!problem.empty()) return problem;
+    }
+    return "";
+  }
+
+  void note_progress(const View& view) {
+    if (view.board != board_name_) {
+      board_.reset();
+      Result<Board> board = Board::open(view.board);
+      if (!board.ok()) return;
+      board_.emplace(std::move(*board));
+      board_name_ = view.board;
+      last_step_ = board_->completed();
+    }
+    const std::int64_t step = board_->completed();
+    if (step > last_step_) {
+      last_step_ = step;
+      failures_ = 0;
+    }
+  }
+
+  std::string start_worker() {
+    const int worker = next_worker_++;
+    const std::string log = folder_.log_file(worker);
+    std::vector<char*> arguments;
+    for (const std::string& part : settings_.command) {
+      arguments.push_back(const_cast<char*>(part.c_str()));
+    }
+    arguments.push_back(nullptr);
+    const std::string number = std::to_string(worker);
+    const pid_t pid = fork();
+    if (pid < 0) return fmt::format("cannot start a worker: {}", std::strerror(errno));
+    if (pid == 0) {
+      setpgid(0, 0);  // Ctrl-C reaches the launcher, which stops the workers in order
+      setenv(kJobFolderVariable, folder_.path().c_str(), 1);
+      setenv(kWorkerVariable, number.c_str(), 1);
+      setenv(kTiedVariable, "1", 1);
+      setenv("RUBATO_CONSISTENCY", settings_.consistency.c_str(), 1);
+      const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+      if (out >= 0) {
+        dup2(out, STDOUT_FILENO);
+        dup2(out, STDERR_FILENO);
+      }
+      execvp(arguments[0], arguments.data());
+      dprintf(STDERR_FILENO, "rubato: cannot start %s: %s\n", arguments[0], std::strerror(errno));
+      _exit(127);
+    }
+    children_.push_back({.worker = worker, .pid = pid});
+    return "";
+  }
+
+  void reap() {
+    for (;;) {
+      int status = 0;
+      const pid_t pid = waitpid(-1, &status, WNOHANG);
+      if (pid <= 0) return;
+      const auto found = std::find_if(children_.begin(), children_.end(),
+                                      [&](const Child& child) { return child.pid == pid; });
+      if (found == children_.end()) continue;
+      const bool failed = !(WIFEXITED(status) && WEXITSTATUS(status) == kWorkerDone);
+      if (failed && WIFEXITED(status) && !found->was_member) {
+        ++failures_;
+        last_failure_ = last_line(folder_.log_file(found->worker));
+      }
+      children_.erase(found);
+    }
+  }
+
+  static std::string last_line(const std::string& path) {
+    const Result<std::string> text = read_file(path);
+    if (!text.ok()) return text.error().message;
+    std::string_view rest = *text;
+    while (!rest.empty() && rest.back() == '\n') rest.remove_suffix(1);
+    const std::size_t start = rest.rfind('\n');
+    if (start != std::string_view::npos) rest.remove_prefix(start + 1);
+    return rest.empty() ? fmt::format("no output in {}", path) : std::string(rest);
+  }
+
+  void end_all_children() {
+    for (const Child& child : children_) kill(child.pid, SIGKILL);
+    for (const Child& child : children_) {
+      int status = 0;
+      waitpid(child.pid, &status, 0);
+    }
+    children_.clear();
+  }
+
+  void write_status(const std::string& state, const std::string& message) const {
+    const nlohmann::json status = {{"state", state}, {"pid", getpid()}, {"message", message}};
+    static_cast<void>(write_file(folder_.status_file(), status.dump() + "\n"));
+  }
+
+  void print_new_events() {
+    if (options_.quiet) return;
+    const Result<std::string> text =
+        is_file(folder_.events_file()) ? read_file(folder_.events_file()) : std::string();
+    if (!text.ok() || text->size() <= events_shown_) return;
+    std::string_view fresh = std::string_view(*text).substr(events_shown_);
+    for (std::size_t end = fresh.find('\n'); end != std::string_view::npos;
+         end = fresh.find('\n')) {
+      fmt::print(stderr, "{}\n", describe_event(fresh.substr(0, end)));
+      events_shown_ += end + 1;
+      fresh.remove_prefix(end + 1);
+    }
+  }
+
+  const LaunchOptions& options_;
+  JobSettings settings_;
+  JobFolder folder_;
+  std::unique_ptr<FileRegistry> registry_;
+  std::vector<Child> children_;
+  int next_worker_ = 0;
+  int failures_ = 0;  // workers in a row that ended before the job made progress
+  std::string last_failure_;
+  std::optional<Board> board_;
+  std::string board_name_;
+  std::int64_t last_step_ = -1;
+  std::size_t events_shown_ = 0;
+
+ public:
+  void number_workers_from(int worker) { next_worker_ = worker; }
+  void hide_earlier_events() {
+    const Result<std::string> text = read_file(folder_.events_file());
+    if (text.ok()) events_shown_ = text->size();
+  }
+};
+
+// Ids are never used twice, also not after a restart of the launcher.
+int first_free_worker(FileRegistry& registry, std::int64_t newest) {
+  int next = 0;
+  for (std::int64_t number = 1; number <= newest; ++number) {
+    const Result<std::optional<std::string>> record = registry.at(kViewRecord, number);
+    if (!record.ok() || !record->has_value()) continue;
+    const Result<View> view = parse_view(nlohmann::json::parse(**record, nullptr, false));
+    if (!view.ok()) continue;
+    for (const int worker : view->ids()) next = std::max(next, worker + 1);
+  }
+  return next;
+}
+
+std::string random_token() {
+  return fmt::format("{:x}{:x}", getpid(), steady_clock::now().time_since_epoch().count());
+}
+
+}  // namespace
+
+Result<LaunchResult> launch(const LaunchOptions& options) {
+  const JobFolder folder(options.folder);
+  Status made = make_directories(options.folder + "/logs");
+  if (!made.ok()) return made.error();
+  JobSettings settings = options.settings;
+  settings.command = options.command;
+  const bool continued = is_file(folder.settings_file());
+  if (is_file(folder.result_file())) {
+    return invalid_input(fmt::format(
+        "{}: holds a finished job; choose another folder with --dir or remove it", options.folder));
+  }
+  if (continued) {
+    Result<JobSettings> before = folder.read_settings();
+    if (!before.ok()) return before.error();
+    if (before->logical_workers != settings.logical_workers) {
+      return invalid_input(
+          fmt::format("{}: holds a job with {} logical workers; continue it with --logical {} or "
+                      "choose another "
+                      "folder",
+                      options.folder, before->logical_workers, before->logical_workers));
+    }
+    settings.token = before->token;
+  } else {
+    settings.token = random_token();
+    if (!is_file(folder.secret_file())) {
+      Status secret = folder.make_secret();
+      if (!secret.ok()) return secret.error();
+    }
+  }
+  Status written = folder.write_settings(settings);
+  if (!written.ok()) return written.error();
+  Result<std::unique_ptr<FileRegistry>> registry = FileRegistry::open(folder.registry_folder());
+  if (!registry.ok()) return registry.error();
+  Status targeted = change_target(**registry, [&](Target& target) {
+    target = {.workers = options.workers, .at = unix_seconds()};
+    return ok_status();
+  });
+  if (!targeted.ok()) return targeted.error();
+  Status registered = register_job(settings.name, options.folder);
+  if (!registered.ok()) return registered.error();
+  Result<View> latest = newest_view(**registry);
+  if (!latest.ok()) return latest.error();
+  const int next_worker = first_free_worker(**registry, latest->number);
+
+  Launcher launcher(options, settings, std::move(*registry));
+  launcher.number_workers_from(next_worker);
+  if (continued) {
+    launcher.hide_earlier_events();
+    Status cleared = launcher.clear_view("restart");
+    if (!cleared.ok()) return cleared.error();
+  }
+  return launcher.run();
+}
+
+}  // namespace rubato::elastic

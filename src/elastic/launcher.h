@@ -1,0 +1,38 @@
+// Starts a job's workers on this machine, keeps as many alive as the target asks for, and restarts
+// the job from its last checkpoint when all are gone. The launcher is not needed for training: it
+// only starts and reaps processes.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "elastic/job_folder.h"
+
+namespace rubato::elastic {
+
+struct LaunchOptions {
+  std::string folder;
+  JobSettings settings;  // token and command are filled in
+  int workers = 1;
+  std::vector<std::string> command;
+  bool quiet = false;
+};
+
+struct LaunchResult {
+  enum class State { kFinished, kStopped, kFailed } state = State::kFailed;
+  std::string message;
+};
+
+// A new job, or, when the folder holds an unfinished one with the same logical workers, that one
+// continued. Returns when the job has ended; every process it started has ended then.
+Result<LaunchResult> launch(const LaunchOptions& options);
+
+// A job by name or by folder. Names are links in a folder of the user.
+Result<std::string> find_job(const std::string& job);
+Status register_job(const std::string& name, const std::string& folder);
+// Folders of all registered jobs that still exist, by name.
+std::vector<std::pair<std::string, std::string>> registered_jobs();
+
+}  // namespace rubato::elastic

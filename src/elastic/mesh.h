@@ -1,0 +1,77 @@
+// Control connections among the workers of a job: a full mesh of authenticated TCP connections,
+// served by one thread. It carries few and small messages; gradients and state never go through it.
+//
+// Who is gone: a peer whose connection broke and whose process has ended is lost at once; one that
+// is merely unreachable, or silent though connected (stopped), is lost after the failure timeout.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/result.h"
+#include "elastic/view.h"
+
+namespace rubato::elastic {
+
+enum class Message : std::uint8_t {
+  kPing = 16,  // lower numbers belong to the handshake
+  kHello,      // who I am (WorkerAddress); first message in both directions
+  kJoin,       // newcomer -> leader: let me in
+  kAccepted,   // leader -> newcomer
+  kRefused,    // leader -> newcomer: reason
+  kReady,      // newcomer -> leader: my state follows yours
+  kPrepare,    // leader -> members of the next view: map it
+  kPrepared,   // the answer
+  kFreeze,     // recovering worker -> all: publish nothing more until a view starts
+  kFrozen,     // the answer
+  kStart,      // recovering or founding leader -> members: this view is on
+  kLeave,      // member -> leader: I want to go
+  kBye,        // I am going; not a failure
+  kFinished,   // leader -> all: the job is done
+};
+
+class Mesh {
+ public:
+  // Called from poll() only.
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    virtual void on_connected(const WorkerAddress& peer) = 0;
+    virtual void on_message(int peer, Message message, const nlohmann::json& body) = 0;
+    virtual void on_lost(int peer, const std::string& why) = 0;
+  };
+  struct Options {
+    std::string job;
+    std::string secret;
+    std::string host = "127.0.0.1";
+    double failure_timeout_s = 2.0;
+  };
+
+  // Listens on a free port of the host; self.port is filled in.
+  static Result<std::unique_ptr<Mesh>> open(const Options& options, WorkerAddress self,
+                                            Listener& listener);
+  virtual ~Mesh() = default;
+
+  virtual const WorkerAddress& self() const = 0;
+  // Makes sure there is, or soon will be, a connection. Exactly one of two workers should dial: a
+  // newcomer dials the members it finds; of two newcomers the one with the higher id.
+  virtual void want(const WorkerAddress& peer, bool dial) = 0;
+  virtual bool connected(int peer) const = 0;
+  virtual bool ended(int peer) const = 0;  // its process is known to have ended
+  virtual void send(int peer, Message message, const nlohmann::json& body) = 0;
+  // The peer is no longer of interest: its loss will not be reported.
+  virtual void forget(int peer) = 0;
+  // Ends the process of a peer on this machine (it was excluded, but may only be stopped). True
+  // when it is known to have ended.
+  virtual bool fence(int peer) = 0;
+  // Waits for input at most this long and handles what came.
+  virtual void poll(int milliseconds) = 0;
+  // Makes poll() return; from any thread.
+  virtual void wake() = 0;
+  // Connections that were closed because of malformed frames or failed authentication.
+  virtual std::int64_t refused() const = 0;
+};
+
+}  // namespace rubato::elastic

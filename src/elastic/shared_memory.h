@@ -1,0 +1,53 @@
+// Named shared memory of one machine, and waiting on words inside it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+
+namespace rubato::elastic {
+
+// A mapped segment. Names have no slashes; the memory lives until the name is removed and the last
+// mapping is gone, also when its creator is killed.
+class Segment {
+ public:
+  // Fails when the name exists. Readable by this user only. The content is zero.
+  static Result<Segment> create(const std::string& name, std::size_t bytes);
+  enum class Access { kRead, kReadWrite };
+  static Result<Segment> open(const std::string& name, Access access);
+
+  Segment() = default;
+  Segment(Segment&& other) noexcept;
+  Segment& operator=(Segment&& other) noexcept;
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+  ~Segment();
+
+  const std::string& name() const { return name_; }
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  // Makes sure that memory for [offset, offset + bytes) exists, so that touching it cannot fail
+  // later (an exhausted machine would answer with SIGBUS). Only for a segment this process created.
+  Status reserve(std::size_t offset, std::size_t bytes) const;
+
+ private:
+  std::string name_;
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  int file_ = -1;
+};
+
+void remove_segment(const std::string& name);
+// Removes every segment of this user whose name starts with the prefix; returns how many.
+int remove_segments(const std::string& prefix);
+
+// Waits until the word differs from `seen`, a wake-up, or the time is over; may return early.
+void wait_on_word(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
+                  std::chrono::microseconds at_most);
+void wake_all_on_word(std::atomic<std::uint32_t>& word);
+
+}  // namespace rubato::elastic

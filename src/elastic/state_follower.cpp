@@ -1,0 +1,70 @@
+#include "elastic/state_follower.h"
+
+#include <algorithm>
+
+namespace rubato::elastic {
+
+StateFollower::StateFollower(Program& program, const Board& board, const WorkerSegment& own,
+                             const DataOrder& order)
+    : program_(program), board_(board), own_(own), order_(order) {
+  unit_version_.resize(program.shape().unit_bytes.size());
+  update_.resize(unit_version_.size());
+  restart();
+  restarts_ = 0;
+}
+
+void StateFollower::restart() {
+  std::fill(unit_version_.begin(), unit_version_.end(), -1);
+  missing_ = unit_version_.size();
+  next_unit_ = 0;
+  next_step_ = board_.completed() + 1;
+  ++restarts_;
+}
+
+bool StateFollower::complete() const {
+  return missing_ == 0 && std::all_of(unit_version_.begin(), unit_version_.end(),
+                                      [&](std::int64_t v) { return v == next_step_; });
+}
+
+bool StateFollower::apply_next() {
+  const std::int64_t step = next_step_;
+  bool any = false;
+  for (std::size_t i = 0; i < unit_version_.size(); ++i) {
+    update_[i] = unit_version_[i] == step ? 1 : 0;
+    any = any || update_[i] != 0;
+  }
+  if (any) {
+    if (board_.gradient_step(step) != step) {
+      restart();  // overwritten, or never put there
+      return true;
+    }
+    const StepInfo info{step, order_.epoch_of(step), order_.steps_per_epoch()};
+    program_.apply(info, board_.gradient(step), update_);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (board_.gradient_step(step) != step) {
+      restart();
+      return true;
+    }
+  }
+  for (std::size_t i = 0; i < unit_version_.size(); ++i) {
+    if (update_[i] != 0) unit_version_[i] = step + 1;
+  }
+  ++next_step_;
+  return true;
+}
+
+bool StateFollower::advance(const WorkerSegment* donor) {
+  if (next_step_ <= board_.completed()) return apply_next();
+  if (missing_ == 0 || donor == nullptr) return false;
+  while (unit_version_[next_unit_] >= 0) next_unit_ = (next_unit_ + 1) % unit_version_.size();
+  const std::size_t unit = next_unit_;
+  const auto version = donor->copy_unit(unit, own_.unit(unit));
+  // A donor that has not applied yet what was applied here cannot serve; it soon will.
+  if (!version || *version < next_step_) return false;
+  program_.unit_replaced(unit);
+  unit_version_[unit] = *version;
+  --missing_;
+  return true;
+}
+
+}  // namespace rubato::elastic

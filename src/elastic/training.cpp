@@ -1,0 +1,304 @@
+#include "elastic/training.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+namespace rubato::elastic {
+
+namespace {
+
+using std::chrono::steady_clock;
+
+std::int64_t microseconds(steady_clock::duration duration) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
+}
+
+}  // namespace
+
+Training::Training(const Context& context, Coordinator& coordinator,
+                   std::optional<LoadedCheckpoint> restored)
+    : context_(context), coordinator_(coordinator), restored_(std::move(restored)) {
+  scale_ = 1.0F / static_cast<float>(context.settings->logical_workers);
+  version_ = restored_ ? restored_->step : 0;
+}
+
+StepInfo Training::info(std::int64_t step) const {
+  return {step, context_.order->epoch_of(step), context_.order->steps_per_epoch()};
+}
+
+Training::Outcome Training::fail(const std::string& message) {
+  fmt::print(stderr, "rubato: {}\n", message);
+  return Outcome::kFailed;
+}
+
+std::span<const std::byte> Training::private_state(int logical) const {
+  return coordinator_.board().private_state(logical, context_.total_steps);
+}
+
+Training::End Training::run() {
+  bool observing = false;
+  for (;;) {
+    if (observing && !coordinator_.pending() && follow()) {
+      observing = false;
+      const Outcome outcome = train();
+      if (outcome == Outcome::kDone) return End::kFinished;
+      if (outcome == Outcome::kGone) return End::kLeft;
+      if (outcome == Outcome::kFailed) return End::kFailed;
+      continue;
+    }
+    const auto event = coordinator_.wait_event(std::chrono::milliseconds(observing ? 0 : 1000));
+    if (!event) continue;
+    switch (*event) {
+      case Coordinator::Event::kFound:
+        fill_board();
+        coordinator_.filled();
+        break;
+      case Coordinator::Event::kObserve:
+        follower_ = std::make_unique<StateFollower>(*context_.program, coordinator_.board(),
+                                                    *context_.own, *context_.order);
+        observing = true;
+        break;
+      case Coordinator::Event::kStart: {
+        observing = false;
+        if (!enter(coordinator_.started_view())) return End::kFailed;
+        const Outcome outcome = train();
+        if (outcome == Outcome::kDone) return End::kFinished;
+        if (outcome == Outcome::kGone) return End::kLeft;
+        if (outcome == Outcome::kFailed) return End::kFailed;
+        break;
+      }
+      case Coordinator::Event::kFinished:
+        return version_ >= context_.total_steps ? End::kFinished : End::kLeft;
+      case Coordinator::Event::kLeave:
+        fmt::print(stderr, "rubato: this worker leaves: {}\n", coordinator_.reason());
+        return End::kFailed;
+    }
+  }
+}
+
+// The private state of all logical workers before the first step: from the checkpoint, or initial.
+void Training::fill_board() {
+  const Board& board = coordinator_.board();
+  for (int logical = 0; logical < context_.settings->logical_workers; ++logical) {
+    const std::span<std::byte> state = board.private_state(logical, version_);
+    if (!restored_) {
+      context_.program->initial_private(state);
+      continue;
+    }
+    const auto& saved = restored_->parts[static_cast<std::size_t>(logical) + 1];
+    std::memcpy(state.data(), saved.data(), state.size());
+  }
+  context_.own->update(version_, [] {});
+}
+
+// Follows the job's state until this worker is admitted (true) or an event waits (false).
+bool Training::follow() {
+  const Board& board = coordinator_.board();
+  const std::shared_ptr<const WorkerSegment> donor = coordinator_.donor();
+  bool said_ready = false;
+  for (;;) {
+    if (coordinator_.pending()) return false;
+    if (follower_->complete()) {
+      if (!said_ready) {
+        said_ready = true;
+        coordinator_.ready();
+      }
+      if (auto view = coordinator_.admitted_at(follower_->version())) return enter(std::move(view));
+    }
+    const std::shared_ptr<const WorkerSegment> now = coordinator_.donor();
+    if (follower_->advance(now.get())) continue;
+    const std::int64_t seen = board.completed();
+    const auto until = steady_clock::now() + std::chrono::milliseconds(2);
+    board.wait([&] { return board.completed() != seen; },
+               [&] { return steady_clock::now() >= until || coordinator_.pending(); });
+  }
+}
+
+void Training::prepare_buffers(const HostProgram& host) {
+  for (; bound_buffers_ < host.buffers; ++bound_buffers_) {
+    const Status reserved = context_.own->reserve_buffer(bound_buffers_);
+    RUBATO_CHECK(reserved.ok(), reserved.error().message.c_str());
+    context_.program->bind_buffer(bound_buffers_, context_.own->buffer(bound_buffers_));
+  }
+}
+
+// Brings the state to the first step of the view and makes it the current one.
+bool Training::enter(std::shared_ptr<const ActiveView> view) {
+  const std::int64_t first = view->view.first_step;
+  if (follower_) {
+    while (follower_->version() < first && follower_->advance(nullptr)) {
+    }
+    if (!follower_->complete()) {
+      fail("the state did not arrive in time");
+      return false;
+    }
+    version_ = follower_->version();
+    context_.own->update(version_, [] {});
+    follower_.reset();
+  }
+  // The last step was complete, but this worker was interrupted before it could apply it.
+  if (version_ == first - 1) update(version_, coordinator_.board().gradient(version_), -1);
+  if (version_ != first) {
+    fail(fmt::format("view {} starts at step {}, but the state here is at {}", view->view.number,
+                     first, version_));
+    return false;
+  }
+  redone_ = begun_step_ >= first ? begun_step_ - first + 1 : 0;
+  prepare_buffers(view->host);
+  const bool leads = view->leads();
+  if (leads && !records_) {
+    Result<std::unique_ptr<LeaderRecords>> records =
+        LeaderRecords::open({.folder = context_.folder,
+                             .settings = context_.settings,
+                             .description = context_.description,
+                             .board = &coordinator_.board(),
+                             .state = context_.own,
+                             .order = context_.order,
+                             .total_steps = context_.total_steps},
+                            version_);
+    if (!records.ok()) {
+      fail(records.error().message);
+      return false;
+    }
+    records_ = std::move(*records);
+  }
+  if (!leads) records_.reset();
+  view_reported_ = false;
+  view->row().stall_us = trained_before_ ? microseconds(steady_clock::now() - step_ended_) : 0;
+  trained_before_ = true;
+  view_ = view;
+  coordinator_.entered(std::move(view));
+  return true;
+}
+
+void Training::compute(const ActiveView& view, std::int64_t step) {
+  const Board& board = coordinator_.board();
+  for (const HostStep& host : view.host.steps) {
+    if (coordinator_.interrupted()) return;
+    context_.order->share(step, host.logical, batch_);
+    SlotHeader& after = board.slot(host.logical, step + 1);
+    after.loss = context_.program->compute(batch_, board.private_state(host.logical, step),
+                                           board.private_state(host.logical, step + 1), host.buffer,
+                                           host.accumulate);
+    for (const HostStep::Merge& merge : host.merges) {
+      context_.program->merge(merge.into, merge.from);
+    }
+    after.samples = static_cast<std::int64_t>(batch_.samples.size());
+    std::memcpy(board.samples(host.logical, step + 1).data(), batch_.samples.data(),
+                batch_.samples.size() * sizeof(std::int64_t));
+  }
+}
+
+void Training::update(std::int64_t step, const float* gradient, int local_buffer) {
+  if (records_) records_->before_update();
+  context_.own->update(step + 1, [&] {
+    if (gradient != nullptr) {
+      context_.program->apply(info(step), gradient, {});
+    } else {
+      context_.program->apply_buffer(info(step), local_buffer, scale_);
+    }
+  });
+  version_ = step + 1;
+}
+
+// From partial sums to an updated state. False: interrupted; then the state is as before.
+bool Training::reduce(const ActiveView& view, std::int64_t step) {
+  const Board& board = coordinator_.board();
+  MemberRow& row = view.row();
+  const auto mark_completed = [&] {
+    if (board.completed() < step) board.completed() = step;
+  };
+  if (view.alone() && board.watchers() == 0) {
+    if (!coordinator_.publish([&] {
+          row.arrived = step;
+          row.reduced = step;
+          mark_completed();
+        })) {
+      return false;
+    }
+    update(step, nullptr, view.host.roots.front().buffer);
+    return true;
+  }
+  for (const HostRoot& root : view.host.roots) context_.program->publish(root.buffer);
+  if (!coordinator_.publish([&] { row.arrived = step; })) return false;
+  const auto interrupted = [&] { return coordinator_.interrupted(); };
+  if (!board.wait([&] { return view.block->all_arrived(step); }, interrupted)) return false;
+  board.gradient_step(step) = -1;
+  view.sum.run(view.inputs, scale_, board.gradient(step), view.slice.begin, view.slice.end);
+  if (!coordinator_.publish([&] { row.reduced = step; })) return false;
+  if (!board.wait([&] { return view.block->all_reduced(step); }, interrupted)) return false;
+  // Only a worker that is not frozen may conclude that the step is complete: a worker that the
+  // others have given up might publish late.
+  if (!coordinator_.publish([&] {
+        mark_completed();
+        board.gradient_step(step) = step;
+      })) {
+    return false;
+  }
+  update(step, board.gradient(step), -1);
+  return true;
+}
+
+void Training::after_step(const ActiveView& view, std::int64_t step) {
+  if (!records_) return;
+  const Status done = records_->step_done(step);
+  if (!done.ok()) fmt::print(stderr, "rubato: {}\n", done.error().message);
+  if (!view_reported_) {
+    view_reported_ = true;
+    records_->view_works(view, redone_);
+  }
+  const std::int64_t per_epoch = context_.order->steps_per_epoch();
+  if ((step + 1) % per_epoch == 0 || step + 1 == context_.total_steps) {
+    fmt::print("epoch {} step {}/{} loss {:.5f} workers {}\n", step / per_epoch + 1, step + 1,
+               context_.total_steps, coordinator_.board().slot(0, step + 1).loss,
+               view.view.members.size());
+    std::fflush(stdout);
+  }
+}
+
+Training::Outcome Training::train() {
+  while (version_ < context_.total_steps) {
+    const ActiveView& view = *view_;
+    const std::int64_t step = version_;
+    if (coordinator_.interrupted()) return Outcome::kInterrupted;
+    const auto began = steady_clock::now();
+    begun_step_ = step;
+    compute(view, step);
+    if (coordinator_.interrupted()) return Outcome::kInterrupted;
+    view.row().compute_us = microseconds(steady_clock::now() - began);
+    if (view.leads()) coordinator_.commit_prepared(step);
+    if (!reduce(view, step)) return Outcome::kInterrupted;
+    after_step(view, step);
+    step_ended_ = steady_clock::now();
+    view.row().step_us = microseconds(step_ended_ - began);
+
+    Coordinator::Next next = coordinator_.after_step(view, step);
+    switch (next.kind) {
+      case Coordinator::Next::Kind::kSame:
+        break;
+      case Coordinator::Next::Kind::kSwitch:
+        if (!enter(std::move(next.view))) return Outcome::kFailed;
+        break;
+      case Coordinator::Next::Kind::kGone:
+        if (next.job_stops && records_) records_->checkpoint_now(version_);
+        return Outcome::kGone;
+      case Coordinator::Next::Kind::kInterrupted:
+        return Outcome::kInterrupted;
+    }
+  }
+  return end_of_job();
+}
+
+// The leader writes the result; the others stay until they hear of it, for the leader might die.
+Training::Outcome Training::end_of_job() {
+  if (!view_->leads()) return Outcome::kInterrupted;
+  const Status written = records_->write_result(view_->view);
+  if (!written.ok()) return fail(written.error().message);
+  coordinator_.finish();
+  return Outcome::kDone;
+}
+
+}  // namespace rubato::elastic

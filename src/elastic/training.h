@@ -1,0 +1,77 @@
+// The training thread of a worker: the step loop, and what happens between views.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "elastic/active_view.h"
+#include "elastic/coordinator.h"
+#include "elastic/data_order.h"
+#include "elastic/job_folder.h"
+#include "elastic/program.h"
+#include "elastic/records.h"
+#include "elastic/state_follower.h"
+#include "elastic/worker_segment.h"
+
+namespace rubato::elastic {
+
+class Training {
+ public:
+  struct Context {
+    Program* program;
+    const JobFolder* folder;
+    const JobSettings* settings;
+    const WorkerSegment* own;
+    const DataOrder* order;
+    std::string description;
+    std::int64_t total_steps;
+  };
+  // `restored` is the checkpoint that was loaded into the program; its first part is the state, the
+  // others are the private states.
+  Training(const Context& context, Coordinator& coordinator,
+           std::optional<LoadedCheckpoint> restored);
+
+  enum class End { kFinished, kLeft, kFailed };
+  End run();
+  // Where the private state of a logical worker is at the end.
+  std::span<const std::byte> private_state(int logical) const;
+
+ private:
+  enum class Outcome { kInterrupted, kGone, kDone, kFailed };
+
+  void fill_board();
+  bool follow();  // false: an event waits
+  bool enter(std::shared_ptr<const ActiveView> view);
+  Outcome train();
+  Outcome end_of_job();
+  void compute(const ActiveView& view, std::int64_t step);
+  bool reduce(const ActiveView& view, std::int64_t step);
+  void update(std::int64_t step, const float* gradient, int local_buffer);
+  void prepare_buffers(const HostProgram& host);
+  void after_step(const ActiveView& view, std::int64_t step);
+  StepInfo info(std::int64_t step) const;
+  Outcome fail(const std::string& message);
+
+  Context context_;
+  Coordinator& coordinator_;
+  std::optional<LoadedCheckpoint> restored_;
+  std::unique_ptr<StateFollower> follower_;  // of a newcomer
+  std::shared_ptr<const ActiveView> view_;
+  std::unique_ptr<LeaderRecords> records_;  // while this worker leads
+  std::int64_t version_ = 0;                // steps applied
+  std::int64_t begun_step_ = -1;            // the newest step this worker began to compute
+  std::int64_t redone_ = 0;                 // steps repeated because of this view
+  bool view_reported_ = false;
+  int bound_buffers_ = 0;
+  MiniBatch batch_;
+  float scale_ = 1.0F;
+  std::chrono::steady_clock::time_point step_ended_;
+  bool trained_before_ = false;
+};
+
+}  // namespace rubato::elastic

@@ -1,0 +1,50 @@
+// A view: an immutable membership of a job. Decided by one compare-and-swap in the registry.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "elastic/logical_range.h"
+
+namespace rubato::elastic {
+
+// How to reach a worker: its control port, its process, its shared memory.
+struct WorkerAddress {
+  int id = -1;  // given by the launcher, never reused within a job
+  std::string host = "127.0.0.1";
+  int port = 0;
+  std::int64_t pid = 0;
+  std::string segment;  // of elastic/worker_segment.h
+};
+
+struct Member {
+  WorkerAddress address;
+  LogicalRange hosts;
+};
+
+struct View {
+  std::int64_t number = 0;      // 1, 2, ...; the registry's version of it
+  std::int64_t first_step = 0;  // valid from this step on
+  std::string cause;            // start, join, leave, migrate, failure, rebalance, restart, ...
+  int leader = -1;
+  std::string board;  // of elastic/board.h
+  std::vector<Member> members;
+  double prepare_s = 0;  // from the request to the commitment
+
+  bool empty() const { return members.empty(); }  // between incarnations of a job
+  const Member* find(int worker) const;
+  int position(int worker) const;  // -1 when it is no member
+  std::vector<int> ids() const;
+};
+
+nlohmann::json to_json(const WorkerAddress& address);
+nlohmann::json to_json(const View& view);
+// Strict: every field must be there, ranges must partition [0, N) in order, ids be distinct, the
+// leader a member (unless there are none).
+Result<WorkerAddress> parse_address(const nlohmann::json& json);
+Result<View> parse_view(const nlohmann::json& json);
+
+}  // namespace rubato::elastic

@@ -1,0 +1,212 @@
+#include "elastic/worker.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "elastic/checkpoint.h"
+#include "elastic/coordinator.h"
+#include "elastic/job_folder.h"
+#include "elastic/training.h"
+#include "elastic/worker_segment.h"
+
+namespace rubato::elastic {
+
+namespace {
+
+Coordinator* g_asked_to_leave_by_signal = nullptr;  // a signal handler can reach nothing else
+
+void on_terminate(int) {
+  if (g_asked_to_leave_by_signal != nullptr) g_asked_to_leave_by_signal->ask_to_leave();
+}
+
+int failed(const Error& error) {
+  fmt::print(stderr, "rubato: {}\n", error.message);
+  return kWorkerFailed;
+}
+
+// A worker without a launcher is a job in a folder of its own, which vanishes with it.
+class OwnFolder {
+ public:
+  static Result<std::unique_ptr<OwnFolder>> make(const WorkerOptions& options) {
+    std::string path = (std::filesystem::temp_directory_path() / "rubato-XXXXXX").string();
+    if (mkdtemp(path.data()) == nullptr) {
+      return Error{ErrorCode::kIo,
+                   fmt::format("{}: cannot create: {}", path, std::strerror(errno))};
+    }
+    auto own = std::unique_ptr<OwnFolder>(new OwnFolder(path));
+    const JobFolder folder(path);
+    Status secret = folder.make_secret();
+    if (!secret.ok()) return secret.error();
+    Status written = folder.write_settings({.name = options.name,
+                                            .token = std::filesystem::path(path).filename(),
+                                            .logical_workers = options.logical_workers,
+                                            .checkpoint_every_s = 0});
+    if (!written.ok()) return written.error();
+    return own;
+  }
+  OwnFolder(const OwnFolder&) = delete;
+  OwnFolder& operator=(const OwnFolder&) = delete;
+  ~OwnFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit OwnFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+// Loads the libraries' lazy parts and touches the memory before the job counts on this worker. The
+// result is thrown away; the state is not touched.
+void warm_up(Program& program, const DataOrder& order, const WorkerSegment& own) {
+  const Status reserved = own.reserve_buffer(0);
+  if (!reserved.ok()) return;  // reported when training needs the buffer
+  program.bind_buffer(0, own.buffer(0));
+  MiniBatch batch;
+  order.share(0, 0, batch);
+  std::vector<std::byte> before(program.shape().private_bytes);
+  std::vector<std::byte> after(before.size());
+  program.initial_private(before);
+  program.compute(batch, before, after, 0, false);
+}
+
+Result<std::optional<LoadedCheckpoint>> load_checkpoint(const JobFolder& folder,
+                                                        const JobSettings& settings,
+                                                        const std::string& description,
+                                                        Program& program,
+                                                        const WorkerSegment& own) {
+  if (!is_directory(folder.checkpoint_folder())) return std::optional<LoadedCheckpoint>();
+  Result<CheckpointFolder> checkpoints =
+      CheckpointFolder::open(folder.checkpoint_folder(), settings.checkpoint_keep);
+  if (!checkpoints.ok()) return checkpoints.error();
+  Result<CheckpointFolder::Found> found = checkpoints->load_newest(description);
+  if (!found.ok()) return found.error();
+  for (const std::string& line : found->refused) {
+    static_cast<void>(folder.append_event({{"type", "checkpoint_refused"}, {"reason", line}}));
+  }
+  if (!found->newest) return std::optional<LoadedCheckpoint>();
+  const auto& state = found->newest->parts.at(0);
+  RUBATO_CHECK(state.size() == own.state().size(), "checkpoint of another shape");
+  std::size_t at = 0;
+  for (std::size_t unit = 0; unit < program.shape().unit_bytes.size(); ++unit) {
+    const std::span<std::byte> memory = own.unit(unit);
+    at = static_cast<std::size_t>(memory.data() - own.state().data());
+    std::memcpy(memory.data(), state.data() + at, memory.size());
+    program.unit_replaced(unit);
+  }
+  return std::optional<LoadedCheckpoint>(std::move(found->newest));
+}
+
+int run_in(const JobFolder& folder, int worker, Program& program, const WorkerOptions& options) {
+  Result<JobSettings> settings = folder.read_settings();
+  if (!settings.ok()) return failed(settings.error());
+  Result<std::string> secret = folder.read_secret();
+  if (!secret.ok()) return failed(secret.error());
+  Result<std::unique_ptr<FileRegistry>> registry = FileRegistry::open(folder.registry_folder());
+  if (!registry.ok()) return failed(registry.error());
+
+  DataOrder::Options data = program.data();
+  data.logical_workers = settings->logical_workers;
+  const DataOrder order(data);
+  const std::int64_t all_steps = options.epochs * order.steps_per_epoch();
+  const std::int64_t total_steps =
+      options.steps >= 0 ? std::min(options.steps, all_steps) : all_steps;
+  const std::string description = describe_job(program.shape(), data, total_steps);
+
+  Result<WorkerSegment> segment =
+      WorkerSegment::create(fmt::format("rubato.{}.worker.{}", settings->token, worker),
+                            program.shape(), settings->logical_workers);
+  if (!segment.ok()) return failed(segment.error());
+  const auto own = std::make_shared<WorkerSegment>(std::move(*segment));
+  struct Remove {
+    const std::string name;
+    ~Remove() { remove_segment(name); }
+  } remove{own->name()};
+  program.bind_state(own->units());
+  if (std::getenv(kJobFolderVariable) != nullptr) warm_up(program, order, *own);
+
+  std::optional<LoadedCheckpoint> restored;
+  Result<View> latest = newest_view(**registry);
+  if (!latest.ok()) return failed(latest.error());
+  if (latest->empty()) {
+    Result<std::optional<LoadedCheckpoint>> loaded =
+        load_checkpoint(folder, *settings, description, program, *own);
+    if (!loaded.ok()) return failed(loaded.error());
+    restored = std::move(*loaded);
+  }
+  Result<std::unique_ptr<Coordinator>> coordinator =
+      Coordinator::start({.settings = *settings,
+                          .worker = worker,
+                          .shape = program.shape(),
+                          .description = description,
+                          .fingerprint = program.fingerprint(),
+                          .first_step = restored ? restored->step : 0,
+                          .batch = data.batch,
+                          .record =
+                              [&folder](const nlohmann::json& event) {
+                                static_cast<void>(folder.append_event(event));
+                              }},
+                         **registry, *secret, own);
+  if (!coordinator.ok()) return failed(coordinator.error());
+  g_asked_to_leave_by_signal = coordinator->get();
+  std::signal(SIGTERM, on_terminate);
+
+  Training training({.program = &program,
+                     .folder = &folder,
+                     .settings = &*settings,
+                     .own = own.get(),
+                     .order = &order,
+                     .description = description,
+                     .total_steps = total_steps},
+                    **coordinator, std::move(restored));
+  const Training::End end = training.run();
+  if (end == Training::End::kFinished && options.at_end) {
+    options.at_end(training.private_state(0));
+  }
+  std::signal(SIGTERM, SIG_DFL);
+  g_asked_to_leave_by_signal = nullptr;
+  return end == Training::End::kFailed
+             ? ((*coordinator)->was_refused() ? kWorkerRefused : kWorkerFailed)
+             : kWorkerDone;
+}
+
+}  // namespace
+
+int run_worker(Program& program, const WorkerOptions& options) {
+  if (std::getenv(kTiedVariable) != nullptr) prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const char* path = std::getenv(kJobFolderVariable);
+  if (path != nullptr) {
+    const char* number = std::getenv(kWorkerVariable);
+    const auto worker = parse_int(number == nullptr ? "" : number);
+    if (!worker || *worker < 0) {
+      fmt::print(stderr, "rubato: {} must be a number, as the launcher sets it\n", kWorkerVariable);
+      return kWorkerFailed;
+    }
+    return run_in(JobFolder(path), static_cast<int>(*worker), program, options);
+  }
+  Result<std::unique_ptr<OwnFolder>> own = OwnFolder::make(options);
+  if (!own.ok()) return failed(own.error());
+  const JobFolder folder((*own)->path());
+  const int code = run_in(folder, 0, program, options);
+  remove_segments(
+      fmt::format("rubato.{}.", std::filesystem::path((*own)->path()).filename().string()));
+  if (code == kWorkerDone) {
+    const Result<std::string> result = read_file(folder.result_file());
+    if (result.ok()) fmt::print("{}", *result);
+  }
+  return code;
+}
+
+}  // namespace rubato::elastic

@@ -1,0 +1,38 @@
+// One worker process of a job: joins it, trains, survives the others, leaves when asked.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "elastic/program.h"
+
+namespace rubato::elastic {
+
+struct WorkerOptions {
+  std::string name = "job";
+  std::int64_t epochs = 1;
+  std::int64_t steps = -1;  // stops earlier than `epochs`; -1: after them
+  int logical_workers = 1;  // without a launcher; a launched job has it in its folder
+  // Called once on every worker that is there at the end, with the final state in the program. The
+  // span is the private state of logical worker 0, which a job delivers.
+  std::function<void(std::span<const std::byte> private_state)> at_end;
+};
+
+// Exit codes of a worker.
+inline constexpr int kWorkerDone = 0;     // the job is finished, or this worker left as planned
+inline constexpr int kWorkerFailed = 1;   // it cannot go on; the message is on stderr
+inline constexpr int kWorkerRefused = 3;  // the job does not take it (a starter must not try again)
+
+// Environment variables with which a launcher tells a worker where it belongs. Without the first
+// one the worker is a job of its own.
+inline constexpr const char* kJobFolderVariable = "RUBATO_JOB_DIR";
+inline constexpr const char* kWorkerVariable = "RUBATO_WORKER";
+// Set: the worker dies with the process that started it.
+inline constexpr const char* kTiedVariable = "RUBATO_TIED";
+
+// Trains the program to its end and returns an exit code.
+int run_worker(Program& program, const WorkerOptions& options);
+
+}  // namespace rubato::elastic

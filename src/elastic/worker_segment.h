@@ -1,0 +1,63 @@
+// The shared memory of one worker: its copy of the shared state, which newcomers read while it
+// trains, and its gradient buffers, which the owners of slices read.
+//
+// Readers of the state follow a sequence lock: `sequence` is odd while an update runs.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "elastic/program.h"
+#include "elastic/shared_memory.h"
+
+namespace rubato::elastic {
+
+class WorkerSegment {
+ public:
+  // Most gradient buffers a host may need for N logical workers; memory is taken when a buffer is
+  // first used.
+  static int most_buffers(int logical_workers);
+
+  static Result<WorkerSegment> create(const std::string& name, const ProgramShape& shape,
+                                      int logical_workers);
+  static Result<WorkerSegment> open(const std::string& name, const ProgramShape& shape,
+                                    int logical_workers);
+
+  const std::string& name() const { return segment_.name(); }
+  std::vector<std::span<std::byte>> units() const;
+  std::span<std::byte> unit(std::size_t index) const;
+  std::span<const std::byte> state() const;  // all units with the padding between them (zeros)
+  float* buffer(int index) const;
+  Status reserve_buffer(int index) const;
+
+  // Steps applied to the state.
+  std::int64_t version() const { return header().version.load(std::memory_order_acquire); }
+  // Writer: wraps an update of the state that takes it to `version`.
+  void update(std::int64_t version, const std::function<void()>& work) const;
+  // Reader: copies a unit and returns the version it has, or nothing when an update ran meanwhile.
+  std::optional<std::int64_t> copy_unit(std::size_t index, std::span<std::byte> out) const;
+
+ private:
+  struct Header {
+    std::atomic<std::uint64_t> sequence;
+    std::atomic<std::int64_t> version;
+  };
+  WorkerSegment(Segment segment, const ProgramShape& shape, int logical_workers);
+  Header& header() const { return *reinterpret_cast<Header*>(segment_.data()); }
+
+  Segment segment_;
+  std::vector<std::size_t> unit_offsets_;
+  std::vector<std::size_t> unit_bytes_;
+  std::size_t state_end_ = 0;
+  std::size_t buffer_offset_ = 0;
+  std::size_t buffer_stride_ = 0;
+};
+
+}  // namespace rubato::elastic

@@ -1,0 +1,153 @@
+// Starts real jobs with the program `rubato` and disturbs them, for tests.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/file.h"
+#include "elastic/board.h"
+#include "elastic/job_folder.h"
+
+namespace rubato::elastic {
+
+class RunningJob {
+ public:
+  // `arguments` of `rubato run`, without --dir.
+  RunningJob(const std::string& rubato, std::string folder, std::vector<std::string> arguments)
+      : folder_(std::move(folder)) {
+    std::vector<std::string> all{rubato, "run", "--dir", folder_.path()};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    std::vector<char*> raw;
+    for (std::string& part : all) raw.push_back(part.data());
+    raw.push_back(nullptr);
+    std::filesystem::create_directories(folder_.path());
+    const std::string log = folder_.path() + "/launcher.log";
+    pid_ = fork();
+    if (pid_ == 0) {
+      setenv("RUBATO_HOME", (folder_.path() + "/home").c_str(), 1);
+      const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+      dup2(out, STDOUT_FILENO);
+      dup2(out, STDERR_FILENO);
+      execv(raw[0], raw.data());
+      _exit(127);
+    }
+  }
+  RunningJob(const RunningJob&) = delete;
+  RunningJob& operator=(const RunningJob&) = delete;
+  ~RunningJob() {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);  // its workers are tied to it
+      wait();
+    }
+  }
+
+  const JobFolder& folder() const { return folder_; }
+  pid_t pid() const { return pid_; }
+  bool ended() {
+    if (pid_ <= 0) return true;
+    if (waitpid(pid_, &status_, WNOHANG) != pid_) return false;
+    pid_ = -1;
+    return true;
+  }
+  // The exit code; -1 after a signal.
+  int wait() {
+    if (pid_ > 0) waitpid(pid_, &status_, 0);
+    pid_ = -1;
+    return WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
+  }
+  // Waits for a condition while the job runs; false when the job ends or 60 s pass before.
+  bool until(const std::function<bool()>& condition) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!condition()) {
+      if (ended() || std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+  }
+  View view() {
+    if (!open_registry()) return {};
+    Result<View> newest = newest_view(*registry_);
+    return newest.ok() ? *newest : View{};
+  }
+  // Steps complete so far; -1 when there is no job yet.
+  std::int64_t step() {
+    const View now = view();
+    if (now.empty()) return -1;
+    if (now.board != board_name_) {
+      Result<Board> board = Board::open(now.board);
+      if (!board.ok()) return -1;
+      board_ = std::make_unique<Board>(std::move(*board));
+      board_name_ = now.board;
+    }
+    return board_->completed() + 1;
+  }
+  bool change(const std::function<void(Target&)>& how) {
+    if (!open_registry()) return false;
+    return change_target(*registry_,
+                         [&](Target& target) {
+                           how(target);
+                           target.at = unix_seconds();
+                           return ok_status();
+                         })
+        .ok();
+  }
+  nlohmann::json result() const {
+    const Result<std::string> text = read_file(folder_.result_file());
+    return nlohmann::json::parse(text.ok() ? *text : "{}", nullptr, false);
+  }
+  std::string hash() const { return result().value("state_sha256", ""); }
+  std::vector<nlohmann::json> events() const {
+    std::vector<nlohmann::json> all;
+    const Result<std::string> text = read_file(folder_.events_file());
+    std::string_view rest = text.ok() ? std::string_view(*text) : std::string_view();
+    for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+      all.push_back(nlohmann::json::parse(rest.substr(0, end), nullptr, false));
+      rest.remove_prefix(end + 1);
+    }
+    return all;
+  }
+  // What the launcher and the workers said, for messages of failed tests.
+  std::string logs() const {
+    std::string all;
+    const auto add = [&](const std::string& path) {
+      const Result<std::string> text = read_file(path);
+      if (text.ok() && !text->empty()) all += "--- " + path + "\n" + *text;
+    };
+    add(folder_.path() + "/launcher.log");
+    const Result<std::vector<std::string>> names = list_directory(folder_.path() + "/logs");
+    if (names.ok()) {
+      for (const std::string& name : *names) add(folder_.path() + "/logs/" + name);
+    }
+    return all;
+  }
+
+ private:
+  bool open_registry() {
+    if (registry_) return true;
+    if (!is_directory(folder_.registry_folder())) return false;
+    auto opened = FileRegistry::open(folder_.registry_folder());
+    if (opened.ok()) registry_ = std::move(*opened);
+    return registry_ != nullptr;
+  }
+
+  JobFolder folder_;
+  pid_t pid_ = -1;
+  int status_ = 0;
+  std::unique_ptr<FileRegistry> registry_;
+  std::unique_ptr<Board> board_;
+  std::string board_name_;
+};
+
+}  // namespace rubato::elastic

@@ -1,0 +1,232 @@
+// Real jobs of real processes, disturbed in one way each: the bits of the result never change.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+
+#include "elastic/checkpoint.h"
+#include "elastic/job_runner.h"
+#include "elastic/ledger.h"
+
+namespace rubato::elastic {
+namespace {
+
+class Runtime : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string path = (std::filesystem::temp_directory_path() / "rubato-test-XXXXXX").string();
+    ASSERT_NE(mkdtemp(path.data()), nullptr);
+    root_ = path;
+  }
+  void TearDown() override {
+    if (!HasFailure()) {
+      std::filesystem::remove_all(root_);
+    } else {
+      ADD_FAILURE() << "files are kept in " << root_;
+    }
+  }
+
+  // Steps of about 2 ms per logical worker.
+  std::vector<std::string> toy(int workers, int logical, int steps,
+                               std::vector<std::string> more = {}) const {
+    std::vector<std::string> all{"--workers", std::to_string(workers), "--logical",
+                                 std::to_string(logical)};
+    all.insert(all.end(), more.begin(), more.end());
+    for (const std::string& part :
+         {std::string("--"), std::string(RUBATO_TOY_PROGRAM), std::string("--steps"),
+          std::to_string(steps), std::string("--compute-us"), std::string("2000")}) {
+      all.push_back(part);
+    }
+    return all;
+  }
+  std::unique_ptr<RunningJob> start(const std::string& name, std::vector<std::string> arguments) {
+    return std::make_unique<RunningJob>(RUBATO_PROGRAM, root_ + "/" + name, std::move(arguments));
+  }
+  std::string undisturbed(int workers, int logical, int steps) {
+    auto job =
+        start(fmt::format("undisturbed-{}-{}", workers, logical), toy(workers, logical, steps));
+    EXPECT_EQ(job->wait(), 0) << job->logs();
+    return job->hash();
+  }
+  static nlohmann::json view_event(const RunningJob& job, const std::string& cause) {
+    for (const nlohmann::json& event : job.events()) {
+      if (event.value("type", "") == "view" && event.value("cause", "") == cause) return event;
+    }
+    return nullptr;
+  }
+
+  std::string root_;
+};
+
+TEST_F(Runtime, AnyNumberOfWorkersGivesTheSameBits) {
+  const std::string one = undisturbed(1, 7, 30);
+  ASSERT_EQ(one.size(), 64u);
+  for (const int workers : {2, 3, 5, 7}) EXPECT_EQ(undisturbed(workers, 7, 30), one) << workers;
+}
+
+TEST_F(Runtime, GrowsAndShrinksWithoutRepeatingAStep) {
+  const std::string expected = undisturbed(1, 4, 400);
+  auto job = start("job", toy(1, 4, 400, {"--ledger", root_ + "/ledger"}));
+  ASSERT_TRUE(job->until([&] { return job->step() > 20; })) << job->logs();
+  ASSERT_TRUE(job->change([](Target& t) { t.workers = 4; }));
+  ASSERT_TRUE(job->until([&] { return job->view().members.size() == 4; })) << job->logs();
+  ASSERT_TRUE(job->change([](Target& t) { t.workers = 2; }));
+  ASSERT_TRUE(job->until([&] { return job->view().members.size() == 2; })) << job->logs();
+  EXPECT_EQ(job->wait(), 0) << job->logs();
+  EXPECT_EQ(job->hash(), expected) << job->logs();
+  EXPECT_EQ(view_event(*job, "join").value("steps_redone", -1), 0);
+  EXPECT_EQ(view_event(*job, "leave").value("steps_redone", -1), 0);
+  const Result<LedgerSummary> ledger = check_ledger(root_ + "/ledger", 100);
+  ASSERT_TRUE(ledger.ok()) << ledger.error().message;
+  EXPECT_EQ(ledger->steps, 400);
+}
+
+TEST_F(Runtime, AWorkerIsReplaced) {
+  const std::string expected = undisturbed(2, 4, 300);
+  auto job = start("job", toy(2, 4, 300));
+  ASSERT_TRUE(job->until([&] { return job->step() > 10; })) << job->logs();
+  const int replaced = job->view().leader;
+  ASSERT_TRUE(job->change([&](Target& t) { t.migrate = {replaced}; }));
+  ASSERT_TRUE(job->until([&] { return job->view().find(replaced) == nullptr; })) << job->logs();
+  EXPECT_EQ(job->view().members.size(), 2u);
+  EXPECT_EQ(job->wait(), 0) << job->logs();
+  EXPECT_EQ(job->hash(), expected) << job->logs();
+  EXPECT_FALSE(view_event(*job, "migrate").is_null());
+}
+
+TEST_F(Runtime, AKilledFollowerCostsOneStep) {
+  const std::string expected = undisturbed(1, 4, 300);
+  auto job = start("job", toy(3, 4, 300));
+  ASSERT_TRUE(job->until([&] { return job->step() > 20; })) << job->logs();
+  const View view = job->view();
+  ASSERT_EQ(view.members.size(), 3u);
+  for (const Member& member : view.members) {
+    if (member.address.id == view.leader) continue;
+    kill(static_cast<pid_t>(member.address.pid), SIGKILL);
+    break;
+  }
+  EXPECT_EQ(job->wait(), 0) << job->logs();
+  EXPECT_EQ(job->hash(), expected) << job->logs();
+  const nlohmann::json event = view_event(*job, "failure");
+  ASSERT_FALSE(event.is_null()) << job->logs();
+  EXPECT_LE(event.value("steps_redone", -1), 1);
+}
+
+TEST_F(Runtime, AKilledLeaderIsSucceeded) {
+  const std::string expected = undisturbed(1, 4, 300);
+  auto job = start("job", toy(3, 4, 300));
+  ASSERT_TRUE(job->until([&] { return job->step() > 20; })) << job->logs();
+  const View view = job->view();
+  kill(static_cast<pid_t>(view.find(view.leader)->address.pid), SIGKILL);
+  EXPECT_EQ(job->wait(), 0) << job->logs();
+  EXPECT_EQ(job->hash(), expected) << job->logs();
+  EXPECT_FALSE(view_event(*job, "failure").is_null());
+}
+
+TEST_F(Runtime, AStoppedWorkerIsExcludedAndNeverComesBack) {
+  const std::string expected = undisturbed(1, 4, 400);
+  auto job = start("job", toy(2, 4, 400, {"--failure-timeout", "0.5"}));
+  ASSERT_TRUE(job->until([&] { return job->step() > 20; })) << job->logs();
+  const View view = job->view();
+  const Member& other = view.members[view.members[0].address.id == view.leader ? 1 : 0];
+  const auto pid = static_cast<pid_t>(other.address.pid);
+  kill(pid, SIGSTOP);
+  ASSERT_TRUE(job->until([&] { return job->view().find(other.address.id) == nullptr; }))
+      << job->logs();
+  kill(pid, SIGCONT);
+  EXPECT_EQ(job->wait(), 0) << job->logs();
+  EXPECT_EQ(job->hash(), expected) << job->logs();
+}
+
+TEST_F(Runtime, AJobWhoseWorkersAreAllKilledGoesOnFromItsCheckpoint) {
+  const std::string expected = undisturbed(1, 4, 400);
+  auto job = start("job", toy(2, 4, 400, {"--checkpoint-steps", "25", "--ledger", root_ + "/l"}));
+  ASSERT_TRUE(job->until([&] { return job->step() > 60; })) << job->logs();
+  for (const Member& member : job->view().members) {
+    kill(static_cast<pid_t>(member.address.pid), SIGKILL);
+  }
+  EXPECT_EQ(job->wait(), 0) << job->logs();
+  EXPECT_EQ(job->hash(), expected) << job->logs();
+  const nlohmann::json event = view_event(*job, "restart");
+  ASSERT_FALSE(event.is_null()) << job->logs();
+  EXPECT_GE(event.value("step", 0), 25);
+  const Result<LedgerSummary> ledger = check_ledger(root_ + "/l", 100);
+  ASSERT_TRUE(ledger.ok()) << ledger.error().message;
+}
+
+TEST_F(Runtime, AStoppedJobContinues) {
+  const std::string expected = undisturbed(1, 4, 300);
+  {
+    auto job = start("job", toy(2, 4, 300));
+    ASSERT_TRUE(job->until([&] { return job->step() > 20; })) << job->logs();
+    ASSERT_TRUE(job->change([](Target& t) { t.stop = true; }));
+    EXPECT_EQ(job->wait(), 0) << job->logs();
+    EXPECT_EQ(job->hash(), "");
+  }
+  auto again = start("job", toy(3, 4, 300));
+  EXPECT_EQ(again->wait(), 0) << again->logs();
+  EXPECT_EQ(again->hash(), expected) << again->logs();
+  EXPECT_EQ(view_event(*again, "restart").value("steps_redone", -1), 0);
+}
+
+TEST_F(Runtime, ALaunchedJobThatWasKilledContinues) {
+  const std::string expected = undisturbed(1, 4, 300);
+  {
+    auto job = start("job", toy(2, 4, 300, {"--checkpoint-steps", "10"}));
+    ASSERT_TRUE(job->until([&] { return job->step() > 40; })) << job->logs();
+    kill(job->pid(), SIGKILL);
+    job->wait();
+  }
+  auto again = start("job", toy(2, 4, 300, {"--checkpoint-steps", "10"}));
+  EXPECT_EQ(again->wait(), 0) << again->logs();
+  EXPECT_EQ(again->hash(), expected) << again->logs();
+}
+
+TEST_F(Runtime, AWorkerOfAnotherEnvironmentIsRefusedByName) {
+  setenv("TOY_TRAIT", "first", 1);
+  auto job = start("job", toy(1, 4, 600));
+  ASSERT_TRUE(job->until([&] { return job->step() > 5; })) << job->logs();
+  // A newcomer with another fingerprint, started by hand in the same folder.
+  const pid_t stranger = fork();
+  if (stranger == 0) {
+    setenv("TOY_TRAIT", "second", 1);
+    setenv("RUBATO_JOB_DIR", job->folder().path().c_str(), 1);
+    setenv("RUBATO_WORKER", "1000", 1);
+    execl(RUBATO_TOY_PROGRAM, RUBATO_TOY_PROGRAM, "--steps", "600", "--compute-us", "2000",
+          nullptr);
+    _exit(127);
+  }
+  int status = 0;
+  waitpid(stranger, &status, 0);
+  unsetenv("TOY_TRAIT");
+  EXPECT_EQ(WEXITSTATUS(status), 3);
+  bool named = false;
+  for (const nlohmann::json& event : job->events()) {
+    named = named || event.value("reason", "").find("arithmetic is 'second' there and 'first'") !=
+                         std::string::npos;
+  }
+  EXPECT_TRUE(named) << job->logs();
+  EXPECT_EQ(job->wait(), 0) << job->logs();
+}
+
+TEST_F(Runtime, AProgramThatFailsEndsTheJobWithItsLastWords) {
+  auto job = start("job", {"--workers", "2", "--", "/bin/sh", "-c", "echo no such data; exit 5"});
+  EXPECT_EQ(job->wait(), 1);
+  EXPECT_NE(job->logs().find("the last one: no such data"), std::string::npos) << job->logs();
+}
+
+TEST_F(Runtime, NothingIsLeftBehind) {
+  auto job = start("job", toy(2, 4, 20));
+  EXPECT_EQ(job->wait(), 0) << job->logs();
+  const Result<JobSettings> settings = job->folder().read_settings();
+  ASSERT_TRUE(settings.ok());
+  const Result<std::vector<std::string>> shared = list_directory("/dev/shm");
+  ASSERT_TRUE(shared.ok());
+  for (const std::string& name : *shared) {
+    EXPECT_EQ(name.find(settings->token), std::string::npos) << name;
+  }
+}
+
+}  // namespace
+}  // namespace rubato::elastic

@@ -1,0 +1,119 @@
+// A training program without LibTorch, for tests of the runtime: a few vectors with momentum, noisy
+// gradients that depend on everything that must be reproduced (state, samples, seed, private
+// state).
+#pragma once
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "elastic/program.h"
+#include "elastic/reduction_tree.h"
+
+namespace rubato::elastic {
+
+class ToyProgram final : public Program {
+ public:
+  struct Options {
+    std::size_t floats = 64;  // per unit
+    std::size_t units = 5;
+    std::int64_t samples = 100;
+    std::int64_t batch = 3;
+    std::uint64_t seed = 1;
+    int compute_us = 0;  // sleep per mini-batch, as if it computed
+    std::string trait = "toy";
+  };
+  explicit ToyProgram(const Options& options) : options_(options) {
+    shape_.gradient_floats = options.floats * options.units;
+    shape_.unit_bytes.assign(options.units, 2 * options.floats * sizeof(float));
+    shape_.private_bytes = kPrivate * sizeof(double);
+    buffers_.resize(64);
+  }
+
+  const ProgramShape& shape() const override { return shape_; }
+  DataOrder::Options data() const override {
+    return {.seed = options_.seed, .samples = options_.samples, .batch = options_.batch};
+  }
+  void bind_state(std::span<const std::span<std::byte>> units) override {
+    Random random(options_.seed);
+    for (const std::span<std::byte> unit : units) {
+      auto* values = reinterpret_cast<float*>(unit.data());
+      units_.push_back(values);
+      for (std::size_t i = 0; i < options_.floats; ++i) {
+        values[i] = static_cast<float>(random.normal());
+        values[options_.floats + i] = 0;
+      }
+    }
+  }
+  void unit_replaced(std::size_t) override {}
+  void initial_private(std::span<std::byte> out) override {
+    const std::vector<double> zero(kPrivate, 0.25);
+    std::memcpy(out.data(), zero.data(), out.size());
+  }
+  void bind_buffer(int index, float* memory) override {
+    buffers_[static_cast<std::size_t>(index)] = memory;
+  }
+  double compute(const MiniBatch& batch, std::span<const std::byte> before,
+                 std::span<std::byte> after, int buffer, bool accumulate) override {
+    std::vector<double> own(kPrivate);
+    std::memcpy(own.data(), before.data(), before.size());
+    Random random(batch.random_seed);
+    double sum = 0;
+    for (const std::int64_t sample : batch.samples) sum += static_cast<double>(sample % 17) / 17.0;
+    for (double& value : own) value = 0.9 * value + 0.1 * (sum + random.uniform());
+    std::memcpy(after.data(), own.data(), after.size());
+    float* gradient = buffers_[static_cast<std::size_t>(buffer)];
+    double loss = 0;
+    for (std::size_t u = 0; u < options_.units; ++u) {
+      for (std::size_t i = 0; i < options_.floats; ++i) {
+        const std::size_t at = u * options_.floats + i;
+        const float difference =
+            units_[u][i] - static_cast<float>(own[at % kPrivate] + 0.1 * random.uniform());
+        loss += static_cast<double>(difference) * difference;
+        const float value =
+            batch.samples.empty() ? 0.0F : static_cast<float>(batch.weight) * difference * 0.37F;
+        gradient[at] = accumulate ? gradient[at] + value : value;
+      }
+    }
+    if (options_.compute_us > 0) {
+      std::this_thread::sleep_for(std::chrono::microseconds(options_.compute_us));
+    }
+    return loss;
+  }
+  void merge(int into, int from) override {
+    add_into(buffers_[static_cast<std::size_t>(into)], buffers_[static_cast<std::size_t>(from)],
+             shape_.gradient_floats);
+  }
+  void apply(const StepInfo& info, const float* gradient,
+             std::span<const std::uint8_t> update) override {
+    const float rate = 0.1F / (1.0F + 0.01F * static_cast<float>(info.step));
+    for (std::size_t u = 0; u < options_.units; ++u) {
+      if (!update.empty() && update[u] == 0) continue;
+      float* value = units_[u];
+      float* momentum = value + options_.floats;
+      for (std::size_t i = 0; i < options_.floats; ++i) {
+        momentum[i] = 0.9F * momentum[i] + gradient[u * options_.floats + i];
+        value[i] -= rate * momentum[i];
+      }
+    }
+  }
+  void apply_buffer(const StepInfo& info, int buffer, float scale) override {
+    float* gradient = buffers_[static_cast<std::size_t>(buffer)];
+    for (std::size_t i = 0; i < shape_.gradient_floats; ++i) gradient[i] *= scale;
+    apply(info, gradient, {});
+  }
+  std::vector<Trait> fingerprint() const override { return {{"arithmetic", options_.trait}}; }
+
+ private:
+  static constexpr std::size_t kPrivate = 7;
+  Options options_;
+  ProgramShape shape_;
+  std::vector<float*> units_;
+  std::vector<float*> buffers_;
+};
+
+}  // namespace rubato::elastic

@@ -1,0 +1,26 @@
+// A worker program for tests of the runtime: see toy_program.h.
+#include <cstdlib>
+#include <string>
+
+#include "elastic/toy_program.h"
+#include "elastic/worker.h"
+
+int main(int argc, char** argv) {
+  rubato::elastic::ToyProgram::Options toy;
+  rubato::elastic::WorkerOptions worker{.name = "toy", .epochs = 1'000'000, .steps = 100};
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string name = argv[i];
+    const long value = std::atol(argv[i + 1]);
+    if (name == "--steps") worker.steps = value;
+    if (name == "--logical") worker.logical_workers = static_cast<int>(value);
+    if (name == "--floats") toy.floats = static_cast<std::size_t>(value);
+    if (name == "--samples") toy.samples = value;
+    if (name == "--batch") toy.batch = value;
+    if (name == "--seed") toy.seed = static_cast<std::uint64_t>(value);
+    if (name == "--compute-us") toy.compute_us = static_cast<int>(value);
+    if (name == "--fail" && value != 0) return 7;
+  }
+  if (const char* trait = std::getenv("TOY_TRAIT")) toy.trait = trait;
+  rubato::elastic::ToyProgram program(toy);
+  return rubato::elastic::run_worker(program, worker);
+}

@@ -1,0 +1,333 @@
+// Commands on a running job: scale, migrate, profile, ps, events, stop. They read and write the
+// job's folder; JOB is its name or the folder.
+#include <fmt/format.h>
+#include <sys/types.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "base/file.h"
+#include "base/stats.h"
+#include "commands.h"
+#include "elastic/board.h"
+#include "elastic/event_text.h"
+#include "elastic/launcher.h"
+
+namespace rubato::cli {
+
+namespace {
+
+using elastic::Board;
+using elastic::JobFolder;
+using elastic::JobSettings;
+using elastic::Target;
+using elastic::View;
+using nlohmann::json;
+
+struct OpenJob {
+  JobFolder folder{""};
+  JobSettings settings;
+  std::unique_ptr<elastic::FileRegistry> registry;
+};
+
+Result<OpenJob> open_job(const std::string& job) {
+  Result<std::string> path = elastic::find_job(job);
+  if (!path.ok()) return path.error();
+  OpenJob open{.folder = JobFolder(*path)};
+  Result<JobSettings> settings = open.folder.read_settings();
+  if (!settings.ok()) return settings.error();
+  open.settings = std::move(*settings);
+  auto registry = elastic::FileRegistry::open(open.folder.registry_folder());
+  if (!registry.ok()) return registry.error();
+  open.registry = std::move(*registry);
+  return open;
+}
+
+// "running", "finished", "stopped", "failed", or "dead" when its launcher vanished.
+std::string state_of(const JobFolder& folder) {
+  const Result<std::string> text = read_file(folder.status_file());
+  const json status = json::parse(text.ok() ? *text : "{}", nullptr, false);
+  if (!status.is_object()) return "unknown";
+  const std::string state = status.value("state", "unknown");
+  if (state == "running" && kill(static_cast<pid_t>(status.value("pid", 0)), 0) != 0) return "dead";
+  return state;
+}
+
+Status require_running(const OpenJob& job) {
+  const std::string state = state_of(job.folder);
+  if (state == "running") return ok_status();
+  return invalid_input(fmt::format("job {} is not running ({})", job.settings.name, state));
+}
+
+json describe(OpenJob& job) {
+  json result = {{"name", job.settings.name},
+                 {"dir", job.folder.path()},
+                 {"state", state_of(job.folder)},
+                 {"logical_workers", job.settings.logical_workers},
+                 {"max_workers", job.settings.max_workers},
+                 {"workers", json::array()}};
+  const Result<Target> target = elastic::newest_target(*job.registry);
+  if (target.ok()) result["target"] = target->workers;
+  const Result<View> view = elastic::newest_view(*job.registry);
+  if (!view.ok() || view->number == 0) return result;
+  result["view"] = view->number;
+  if (result["state"] != "running") return result;
+  const Result<Board> board = Board::open(view->board);
+  if (!board.ok()) return result;
+  result["step"] = board->completed() + 1;
+  const elastic::ViewBlock& block = board->block(view->number);
+  for (std::size_t i = 0; i < view->members.size(); ++i) {
+    const elastic::Member& member = view->members[i];
+    const bool begun = block.view == view->number;
+    json logical = json::array();
+    for (int l = member.hosts.begin; l < member.hosts.end; ++l) logical.push_back(l);
+    const double step_ms = begun ? static_cast<double>(block.rows[i].step_us.load()) / 1000.0 : 0.0;
+    result["workers"].push_back(
+        {{"id", member.address.id},
+         {"pid", member.address.pid},
+         {"logical", logical},
+         {"leader", member.address.id == view->leader},
+         {"step", begun ? block.rows[i].reduced.load() + 1 : view->first_step},
+         {"step_ms", step_ms}});
+  }
+  return result;
+}
+
+int print_jobs(bool as_json) {
+  json jobs = json::array();
+  for (const auto& [name, folder] : elastic::registered_jobs()) {
+    Result<OpenJob> job = open_job(folder);
+    if (job.ok()) jobs.push_back(describe(*job));
+  }
+  if (as_json) {
+    fmt::print("{}\n", json{{"jobs", jobs}}.dump(2));
+    return 0;
+  }
+  fmt::print("{:<24} {:<9} {:>7} {:>8} {:>8}  {}\n", "NAME", "STATE", "WORKERS", "LOGICAL", "STEP",
+             "DIR");
+  for (const json& job : jobs) {
+    fmt::print("{:<24} {:<9} {:>7} {:>8} {:>8}  {}\n", job.value("name", ""),
+               job.value("state", ""), job["workers"].size(), job.value("logical_workers", 0),
+               job.value("step", std::int64_t{0}), job.value("dir", ""));
+  }
+  return 0;
+}
+
+int print_job(const std::string& name, bool as_json) {
+  Result<OpenJob> job = open_job(name);
+  if (!job.ok()) return fail(job.error());
+  const json status = describe(*job);
+  if (as_json) {
+    fmt::print("{}\n", status.dump(2));
+    return 0;
+  }
+  fmt::print("{} {} step {}: {} logical workers, target {} workers\n", status.value("name", ""),
+             status.value("state", ""), status.value("step", std::int64_t{0}),
+             status.value("logical_workers", 0), status.value("target", 0));
+  fmt::print("{:>6} {:>8} {:>7} {:>10} {:>8}  {}\n", "WORKER", "PID", "LEADER", "STEP", "STEP-MS",
+             "LOGICAL");
+  for (const json& worker : status["workers"]) {
+    const json& logical = worker["logical"];
+    fmt::print("{:>6} {:>8} {:>7} {:>10} {:>8.1f}  {}-{}\n", worker["id"].get<int>(),
+               worker["pid"].get<std::int64_t>(), worker["leader"].get<bool>() ? "yes" : "",
+               worker["step"].get<std::int64_t>(), worker["step_ms"].get<double>(),
+               logical.front().get<int>(), logical.back().get<int>());
+  }
+  return 0;
+}
+
+Status ask_for(OpenJob& job, int workers) {
+  Status running = require_running(job);
+  if (!running.ok()) return running;
+  const int most = std::min(job.settings.max_workers, job.settings.logical_workers);
+  if (workers < 1 || workers > most) {
+    return invalid_input(
+        fmt::format("job {} can run on 1 to {} workers, not {}", job.settings.name, most, workers));
+  }
+  return elastic::change_target(*job.registry, [&](Target& target) {
+    target.workers = workers;
+    target.at = elastic::unix_seconds();
+    return ok_status();
+  });
+}
+
+int scale(const std::string& name, int workers) {
+  Result<OpenJob> job = open_job(name);
+  if (!job.ok()) return fail(job.error());
+  const Status asked = ask_for(*job, workers);
+  if (!asked.ok()) return fail(asked.error());
+  fmt::print("{} will run on {} workers; see 'rubato events {}'\n", job->settings.name, workers,
+             name);
+  return 0;
+}
+
+int migrate(const std::string& name, int worker) {
+  Result<OpenJob> job = open_job(name);
+  if (!job.ok()) return fail(job.error());
+  const Status running = require_running(*job);
+  if (!running.ok()) return fail(running.error());
+  const Result<View> view = elastic::newest_view(*job->registry);
+  if (!view.ok()) return fail(view.error());
+  if (view->find(worker) == nullptr) {
+    std::vector<std::string> ids;
+    for (const int id : view->ids()) ids.push_back(std::to_string(id));
+    return fail(invalid_input(fmt::format("job {} has no worker {}; it has {}", job->settings.name,
+                                          worker, fmt::join(ids, ", "))));
+  }
+  const Status asked = elastic::change_target(*job->registry, [&](Target& target) {
+    if (std::find(target.migrate.begin(), target.migrate.end(), worker) == target.migrate.end()) {
+      target.migrate.push_back(worker);
+    }
+    target.at = elastic::unix_seconds();
+    return ok_status();
+  });
+  if (!asked.ok()) return fail(asked.error());
+  fmt::print("worker {} will be replaced; see 'rubato events {}'\n", worker, name);
+  return 0;
+}
+
+int stop(const std::string& name) {
+  Result<OpenJob> job = open_job(name);
+  if (!job.ok()) return fail(job.error());
+  const Status running = require_running(*job);
+  if (!running.ok()) return fail(running.error());
+  const Status asked = elastic::change_target(*job->registry, [](Target& target) {
+    target.stop = true;
+    return ok_status();
+  });
+  if (!asked.ok()) return fail(asked.error());
+  fmt::print("{} will write a checkpoint and stop; the same 'rubato run' continues it\n",
+             job->settings.name);
+  return 0;
+}
+
+int events(const std::string& name, bool as_json) {
+  Result<OpenJob> job = open_job(name);
+  if (!job.ok()) return fail(job.error());
+  if (!is_file(job->folder.events_file())) return 0;
+  const Result<std::string> text = read_file(job->folder.events_file());
+  if (!text.ok()) return fail(text.error());
+  if (as_json) {
+    fmt::print("{}", *text);
+    return 0;
+  }
+  std::string_view rest = *text;
+  for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+    fmt::print("{}\n", elastic::describe_event(rest.substr(0, end)));
+    rest.remove_prefix(end + 1);
+  }
+  return 0;
+}
+
+// Steps per second with a number of workers, over about a second of training; nothing when the job
+// ends meanwhile.
+std::optional<double> measure(OpenJob& job, int workers) {
+  using std::chrono::steady_clock;
+  const auto wait_for = [&](const auto& condition) {
+    while (!condition()) {
+      if (state_of(job.folder) != "running") return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return true;
+  };
+  View view;
+  if (!wait_for([&] {
+        const Result<View> now = elastic::newest_view(*job.registry);
+        if (!now.ok()) return false;
+        view = *now;
+        return static_cast<int>(view.members.size()) == workers;
+      })) {
+    return std::nullopt;
+  }
+  const Result<Board> board = Board::open(view.board);
+  if (!board.ok()) return std::nullopt;
+  if (!wait_for([&] { return board->completed() >= view.first_step + 1; })) return std::nullopt;
+  const std::int64_t first = board->completed();
+  const auto began = steady_clock::now();
+  if (!wait_for([&] {
+        return board->completed() >= first + 5 &&
+               steady_clock::now() - began > std::chrono::seconds(1);
+      })) {
+    return std::nullopt;
+  }
+  const double seconds = std::chrono::duration<double>(steady_clock::now() - began).count();
+  return static_cast<double>(board->completed() - first) / seconds;
+}
+
+int profile(const std::string& name, int low, int high, bool as_json) {
+  Result<OpenJob> job = open_job(name);
+  if (!job.ok()) return fail(job.error());
+  if (low > high) return fail(invalid_input("profile: --min is larger than --max"));
+  const Result<Target> before = elastic::newest_target(*job->registry);
+  if (!before.ok()) return fail(before.error());
+  json rows = json::array();
+  double base = 0;
+  for (int workers = low; workers <= high; ++workers) {
+    const Status asked = ask_for(*job, workers);
+    if (!asked.ok()) return fail(asked.error());
+    const std::optional<double> rate = measure(*job, workers);
+    if (!rate) return fail(invalid_input("the job ended before it was measured"));
+    if (base == 0) base = *rate;
+    rows.push_back({{"workers", workers}, {"steps_per_s", *rate}, {"speedup", *rate / base}});
+  }
+  static_cast<void>(ask_for(*job, before->workers));
+  if (as_json) {
+    fmt::print("{}\n", json{{"name", job->settings.name}, {"profile", rows}}.dump(2));
+    return 0;
+  }
+  fmt::print("{:>7} {:>12} {:>8}\n", "WORKERS", "STEPS/S", "SPEEDUP");
+  for (const json& row : rows) {
+    fmt::print("{:>7} {:>12.2f} {:>7.2f}x\n", row["workers"].get<int>(),
+               row["steps_per_s"].get<double>(), row["speedup"].get<double>());
+  }
+  return 0;
+}
+
+struct JobArguments {
+  std::string job;
+  int number = 1;
+  int low = 1;
+  int high = 1;
+  bool json = false;
+};
+
+}  // namespace
+
+void add_job_commands(CLI::App& app, Command& chosen) {
+  auto a = std::make_shared<JobArguments>();
+  const auto add = [&](const char* name, const char* description, bool job_required,
+                       Command command) {
+    CLI::App* sub = app.add_subcommand(name, description);
+    CLI::Option* job = sub->add_option("job", a->job, "Name or folder of the job");
+    if (job_required) job->required();
+    sub->callback([command = std::move(command), &chosen] { chosen = command; });
+    return sub;
+  };
+  add("scale", "Change the number of workers of a running job", true,
+      [a] { return scale(a->job, a->number); })
+      ->add_option("workers", a->number, "Workers to run on")
+      ->required();
+  add("migrate", "Replace a worker of a running job by a new one", true,
+      [a] { return migrate(a->job, a->number); })
+      ->add_option("worker", a->number, "Worker id, as 'rubato ps JOB' shows it")
+      ->required();
+  CLI::App* prof = add("profile", "Measure a running job's speed for several worker counts", true,
+                       [a] { return profile(a->job, a->low, a->high, a->json); });
+  prof->add_option("--min", a->low, "Fewest workers")->check(CLI::PositiveNumber);
+  prof->add_option("--max", a->high, "Most workers")->required()->check(CLI::PositiveNumber);
+  prof->add_flag("--json", a->json, "JSON");
+  add("ps", "List jobs of this machine, or the workers of one", false, [a] {
+    return a->job.empty() ? print_jobs(a->json) : print_job(a->job, a->json);
+  })->add_flag("--json", a->json, "JSON");
+  add("events", "What happened to a job: view changes, losses, stragglers", true, [a] {
+    return events(a->job, a->json);
+  })->add_flag("--json", a->json, "One JSON object per line");
+  add("stop", "Checkpoint and stop a running job", true, [a] { return stop(a->job); });
+}
+
+}  // namespace rubato::cli

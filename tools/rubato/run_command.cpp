@@ -1,0 +1,125 @@
+// rubato run: starts a training job on this machine.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "base/file.h"
+#include "commands.h"
+#include "elastic/board.h"
+#include "elastic/launcher.h"
+
+namespace rubato::cli {
+
+namespace {
+
+struct RunArguments {
+  elastic::LaunchOptions launch;
+  int logical = 0;
+  int max_workers = 0;
+};
+
+int run_job(RunArguments arguments) {
+  elastic::LaunchOptions& launch = arguments.launch;
+  elastic::JobSettings& settings = launch.settings;
+  if (launch.command.empty()) {
+    return fail(
+        invalid_input("run: nothing to run; put the program after '--', as in "
+                      "'rubato run --workers 2 -- ./train'"));
+  }
+  settings.logical_workers = arguments.logical > 0 ? arguments.logical : launch.workers;
+  if (launch.workers > settings.logical_workers) {
+    return fail(invalid_input(
+        fmt::format("run: {} workers cannot share {} logical workers; use --logical {} or more",
+                    launch.workers, settings.logical_workers, launch.workers)));
+  }
+  settings.max_workers =
+      arguments.max_workers > 0 ? arguments.max_workers : settings.logical_workers;
+  settings.max_workers = std::min(settings.max_workers, elastic::kMaxWorkers);
+  if (settings.max_workers < launch.workers) {
+    return fail(invalid_input(fmt::format("run: --workers {} is more than --max-workers {}",
+                                          launch.workers, settings.max_workers)));
+  }
+  const std::string program = std::filesystem::path(launch.command.front()).filename().string();
+  if (settings.name.empty()) {
+    settings.name =
+        launch.folder.empty()
+            ? fmt::format("{}-{}", program, getpid())
+            : std::filesystem::path(launch.folder).lexically_normal().filename().string();
+  }
+  if (settings.name.empty()) settings.name = program;
+  if (launch.folder.empty()) launch.folder = fmt::format("rubato-{}", settings.name);
+  launch.folder = std::filesystem::absolute(launch.folder).string();
+  if (!settings.ledger.empty()) {
+    settings.ledger = std::filesystem::absolute(settings.ledger).string();
+  }
+  if (!launch.quiet) {
+    fmt::print(stderr, "job {} in {}: {} logical workers on {} worker{}\n", settings.name,
+               launch.folder, settings.logical_workers, launch.workers,
+               launch.workers == 1 ? "" : "s");
+  }
+  const Result<elastic::LaunchResult> result = elastic::launch(launch);
+  if (!result.ok()) return fail(result.error());
+  switch (result->state) {
+    case elastic::LaunchResult::State::kFinished: {
+      const Result<std::string> written =
+          read_file(elastic::JobFolder(launch.folder).result_file());
+      if (!written.ok()) return fail(written.error());
+      fmt::print("{}", *written);
+      return 0;
+    }
+    case elastic::LaunchResult::State::kStopped:
+      fmt::print(stderr, "{}; the same command continues it\n", result->message);
+      return 0;
+    case elastic::LaunchResult::State::kFailed:
+      break;
+  }
+  fmt::print(stderr, "rubato: the job failed: {}\nrubato: its logs are in {}/logs\n",
+             result->message, launch.folder);
+  return 1;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Command& chosen) {
+  auto arguments = std::make_shared<RunArguments>();
+  elastic::LaunchOptions& launch = arguments->launch;
+  CLI::App* run = app.add_subcommand("run", "Start a training job on this machine, elastically");
+  run->add_option("--workers", launch.workers, "Worker processes at the start")
+      ->check(CLI::Range(1, elastic::kMaxWorkers));
+  run->add_option("--logical", arguments->logical,
+                  "Logical workers: fix the result, whatever workers run them (default: --workers)")
+      ->check(CLI::Range(1, 4096));
+  run->add_option("--max-workers", arguments->max_workers,
+                  "Most workers that 'rubato scale' may ask for (default: --logical)")
+      ->check(CLI::Range(1, elastic::kMaxWorkers));
+  run->add_option("--dir", launch.folder, "Folder of the job (default: ./rubato-NAME)");
+  run->add_option("--name", launch.settings.name,
+                  "Name of the job (default: from --dir or program)");
+  run->add_option("--ledger", launch.settings.ledger, "Record every consumed sample in this file");
+  run->add_option("--failure-timeout", launch.settings.failure_timeout_s,
+                  "Seconds after which a silent worker counts as lost")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  run->add_option("--checkpoint-every", launch.settings.checkpoint_every_s,
+                  "Seconds between durable checkpoints; 0: none")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  run->add_option("--checkpoint-steps", launch.settings.checkpoint_every_steps,
+                  "Steps between durable checkpoints, instead of seconds")
+      ->check(CLI::NonNegativeNumber);
+  run->add_option("--checkpoint-keep", launch.settings.checkpoint_keep, "Checkpoints to keep")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  run->add_option("--consistency", launch.settings.consistency,
+                  "d1: all workers alike; d2: common denominator for unlike workers")
+      ->check(CLI::IsMember({"d1", "d2"}))
+      ->capture_default_str();
+  run->add_flag("--quiet", launch.quiet, "No progress on stderr");
+  run->add_option("command", launch.command, "Program and arguments, after --")->required();
+  run->positionals_at_end();
+  run->callback([arguments, &chosen] { chosen = [arguments] { return run_job(*arguments); }; });
+}
+
+}  // namespace rubato::cli
