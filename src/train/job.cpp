@@ -1,15 +1,14 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 
 #include "base/file.h"
+#include "elastic/worker.h"
 #include "rubato/train.h"
 #include "train/environment.h"
 #include "train/job_options.h"
-#include "train/solo.h"
 #include "train/torch_program.h"
 
 namespace rubato {
@@ -23,33 +22,25 @@ constexpr int kWrongInput = 2;
   std::exit(kWrongInput);
 }
 
-int run_alone(train::TorchProgram& program, const JobOptions& options) {
-  train::Solo solo(program, options.spec.logical);
-  const std::int64_t per_epoch = solo.steps_per_epoch();
-  const std::int64_t steps =
-      options.spec.steps >= 0 ? options.spec.steps : options.spec.epochs * per_epoch;
-  const std::int64_t report_every = std::max<std::int64_t>(1, steps / 10);
-  double sum = 0;
-  std::int64_t count = 0;
-  for (std::int64_t step = 0; step < steps; ++step) {
-    sum += solo.step(step);
-    ++count;
-    if ((step + 1) % report_every == 0 || step + 1 == steps) {
-      fmt::print(stderr, "step {}/{}  epoch {}  loss {:.4f}\n", step + 1, steps,
-                 step / per_epoch + 1, sum / static_cast<double>(count));
-      sum = 0;
-      count = 0;
-    }
-  }
-  // For whoever goes on with the model: the buffers of logical worker 0, as after PyTorch's DDP.
-  program.load_private(solo.private_state(0));
-  if (!options.dump.empty()) {
+int run(train::TorchProgram& program, const JobOptions& options) {
+  int code = 0;
+  const auto at_end = [&](std::span<const std::byte> private_state) {
+    // For whoever goes on with the model: the buffers of logical worker 0, as after PyTorch's DDP.
+    program.load_private(private_state);
+    if (options.dump.empty()) return;
     if (Status done = write_file(options.dump, program.parameter_bytes()); !done) {
       fmt::print(stderr, "{}: --dump: {}\n", options.spec.name, done.error().message);
-      return kFailed;
+      code = kFailed;
     }
-  }
-  return 0;
+  };
+  const int result = elastic::run_worker(
+      program, {.name = options.spec.name,
+                // A number of steps decides alone; an epoch has at least one.
+                .epochs = options.spec.steps >= 0 ? options.spec.steps + 1 : options.spec.epochs,
+                .steps = options.spec.steps,
+                .logical_workers = options.spec.logical,
+                .at_end = at_end});
+  return result != 0 ? result : code;
 }
 
 }  // namespace
@@ -91,7 +82,7 @@ int Job::train(const Training& training) {
       fmt::print(stderr, "{}: {}\n", spec.name, program.error().message);
       return kWrongInput;
     }
-    return run_alone(**program, *options_);
+    return run(**program, *options_);
   } catch (const c10::Error& error) {
     fmt::print(stderr, "{}: LibTorch: {}\n", spec.name, error.what_without_backtrace());
   } catch (const std::exception& error) {

@@ -12,17 +12,17 @@ fail() {
 
 for name in mlp cnn lm; do
   program=$examples/train_$name
-  "$program" --steps 6 --dump "$folder/$name.1" 2>"$folder/log"
+  "$program" --steps 6 --dump "$folder/$name.1" >"$folder/log" 2>&1
   [[ $(grep -c 'step 6/6' "$folder/log") == 1 ]] || fail "$name: no last line: $(cat "$folder/log")"
-  "$program" --steps 6 --dump "$folder/$name.2" 2>/dev/null
+  "$program" --steps 6 --dump "$folder/$name.2" >/dev/null 2>&1
   cmp "$folder/$name.1" "$folder/$name.2" || fail "$name: two runs differ"
-  "$program" --steps 6 --seed 2 --dump "$folder/$name.3" 2>/dev/null
+  "$program" --steps 6 --seed 2 --dump "$folder/$name.3" >/dev/null 2>&1
   ! cmp -s "$folder/$name.1" "$folder/$name.3" || fail "$name: the seed changes nothing"
 
   # d2 overrides whatever instruction set the environment asks for.
-  "$program" --steps 3 --consistency d2 --dump "$folder/$name.d2" 2>/dev/null
+  "$program" --steps 3 --consistency d2 --dump "$folder/$name.d2" >/dev/null 2>&1
   ATEN_CPU_CAPABILITY=avx2 DNNL_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell \
-    "$program" --steps 3 --consistency d2 --dump "$folder/$name.d2b" 2>/dev/null
+    "$program" --steps 3 --consistency d2 --dump "$folder/$name.d2b" >/dev/null 2>&1
   cmp "$folder/$name.d2" "$folder/$name.d2b" || fail "$name: d2 depends on the environment"
 done
 
