@@ -53,6 +53,12 @@ Job::Job(int argc, char** argv, const JobDefaults& defaults) {
     fmt::print("{}", job_help(defaults));
     std::exit(0);
   }
+  if (const char* const level = std::getenv("RUBATO_CONSISTENCY"); level != nullptr) {
+    // The launcher's word counts for all workers.
+    const Result<elastic::Consistency> consistency = elastic::parse_consistency(level);
+    if (!consistency) refuse(arguments[0], "RUBATO_CONSISTENCY: " + consistency.error().message);
+    parsed->consistency = *consistency;
+  }
   if (Status pinned = elastic::pin_environment(argv, parsed->consistency); !pinned) {
     refuse(arguments[0], pinned.error().message);
   }
