@@ -51,6 +51,10 @@ class Program {
   virtual void bind_state(std::span<const std::span<std::byte>> units) = 0;
   // The bytes of a unit were replaced from outside (a newcomer's copy, a checkpoint).
   virtual void unit_replaced(std::size_t unit) = 0;
+  // Whether the units' memory is the state at any time. Where it is not (a GPU), the memory of a
+  // unit holds what bind_state() or the last store_unit() left there.
+  virtual bool state_in_host_memory() const { return true; }
+  virtual void store_unit(std::size_t unit) { static_cast<void>(unit); }
   // Private state of a logical worker before its first step.
   virtual void initial_private(std::span<std::byte> out) = 0;
 

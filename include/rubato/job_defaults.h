@@ -1,0 +1,18 @@
+// What the command line of a training program starts from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace rubato {
+
+struct JobDefaults {
+  std::string name = "train";
+  std::int64_t epochs = 1;
+  std::int64_t steps = -1;  // -1: as many as the epochs have
+  std::int64_t batch = 32;  // samples per logical worker and step
+  std::uint64_t seed = 1;
+  int logical = 1;  // logical workers
+};
+
+}  // namespace rubato

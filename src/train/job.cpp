@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "base/file.h"
+#include "elastic/worker.h"
+#include "rubato/train.h"
+#include "train/environment.h"
+#include "train/job_options.h"
+#include "train/torch_program.h"
+
+namespace rubato {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kWrongInput = 2;
+
+[[noreturn]] void refuse(const std::string& program, const std::string& message) {
+  fmt::print(stderr, "{}: {}\n", program, message);
+  std::exit(kWrongInput);
+}
+
+int run(train::TorchProgram& program, const JobOptions& options) {
+  int code = 0;
+  const auto at_end = [&](std::span<const std::byte> private_state) {
+    // For whoever goes on with the model: the buffers of logical worker 0, as after PyTorch's DDP.
+    program.load_private(private_state);
+    if (options.dump.empty()) return;
+    if (Status done = write_file(options.dump, program.parameter_bytes()); !done) {
+      fmt::print(stderr, "{}: --dump: {}\n", options.spec.name, done.error().message);
+      code = kFailed;
+    }
+  };
+  const int result = elastic::run_worker(
+      program, {.name = options.spec.name,
+                // A number of steps decides alone; an epoch has at least one.
+                .epochs = options.spec.steps >= 0 ? options.spec.steps + 1 : options.spec.epochs,
+                .steps = options.spec.steps,
+                .logical_workers = options.spec.logical,
+                .at_end = at_end});
+  return result != 0 ? result : code;
+}
+
+}  // namespace
+
+Job::Job(int argc, char** argv, const JobDefaults& defaults) {
+  const auto arguments = std::span<const char* const>(argv, static_cast<std::size_t>(argc));
+  Result<JobOptions> parsed = parse_job_options(arguments.subspan(1), defaults);
+  if (!parsed) refuse(arguments[0], parsed.error().message);
+  if (parsed->help) {
+    fmt::print("{}", job_help(defaults));
+    std::exit(0);
+  }
+  if (const char* const level = std::getenv("RUBATO_CONSISTENCY"); level != nullptr) {
+    // The launcher's word counts for all workers.
+    const Result<elastic::Consistency> consistency = elastic::parse_consistency(level);
+    if (!consistency) refuse(arguments[0], "RUBATO_CONSISTENCY: " + consistency.error().message);
+    parsed->consistency = *consistency;
+  }
+  if (Status pinned = elastic::pin_environment(argv, parsed->consistency); !pinned) {
+    refuse(arguments[0], pinned.error().message);
+  }
+  if (parsed->cuda && !torch::cuda::is_available()) {
+    refuse(arguments[0], "--device cuda: LibTorch finds no CUDA device here; use --device cpu");
+  }
+  train::pin_torch();
+  torch::manual_seed(parsed->spec.seed);
+  options_ = std::make_unique<JobOptions>(std::move(*parsed));
+}
+
+Job::~Job() = default;
+
+torch::Device Job::device() const {
+  return options_->cuda ? torch::Device(torch::kCUDA, 0) : torch::Device(torch::kCPU);
+}
+
+int Job::train(const Training& training) {
+  const JobDefaults& spec = options_->spec;
+  try {
+    auto program = train::TorchProgram::make(training, {.seed = spec.seed,
+                                                        .batch = spec.batch,
+                                                        .epochs = spec.epochs,
+                                                        .steps = spec.steps,
+                                                        .device = device()});
+    if (!program) {
+      fmt::print(stderr, "{}: {}\n", spec.name, program.error().message);
+      return kWrongInput;
+    }
+    return run(**program, *options_);
+  } catch (const c10::Error& error) {
+    fmt::print(stderr, "{}: LibTorch: {}\n", spec.name, error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: {}\n", spec.name, error.what());
+  }
+  return kFailed;
+}
+
+}  // namespace rubato

@@ -1,0 +1,40 @@
+// A job in this process alone: one worker that hosts all logical workers. No registry, no views,
+// no checkpoints; the same arithmetic as a worker of the elastic runtime, hence the same bits.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "elastic/data_order.h"
+#include "elastic/program.h"
+#include "elastic/reduction_tree.h"
+#include "train/aligned_memory.h"
+
+namespace rubato::train {
+
+class Solo {
+ public:
+  // Binds the program's state and gradient buffers to memory of this object, which must outlive
+  // every use of the program.
+  Solo(elastic::Program& program, int logical_workers);
+
+  std::int64_t steps_per_epoch() const { return order_.steps_per_epoch(); }
+  // One step; the mean loss over its samples.
+  double step(std::int64_t step);
+  std::span<const std::byte> private_state(int logical) const;
+
+ private:
+  elastic::Program& program_;
+  elastic::DataOrder order_;
+  elastic::HostProgram host_;
+  std::vector<AlignedMemory> units_;
+  std::vector<AlignedMemory> buffers_;
+  std::vector<AlignedMemory> private_;  // of each logical worker, then one spare
+  std::vector<std::size_t> slot_;       // where each logical worker's private state is
+  elastic::MiniBatch batch_;
+};
+
+}  // namespace rubato::train

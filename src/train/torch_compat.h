@@ -1,0 +1,77 @@
+// Everything that differs between LibTorch 1.13 (Debian 12) and 2.x (pip, with CUDA).
+#pragma once
+
+#include <ATen/Context.h>
+#include <ATen/Version.h>
+#include <torch/optim/optimizer.h>
+#include <torch/types.h>
+#include <torch/version.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#if TORCH_VERSION_MAJOR < 2
+#include <c10/util/string_utils.h>
+#endif
+
+// Set by CMake where LibTorch has CUDA; the CPU-only package lacks the headers.
+#ifdef RUBATO_TORCH_CUDA
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/Exceptions.h>
+#endif
+
+namespace rubato::train::compat {
+
+// The key under which an optimizer keeps the state of a parameter.
+#if TORCH_VERSION_MAJOR < 2
+inline std::string state_key(const torch::Tensor& parameter) {
+  return c10::guts::to_string(parameter.unsafeGetTensorImpl());
+}
+#else
+inline void* state_key(const torch::Tensor& parameter) { return parameter.unsafeGetTensorImpl(); }
+#endif
+
+// Which vector instructions ATen's own kernels use. A function for it is exported by 2.x only; the
+// description is in both.
+inline std::string cpu_capability() {
+  const std::string config = at::show_config();
+  const std::string label = "CPU capability usage: ";
+  const std::size_t begin = config.find(label);
+  if (begin == std::string::npos) return "unknown";
+  return config.substr(begin + label.size(), config.find('\n', begin) - begin - label.size());
+}
+
+inline void use_deterministic_algorithms() {
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  at::globalContext().setDeterministicCuDNN(true);
+  at::globalContext().setBenchmarkCuDNN(false);
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 2)
+  // Costs a pass over every new tensor and changes nothing for programs that write before they
+  // read.
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+#endif
+  // TF32 has fewer bits in matrix products; off, so that a GPU's type decides less.
+  at::globalContext().setAllowTF32CuBLAS(false);
+  at::globalContext().setAllowTF32CuDNN(false);
+}
+
+// "NVIDIA H200, compute capability 9.0".
+inline std::string gpu_identity([[maybe_unused]] const torch::Device& device) {
+#ifdef RUBATO_TORCH_CUDA
+  const cudaDeviceProp* properties =
+      at::cuda::getDeviceProperties(device.has_index() ? device.index() : c10::DeviceIndex{-1});
+  return std::string(properties->name) + ", compute capability " +
+         std::to_string(properties->major) + "." + std::to_string(properties->minor);
+#else
+  return "none";
+#endif
+}
+
+inline void seed_generator(torch::Generator& generator, std::uint64_t seed) {
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_current_seed(seed);
+}
+
+}  // namespace rubato::train::compat

@@ -1,0 +1,436 @@
+#include "train/torch_program.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+
+#include "base/check.h"
+#include "train/environment.h"
+#include "train/torch_compat.h"
+
+namespace rubato::train {
+namespace {
+
+using torch::Tensor;
+
+constexpr std::size_t kAlign = 64;
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+
+struct UnitHeader {
+  std::uint64_t has_state = 0;
+  std::int64_t step = 0;
+};
+
+UnitHeader read_header(std::span<const std::byte> unit) {
+  UnitHeader header;
+  std::memcpy(&header, unit.data(), sizeof(header));
+  return header;
+}
+void write_header(std::span<std::byte> unit, const UnitHeader& header) {
+  std::memcpy(unit.data(), &header, sizeof(header));
+}
+
+std::size_t float_bytes(const Tensor& tensor) {
+  return static_cast<std::size_t>(tensor.numel()) * sizeof(float);
+}
+
+// A float32 tensor that is the host memory.
+Tensor view_of(void* memory, at::IntArrayRef sizes) {
+  return torch::from_blob(memory, sizes, torch::kFloat32);
+}
+
+// The i-th float32 tensor of a unit with tensors like `parameter`.
+Tensor unit_tensor(std::span<std::byte> unit, const Tensor& parameter, std::size_t i) {
+  return view_of(unit.data() + kAlign + i * aligned(float_bytes(parameter)), parameter.sizes());
+}
+
+std::uint64_t mix(std::uint64_t x) {  // splitmix64
+  x += 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TorchProgram>> TorchProgram::make(const Training& training,
+                                                         const Options& options) {
+  if (!training.model) return invalid_input("training: no model; set Training::model");
+  if (!training.loss) return invalid_input("training: no loss function; set Training::loss");
+  if (training.samples < 1) {
+    return invalid_input("training: the data set has " + std::to_string(training.samples) +
+                         " samples; set Training::samples to at least 1");
+  }
+  if (options.batch < 1) {
+    return invalid_input("training: a batch of " + std::to_string(options.batch) +
+                         " samples; use at least 1");
+  }
+  Result<OptimizerState> state = OptimizerState::make(training.optimizer);
+  if (!state) return state.error();
+  training.model->to(options.device);
+  training.model->train();
+  std::unique_ptr<TorchProgram> program(new TorchProgram(training, options, std::move(*state)));
+  if (Status added = program->add_parameters(); !added) return added.error();
+  program->add_buffers();
+  return program;
+}
+
+TorchProgram::TorchProgram(const Training& training, const Options& options, OptimizerState state)
+    : training_(training),
+      options_(options),
+      optimizer_state_(std::move(state)),
+      default_generator_(at::detail::getDefaultCPUGenerator()),
+      augmentation_(at::detail::createCPUGenerator()) {
+  if (!options.device.is_cpu())
+    device_generator_ = at::globalContext().defaultGenerator(options.device);
+}
+
+Status TorchProgram::add_parameters() {
+  std::unordered_map<const void*, std::string> tensors;
+  std::unordered_map<const void*, std::string> storages;
+  for (const auto& item : training_.model->named_parameters()) {
+    const Tensor& tensor = item.value();
+    if (!tensors.emplace(tensor.unsafeGetTensorImpl(), item.key()).second) continue;
+    if (tensor.scalar_type() != torch::kFloat32) {
+      return invalid_input("training: parameter " + item.key() + " is " +
+                           std::string(c10::toString(tensor.scalar_type())) +
+                           "; only float32 parameters can be trained (model->to(torch::kFloat32))");
+    }
+    if (tensor.numel() > 0) {
+      const auto [other, is_new] = storages.emplace(tensor.storage().data(), item.key());
+      if (!is_new) {
+        return invalid_input("training: parameters " + other->second + " and " + item.key() +
+                             " are different tensors over the same memory; register one tensor "
+                             "under both names instead");
+      }
+    }
+    Parameter parameter{.name = item.key(), .tensor = tensor, .trained = tensor.requires_grad()};
+    parameter.state_tensors = parameter.trained ? optimizer_state_.tensor_count(tensor) : 0;
+    shape_.unit_bytes.push_back(kAlign +
+                                (1 + parameter.state_tensors) * aligned(float_bytes(tensor)));
+    if (parameter.trained) {
+      shape_.gradient_floats += static_cast<std::size_t>(tensor.numel());
+    }
+    parameters_.push_back(std::move(parameter));
+  }
+  if (shape_.gradient_floats == 0) {
+    return invalid_input("training: no parameter of the model requires a gradient");
+  }
+  for (const auto& group : training_.optimizer->param_groups()) {
+    for (const Tensor& tensor : group.params()) {
+      if (!tensors.contains(tensor.unsafeGetTensorImpl())) {
+        return invalid_input("training: the optimizer has a parameter of shape " +
+                             c10::str(tensor.sizes()) +
+                             " that is not one of the model's; register it with "
+                             "register_parameter, or make the optimizer from model->parameters()");
+      }
+    }
+  }
+  return ok_status();
+}
+
+void TorchProgram::add_buffers() {
+  std::vector<std::pair<Tensor, std::size_t>> places;  // buffer, offset
+  std::unordered_map<const void*, bool> seen;
+  for (const auto& item : training_.model->named_buffers()) {
+    if (!seen.emplace(item.value().unsafeGetTensorImpl(), true).second) continue;
+    places.emplace_back(item.value(), shape_.private_bytes);
+    shape_.private_bytes += aligned(item.value().nbytes());
+  }
+  const torch::NoGradGuard no_grad;
+  private_ = torch::zeros({static_cast<std::int64_t>(shape_.private_bytes)},
+                          torch::dtype(torch::kUInt8).device(options_.device));
+  for (auto& [buffer, offset] : places) {
+    if (buffer.numel() == 0) continue;
+    const Tensor bytes = private_.narrow(0, static_cast<std::int64_t>(offset),
+                                         static_cast<std::int64_t>(buffer.nbytes()));
+    Tensor place = bytes.view(buffer.scalar_type()).view(buffer.sizes());
+    place.copy_(buffer);
+    buffer.set_data(place);
+  }
+  initial_private_.resize(shape_.private_bytes);
+  if (shape_.private_bytes == 0) return;
+  const Tensor host = private_.cpu();
+  std::memcpy(initial_private_.data(), host.data_ptr(), shape_.private_bytes);
+}
+
+elastic::DataOrder::Options TorchProgram::data() const {
+  return {.seed = options_.seed,
+          .samples = training_.samples,
+          .logical_workers = 1,
+          .batch = options_.batch,
+          .shuffle = training_.shuffle};
+}
+
+void TorchProgram::bind_state(std::span<const std::span<std::byte>> units) {
+  RUBATO_CHECK(units.size() == parameters_.size(), "bind_state with another number of units");
+  const torch::NoGradGuard no_grad;
+  for (std::size_t k = 0; k < parameters_.size(); ++k) {
+    Parameter& parameter = parameters_[k];
+    RUBATO_CHECK(units[k].size() == shape_.unit_bytes[k], "bind_state with a unit of another size");
+    parameter.memory = units[k];
+    if (in_place()) {
+      Tensor place = unit_tensor(units[k], parameter.tensor, 0);
+      place.copy_(parameter.tensor);
+      parameter.tensor.set_data(place);
+    }
+    for (std::size_t i = 0; i < parameter.state_tensors; ++i) {
+      parameter.state.push_back(in_place() ? unit_tensor(units[k], parameter.tensor, 1 + i)
+                                           : torch::empty_like(parameter.tensor));
+    }
+    adopt_state(parameter);
+    store_unit(k);
+  }
+}
+
+// LibTorch creates state where it likes; from then on it works on our memory.
+void TorchProgram::adopt_state(Parameter& parameter) {
+  if (parameter.state_tensors == 0 || parameter.adopted ||
+      !optimizer_state_.exists(parameter.tensor)) {
+    return;
+  }
+  const std::vector<Tensor*> tensors = optimizer_state_.tensors(parameter.tensor);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    parameter.state[i].copy_(*tensors[i]);
+    *tensors[i] = parameter.state[i];
+  }
+  parameter.adopted = true;
+  if (in_place()) {
+    write_header(parameter.memory,
+                 {.has_state = 1, .step = optimizer_state_.step(parameter.tensor)});
+  }
+}
+
+void TorchProgram::unit_replaced(std::size_t unit) {
+  Parameter& parameter = parameters_[unit];
+  const torch::NoGradGuard no_grad;
+  const UnitHeader header = read_header(parameter.memory);
+  if (!in_place()) {
+    parameter.tensor.copy_(unit_tensor(parameter.memory, parameter.tensor, 0));
+    for (std::size_t i = 0; i < parameter.state_tensors; ++i) {
+      parameter.state[i].copy_(unit_tensor(parameter.memory, parameter.tensor, 1 + i));
+    }
+  }
+  if (parameter.state_tensors == 0) return;
+  parameter.adopted = header.has_state != 0;
+  if (parameter.adopted) {
+    optimizer_state_.create(parameter.tensor, header.step, parameter.state);
+  } else {
+    optimizer_state_.remove(parameter.tensor);
+  }
+}
+
+void TorchProgram::store_unit(std::size_t unit) {
+  const Parameter& parameter = parameters_[unit];
+  if (in_place()) return;
+  const torch::NoGradGuard no_grad;
+  UnitHeader header{.has_state = parameter.adopted ? 1U : 0U};
+  if (parameter.adopted) header.step = optimizer_state_.step(parameter.tensor);
+  write_header(parameter.memory, header);
+  unit_tensor(parameter.memory, parameter.tensor, 0).copy_(parameter.tensor);
+  for (std::size_t i = 0; parameter.adopted && i < parameter.state_tensors; ++i) {
+    unit_tensor(parameter.memory, parameter.tensor, 1 + i).copy_(parameter.state[i]);
+  }
+}
+
+void TorchProgram::initial_private(std::span<std::byte> out) {
+  std::copy(initial_private_.begin(), initial_private_.end(), out.begin());
+}
+
+void TorchProgram::load_private(std::span<const std::byte> state) {
+  if (shape_.private_bytes == 0) return;
+  if (in_place()) {
+    std::memcpy(private_.data_ptr(), state.data(), shape_.private_bytes);
+    return;
+  }
+  const torch::NoGradGuard no_grad;
+  private_.copy_(
+      torch::from_blob(const_cast<std::byte*>(state.data()), private_.sizes(), torch::kUInt8));
+}
+
+TorchProgram::Gradient TorchProgram::make_gradient(float* memory) const {
+  Gradient gradient{.memory = memory};
+  const auto size = static_cast<std::int64_t>(shape_.gradient_floats);
+  gradient.flat = in_place()
+                      ? view_of(memory, {size})
+                      : torch::zeros({size}, torch::dtype(torch::kFloat32).device(options_.device));
+  std::int64_t offset = 0;
+  for (const Parameter& parameter : parameters_) {
+    if (!parameter.trained) continue;
+    const std::int64_t count = parameter.tensor.numel();
+    gradient.parts.push_back(
+        in_place() ? view_of(memory + offset, parameter.tensor.sizes())
+                   : gradient.flat.narrow(0, offset, count).view(parameter.tensor.sizes()));
+    offset += count;
+  }
+  return gradient;
+}
+
+void TorchProgram::bind_buffer(int index, float* memory) {
+  const auto i = static_cast<std::size_t>(index);
+  if (buffers_.size() <= i) buffers_.resize(i + 1);
+  if (!in_place() && buffers_[i].flat.defined()) {  // the device's buffer stays where it is
+    buffers_[i].memory = memory;
+    return;
+  }
+  buffers_[i] = make_gradient(memory);
+}
+
+// The parts become the parameters' gradients; those of parameters without an update are absent.
+void TorchProgram::install(const Gradient& gradient, std::span<const std::uint8_t> update) {
+  std::size_t part = 0;
+  for (std::size_t k = 0; k < parameters_.size(); ++k) {
+    const Parameter& parameter = parameters_[k];
+    if (!parameter.trained) continue;
+    const bool wanted = update.empty() || update[k] != 0;
+    parameter.tensor.mutable_grad() = wanted ? gradient.parts[part] : Tensor();
+    ++part;
+  }
+}
+
+void TorchProgram::seed_generators(std::uint64_t seed) {
+  compat::seed_generator(default_generator_, seed);
+  if (device_generator_) compat::seed_generator(*device_generator_, seed);
+  compat::seed_generator(augmentation_, mix(seed));
+}
+
+double TorchProgram::compute(const elastic::MiniBatch& batch, std::span<const std::byte> before,
+                             std::span<std::byte> after, int buffer, bool accumulate) {
+  const Gradient& gradient = buffers_[static_cast<std::size_t>(buffer)];
+  // Minus zero is the neutral element of addition (0 + -0 is 0), so that autograd, which adds,
+  // leaves exactly the gradient.
+  if (!accumulate) gradient.flat.fill_(-0.0F);
+  if (batch.samples.empty()) {
+    std::copy(before.begin(), before.end(), after.begin());
+    return 0.0;
+  }
+  install(gradient, {});
+  load_private(before);
+  seed_generators(batch.random_seed);
+  const auto samples = std::span<const std::int64_t>(batch.samples);
+  Tensor indices = torch::from_blob(const_cast<std::int64_t*>(samples.data()),
+                                    {static_cast<std::int64_t>(samples.size())}, torch::kInt64);
+  const Batch user{.samples = samples,
+                   .indices = indices.to(options_.device),
+                   .step = batch.step,
+                   .epoch = batch.epoch,
+                   .logical = batch.logical,
+                   .logical_workers = batch.logical_workers,
+                   .device = options_.device,
+                   .generator = augmentation_};
+  const Tensor loss = training_.loss(user);
+  if (!loss.defined() || loss.numel() != 1 || !loss.is_floating_point() || !loss.requires_grad()) {
+    throw std::runtime_error(
+        "training: the loss function returned " +
+        (loss.defined() ? "a tensor of shape " + c10::str(loss.sizes()) +
+                              (loss.requires_grad() ? "" : " without a gradient")
+                        : std::string("an undefined tensor")) +
+        "; return the mean loss of the batch, one floating-point number computed from the model");
+  }
+  if (batch.weight != 1.0) {
+    (loss * batch.weight).backward();
+  } else {
+    loss.backward();
+  }
+  const double value = loss.item<double>();
+  if (shape_.private_bytes > 0) {
+    if (in_place()) {
+      std::memcpy(after.data(), private_.data_ptr(), shape_.private_bytes);
+    } else {
+      const torch::NoGradGuard no_grad;
+      torch::from_blob(after.data(), private_.sizes(), torch::kUInt8).copy_(private_);
+    }
+  }
+  return value;
+}
+
+void TorchProgram::merge(int into, int from) {
+  const torch::NoGradGuard no_grad;
+  buffers_[static_cast<std::size_t>(into)].flat.add_(buffers_[static_cast<std::size_t>(from)].flat);
+}
+
+void TorchProgram::publish(int buffer) {
+  if (in_place()) return;
+  const torch::NoGradGuard no_grad;
+  const Gradient& gradient = buffers_[static_cast<std::size_t>(buffer)];
+  view_of(gradient.memory, gradient.flat.sizes()).copy_(gradient.flat);
+}
+
+// The runtime hands over the same few places step by step, so their views are kept.
+TorchProgram::Gradient& TorchProgram::gradient_at(const float* memory) {
+  constexpr std::size_t kKept = 8;
+  const auto found = std::find_if(applied_.begin(), applied_.end(),
+                                  [&](const Gradient& g) { return g.memory == memory; });
+  if (found != applied_.end()) return *found;
+  Gradient gradient = make_gradient(const_cast<float*>(memory));
+  if (applied_.size() < kKept) return applied_.emplace_back(std::move(gradient));
+  Gradient& place = applied_[next_applied_++ % kKept];
+  place = std::move(gradient);
+  return place;
+}
+
+void TorchProgram::apply(const elastic::StepInfo& info, const float* gradient,
+                         std::span<const std::uint8_t> update) {
+  RUBATO_CHECK(update.empty() || update.size() == parameters_.size(), "apply with another mask");
+  if (in_place()) {
+    step_optimizer(info, gradient_at(gradient), update);
+    return;
+  }
+  if (applied_.empty()) applied_.push_back(make_gradient(nullptr));
+  {
+    const torch::NoGradGuard no_grad;
+    applied_[0].flat.copy_(view_of(const_cast<float*>(gradient), applied_[0].flat.sizes()));
+  }
+  step_optimizer(info, applied_[0], update);
+}
+
+void TorchProgram::apply_buffer(const elastic::StepInfo& info, int buffer, float scale) {
+  Gradient& gradient = buffers_[static_cast<std::size_t>(buffer)];
+  const torch::NoGradGuard no_grad;
+  if (scale != 1.0F) gradient.flat.mul_(scale);
+  step_optimizer(info, gradient, {});
+}
+
+void TorchProgram::step_optimizer(const elastic::StepInfo& info, const Gradient& gradient,
+                                  std::span<const std::uint8_t> update) {
+  const torch::NoGradGuard no_grad;
+  if (training_.learning_rate) {
+    const double rate = training_.learning_rate(
+        {.step = info.step,
+         .epoch = info.epoch,
+         .steps_per_epoch = info.steps_per_epoch,
+         .total_steps =
+             options_.steps >= 0 ? options_.steps : options_.epochs * info.steps_per_epoch});
+    for (auto& group : training_.optimizer->param_groups()) group.options().set_lr(rate);
+  }
+  install(gradient, update);
+  training_.optimizer->step();
+  for (std::size_t k = 0; k < parameters_.size(); ++k) {
+    Parameter& parameter = parameters_[k];
+    if (parameter.state_tensors == 0 || (!update.empty() && update[k] == 0)) continue;
+    adopt_state(parameter);
+    if (in_place() && parameter.adopted) {
+      write_header(parameter.memory,
+                   {.has_state = 1, .step = optimizer_state_.step(parameter.tensor)});
+    }
+  }
+}
+
+std::string TorchProgram::parameter_bytes() const {
+  std::string bytes;
+  for (const Parameter& parameter : parameters_) {
+    const Tensor host = parameter.tensor.detach().cpu().contiguous();
+    bytes.append(static_cast<const char*>(host.data_ptr()), float_bytes(host));
+  }
+  return bytes;
+}
+
+std::vector<elastic::Program::Trait> TorchProgram::fingerprint() const {
+  return environment_traits(options_.device);
+}
+
+}  // namespace rubato::train

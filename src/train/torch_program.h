@@ -1,0 +1,121 @@
+// A training program of LibTorch as the elastic runtime wants it.
+//
+// Units. One per parameter, in the order of model->named_parameters() (a tensor registered twice
+// counts once):
+//   offset 0    u64 has_state    1 once the optimizer has state for the parameter
+//   offset 8    i64 step         the optimizer's count of updates of this parameter
+//   offset 64   the parameter, then the tensors of OptimizerState, each float32, contiguous,
+//               starting at a multiple of 64
+// On the CPU the model's parameters and the optimizer's tensors are views of that memory. On CUDA
+// they live on the device, and the memory is written by store_unit() and read by unit_replaced().
+//
+// Gradient. The parameters that require one when the program is made, in the same order, without
+// gaps. A parameter that does not require a gradient is never updated, as in PyTorch. One that
+// does but takes no part in a loss has a zero gradient (weight decay and momentum still act on it):
+// were its gradient absent instead, an update would depend on which logical workers used it.
+//
+// Private state. The model's buffers in the order of model->named_buffers(), each at a multiple of
+// 64 bytes.
+//
+// compute() lets exceptions of the user's loss function and of LibTorch through; Job::train turns
+// them into a message.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "elastic/program.h"
+#include "rubato/train.h"
+#include "train/optimizer_state.h"
+
+namespace rubato::train {
+
+class TorchProgram final : public elastic::Program {
+ public:
+  struct Options {
+    std::uint64_t seed = 1;
+    std::int64_t batch = 32;  // samples per logical worker and step
+    std::int64_t epochs = 1;
+    std::int64_t steps = -1;  // -1: as many as the epochs have; the schedule sees the total
+    torch::Device device{torch::kCPU};
+    // Keep the state outside the units' memory on the CPU, too: how tests without a GPU run what
+    // CUDA runs.
+    bool separate_memory = false;
+  };
+  // Moves the model to the device. The model and the optimizer belong to the program from now on.
+  static Result<std::unique_ptr<TorchProgram>> make(const Training& training,
+                                                    const Options& options);
+
+  const elastic::ProgramShape& shape() const override { return shape_; }
+  elastic::DataOrder::Options data() const override;
+  void bind_state(std::span<const std::span<std::byte>> units) override;
+  void unit_replaced(std::size_t unit) override;
+  bool state_in_host_memory() const override { return in_place(); }
+  void store_unit(std::size_t unit) override;
+  void initial_private(std::span<std::byte> out) override;
+  void bind_buffer(int index, float* memory) override;
+  double compute(const elastic::MiniBatch& batch, std::span<const std::byte> before,
+                 std::span<std::byte> after, int buffer, bool accumulate) override;
+  void merge(int into, int from) override;
+  void publish(int buffer) override;
+  void apply(const elastic::StepInfo& info, const float* gradient,
+             std::span<const std::uint8_t> update) override;
+  void apply_buffer(const elastic::StepInfo& info, int buffer, float scale) override;
+  std::vector<Trait> fingerprint() const override;
+
+  // Makes a private state the model's buffers, for evaluation or saving after training.
+  void load_private(std::span<const std::byte> state);
+  // Parameters as float32 bytes in the order of units, without gaps.
+  std::string parameter_bytes() const;
+
+ private:
+  struct Parameter {
+    std::string name;
+    torch::Tensor tensor;
+    bool trained = false;  // has a part of the gradient
+    std::size_t state_tensors = 0;
+    std::span<std::byte> memory;       // its unit
+    std::vector<torch::Tensor> state;  // where the optimizer's tensors are to be
+    bool adopted = false;              // and are
+  };
+  // A gradient in one flat tensor, and the part of each trained parameter.
+  struct Gradient {
+    float* memory = nullptr;  // host memory
+    torch::Tensor flat;
+    std::vector<torch::Tensor> parts;
+  };
+
+  TorchProgram(const Training& training, const Options& options, OptimizerState state);
+  Status add_parameters();
+  void add_buffers();
+  bool in_place() const { return options_.device.is_cpu() && !options_.separate_memory; }
+  Gradient make_gradient(float* memory) const;
+  Gradient& gradient_at(const float* memory);
+  void install(const Gradient& gradient, std::span<const std::uint8_t> update);
+  void step_optimizer(const elastic::StepInfo& info, const Gradient& gradient,
+                      std::span<const std::uint8_t> update);
+  void adopt_state(Parameter& parameter);
+  void seed_generators(std::uint64_t seed);
+
+  Training training_;
+  Options options_;
+  OptimizerState optimizer_state_;
+  elastic::ProgramShape shape_;
+  std::vector<Parameter> parameters_;
+  torch::Tensor private_;  // bytes; the model's buffers are views of it
+  std::vector<std::byte> initial_private_;
+  std::vector<Gradient> buffers_;
+  std::vector<Gradient> applied_;  // views of the gradients that apply() saw; CUDA: one copy
+  std::size_t next_applied_ = 0;
+  torch::Generator default_generator_;
+  std::optional<torch::Generator> device_generator_;
+  torch::Generator augmentation_;
+};
+
+}  // namespace rubato::train

@@ -1,0 +1,47 @@
+#include "train/job_options.h"
+
+#include <gtest/gtest.h>
+
+namespace rubato {
+namespace {
+
+std::string error_of(std::vector<const char*> arguments) {
+  const auto options = parse_job_options(arguments, {});
+  return options.ok() ? "no error" : options.error().message;
+}
+
+TEST(JobOptions, ReadsAll) {
+  const std::vector<const char*> arguments = {
+      "--epochs",  "3", "--steps=7",     "--batch", "16",      "--seed",        "5",
+      "--logical", "8", "--device=cuda", "--dump",  "out.bin", "--consistency", "d2"};
+  const auto options = parse_job_options(arguments, {.name = "x"});
+  ASSERT_TRUE(options.ok()) << options.error().message;
+  EXPECT_EQ(options->spec.name, "x");
+  EXPECT_EQ(options->spec.epochs, 3);
+  EXPECT_EQ(options->spec.steps, 7);
+  EXPECT_EQ(options->spec.batch, 16);
+  EXPECT_EQ(options->spec.seed, 5U);
+  EXPECT_EQ(options->spec.logical, 8);
+  EXPECT_TRUE(options->cuda);
+  EXPECT_EQ(options->dump, "out.bin");
+  EXPECT_EQ(options->consistency, elastic::Consistency::kD2);
+}
+
+TEST(JobOptions, WrongInputIsNamed) {
+  EXPECT_EQ(error_of({"--batch", "0"}), "--batch: '0' is not a whole number from 1 to 1000000000");
+  EXPECT_EQ(error_of({"--batch", "3x"}),
+            "--batch: '3x' is not a whole number from 1 to 1000000000");
+  EXPECT_EQ(error_of({"--batch"}), "--batch: a value is missing");
+  EXPECT_EQ(error_of({"--bach", "3"}), "unknown option '--bach'; --help lists the options");
+  EXPECT_EQ(error_of({"--bach"}), "unknown option '--bach'; --help lists the options");
+  EXPECT_EQ(error_of({"--device", "tpu"}), "--device: 'tpu' is unknown; use cpu or cuda");
+  EXPECT_EQ(error_of({"--consistency", "d3"}),
+            "--consistency: consistency 'd3' is unknown; use d1 or d2");
+}
+
+TEST(JobOptions, HelpShowsTheDefaults) {
+  EXPECT_NE(job_help({.batch = 48}).find("(default 48)"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rubato
