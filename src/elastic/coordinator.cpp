@@ -59,7 +59,7 @@ std::optional<Coordinator::Event> Coordinator::wait_event(std::chrono::milliseco
 
 std::shared_ptr<const ActiveView> Coordinator::started_view() {
   const std::lock_guard lock(mutex_);
-  return to_start_;
+  return std::exchange(to_start_, nullptr);
 }
 
 std::string Coordinator::reason() {
@@ -612,8 +612,7 @@ void Coordinator::follow_registry() {
   if (latest->number > latest_.number) latest_ = *latest;
   if (latest_.number <= current_.number) return;
   const bool member = latest_.find(id()) != nullptr;
-  if (active_number_ == 0 && to_start_pending()) return;
-  if (active_number_ > 0) {
+  if (current_.find(id()) != nullptr) {
     // A planned change reaches the training thread through the board. A failure view without this
     // worker was made by others who hold it for dead.
     if (!member && latest_.cause == "failure") leave("the others went on without this worker");
@@ -630,11 +629,6 @@ void Coordinator::follow_registry() {
     observed_ = current_.number;
   }
   for (const Member& other : current_.members) mesh_->want(other.address, true);
-}
-
-bool Coordinator::to_start_pending() {
-  const std::lock_guard lock(mutex_);
-  return to_start_ && to_start_->view.number == current_.number;
 }
 
 }  // namespace rubato::elastic

@@ -68,8 +68,10 @@ class Coordinator final : private Mesh::Listener {
   };
   // Waits for the next event (at most this long; nothing when the time is over).
   std::optional<Event> wait_event(std::chrono::milliseconds at_most);
-  bool pending();                                    // an event waits
-  std::shared_ptr<const ActiveView> started_view();  // of kStart
+  bool pending();  // an event waits
+  // Of kStart; null when an earlier event has brought it already (a later view replaces one that
+  // was not begun).
+  std::shared_ptr<const ActiveView> started_view();
   std::string reason();
   bool was_refused();
   const Board& board();  // after the first event
@@ -141,7 +143,6 @@ class Coordinator final : private Mesh::Listener {
   void want(const WorkerAddress& peer);
   void forget_peer(int peer);
   bool someone_lost() const;
-  bool to_start_pending();
   void follow_registry();
   Status adopt_board(const std::string& name);
   Result<std::shared_ptr<const ActiveView>> map_view(const View& view);

@@ -80,7 +80,13 @@ void Coordinator::lead() {
     return;
   }
   if (!change_->unprepared.empty()) {
-    if (steady_clock::now() - change_->began > kPrepareTimeout) cancel_change();
+    if (steady_clock::now() - change_->began > kPrepareTimeout) {
+      // Alive, but unable to prepare: without it, or its successor, the change can go on.
+      for (const int worker : change_->unprepared) {
+        if (joiners_.contains(worker)) mesh_->fence(worker);
+      }
+      cancel_change();
+    }
     return;
   }
   if (founding_) {
@@ -253,7 +259,6 @@ void Coordinator::cancel_change() {
   const std::lock_guard lock(mutex_);
   if (change_->proposed && !proposal_) return;  // committed: the board or a recovery ends it
   proposal_.reset();
-  for (const int worker : change_->unprepared) joiners_.erase(worker);
   change_.reset();
 }
 

@@ -62,8 +62,10 @@ Training::End Training::run() {
         observing = true;
         break;
       case Coordinator::Event::kStart: {
+        auto view = coordinator_.started_view();
+        if (!view) break;
         observing = false;
-        if (!enter(coordinator_.started_view())) return End::kFailed;
+        if (!enter(std::move(view))) return End::kFailed;
         const Outcome outcome = train();
         if (outcome == Outcome::kDone) return End::kFinished;
         if (outcome == Outcome::kGone) return End::kLeft;
