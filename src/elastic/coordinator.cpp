@@ -143,13 +143,19 @@ Announcement read_announcement(const ViewBlock& block) {
 
 }  // namespace
 
+std::optional<View> Coordinator::view_at(std::int64_t number) const {
+  const Result<std::optional<std::string>> record = registry_.at(kViewRecord, number);
+  if (!record.ok() || !record->has_value()) return std::nullopt;
+  Result<View> view = parse_view(nlohmann::json::parse(**record, nullptr, false));
+  if (!view.ok()) return std::nullopt;
+  return std::move(*view);
+}
+
 // The announced view as it was committed. What this worker has prepared may be an attempt that was
 // given up, so the registry has the last word. Null: not a member.
 std::shared_ptr<const ActiveView> Coordinator::committed_view(std::int64_t number, bool* empty) {
-  const Result<std::optional<std::string>> record = registry_.at(kViewRecord, number);
-  if (!record.ok() || !record->has_value()) return nullptr;
-  const Result<View> view = parse_view(nlohmann::json::parse(**record, nullptr, false));
-  if (!view.ok()) return nullptr;
+  const std::optional<View> view = view_at(number);
+  if (!view) return nullptr;
   if (empty != nullptr) *empty = view->empty();
   if (view->find(id()) == nullptr) return nullptr;
   const auto found = prepared_.find(number);
@@ -611,20 +617,24 @@ void Coordinator::follow_registry() {
   if (!latest.ok()) return;
   if (latest->number > latest_.number) latest_ = *latest;
   if (latest_.number <= current_.number) return;
-  const bool member = latest_.find(id()) != nullptr;
   if (current_.find(id()) != nullptr) {
     // A planned change reaches the training thread through the board. A failure view without this
     // worker was made by others who hold it for dead.
-    if (!member && latest_.cause == "failure") leave("the others went on without this worker");
+    if (latest_.find(id()) == nullptr && latest_.cause == "failure") {
+      leave("the others went on without this worker");
+    }
     return;
   }
   if (latest_.empty()) {
     leave("the job was stopped or restarts");
     return;
   }
-  if (member) return;  // admitted_at() or kStart brings it in
-  current_ = latest_;
-  {
+  // A view that has this worker as a member comes first, even when the next one has not: it may be
+  // on, and then nobody gets further without this worker. admitted_at() or kStart brings it in.
+  for (std::int64_t number = current_.number + 1; number <= latest_.number; ++number) {
+    const std::optional<View> view = view_at(number);
+    if (!view || view->find(id()) != nullptr) break;
+    current_ = *view;
     const std::lock_guard lock(mutex_);
     observed_ = current_.number;
   }

@@ -132,6 +132,7 @@ class Coordinator final : private Mesh::Listener {
 
   // coordinator.cpp: thread, messages
   void run();
+  std::optional<View> view_at(std::int64_t number) const;
   std::shared_ptr<const ActiveView> committed_view(std::int64_t number, bool* empty);
   void on_connected(const WorkerAddress& peer) override;
   void on_message(int peer, Message message, const nlohmann::json& body) override;

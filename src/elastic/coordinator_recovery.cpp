@@ -51,10 +51,8 @@ void Coordinator::recover() {
       for (const int worker : current_.ids()) everybody.insert(worker);
       continue;
     }
-    Result<std::optional<std::string>> record = registry_.at(kViewRecord, number);
-    if (!record.ok() || !record->has_value()) continue;
-    Result<View> view = parse_view(nlohmann::json::parse(**record, nullptr, false));
-    if (!view.ok()) continue;
+    const std::optional<View> view = view_at(number);
+    if (!view) continue;
     for (const int worker : view->ids()) everybody.insert(worker);
   }
   on_freeze(id());

@@ -160,6 +160,7 @@ Status LeaderRecords::write_result(const View& view) {
                                  {"steps", end},
                                  {"epochs", end / context_.order->steps_per_epoch()},
                                  {"logical_workers", context_.settings->logical_workers},
+                                 {"samples", context_.order->options().samples},
                                  {"views", view.number},
                                  {"final_loss", weight > 0 ? loss / weight : 0.0}};
   return write_file(context_.folder->result_file(), result.dump(2) + "\n");
