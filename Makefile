@@ -2,7 +2,7 @@
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo docs test-asan test-tsan clang fuzz lint format bench-fidelity \
+.PHONY: help setup build test demo docs test-asan test-tsan clang fuzz chaos soak lint format bench-fidelity \
         bench-scale bench-policies bench-papers bench-solver bench-overhead clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
 .NOTPARALLEL:
@@ -47,6 +47,14 @@ fuzz: setup build/fuzz/build.ninja ## hostile bytes into the wire protocol for F
 	@mkdir -p build/fuzz/corpus/wire
 	@build/fuzz/bin/wire_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -print_final_stats=1 \
 	  -artifact_prefix=build/fuzz/ build/fuzz/corpus/wire tests/fuzz/wire_seeds
+
+SEEDS ?= 400
+chaos: build ## random schedules of resizes, kills, stops against real training jobs (SEEDS=400)
+	@build/bin/chaos --seeds $(SEEDS) --programs mlp,cnn,lm,toy
+
+VIEWS ?= 2000
+soak: build ## one job through VIEWS (2000) view changes: memory and descriptors flat, same bits
+	@build/bin/soak --views $(VIEWS)
 
 demo: build ## run the demonstration
 	@scripts/demo

@@ -22,6 +22,7 @@
 #include "base/file.h"
 #include "elastic/board.h"
 #include "elastic/event_text.h"
+#include "elastic/pinned_environment.h"
 #include "elastic/shared_memory.h"
 #include "elastic/worker.h"
 
@@ -50,7 +51,10 @@ class Launcher {
       : options_(options),
         settings_(std::move(settings)),
         folder_(options.folder),
-        registry_(std::move(registry)) {}
+        registry_(std::move(registry)) {
+    const Result<Consistency> level = parse_consistency(settings_.consistency);
+    if (level.ok()) pinned_ = pinned_variables(*level);
+  }
 
   LaunchResult run() {
     std::signal(SIGINT, on_interrupt);
@@ -186,6 +190,7 @@ class Launcher {
       setenv(kWorkerVariable, number.c_str(), 1);
       setenv(kTiedVariable, "1", 1);
       setenv("RUBATO_CONSISTENCY", settings_.consistency.c_str(), 1);
+      for (const auto& [name, value] : pinned_) setenv(name.c_str(), value.c_str(), 1);
       const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
       if (out >= 0) {
         dup2(out, STDOUT_FILENO);
@@ -268,6 +273,8 @@ class Launcher {
   std::string board_name_;
   std::int64_t last_step_ = -1;
   std::size_t events_shown_ = 0;
+  // Set by the launcher, so that a worker need not execute itself anew.
+  std::vector<std::pair<std::string, std::string>> pinned_;
 
  public:
   void number_workers_from(int worker) { next_worker_ = worker; }

@@ -91,18 +91,22 @@ Status LeaderRecords::step_done(std::int64_t step) {
     Status appended = append_ledger(step);
     if (!appended.ok()) return appended;
   }
-  const JobSettings& settings = *context_.settings;
-  const auto now = steady_clock::now();
-  const bool due = settings.checkpoint_every_steps > 0
-                       ? (step + 1) % settings.checkpoint_every_steps == 0
-                       : settings.checkpoint_every_s > 0 &&
-                             std::chrono::duration<double>(now - last_checkpoint_).count() >=
-                                 settings.checkpoint_every_s;
-  if (due && !checkpoint_.busy()) {
-    last_checkpoint_ = now;
+  if (checkpoint_due(step)) {
+    last_checkpoint_ = steady_clock::now();
     checkpoint_.begin(step + 1, context_.description, *context_.state, *context_.board);
   }
   return ok_status();
+}
+
+bool LeaderRecords::checkpoint_due(std::int64_t step) const {
+  if (checkpoint_.busy()) return false;
+  const JobSettings& settings = *context_.settings;
+  if (settings.checkpoint_every_steps > 0) {
+    return (step + 1) % settings.checkpoint_every_steps == 0;
+  }
+  const double passed =
+      std::chrono::duration<double>(steady_clock::now() - last_checkpoint_).count();
+  return settings.checkpoint_every_s > 0 && passed >= settings.checkpoint_every_s;
 }
 
 void LeaderRecords::checkpoint_now(std::int64_t step) {

@@ -60,6 +60,8 @@ class LeaderRecords {
   static Result<std::unique_ptr<LeaderRecords>> open(const Context& context,
                                                      std::int64_t next_step);
 
+  // Whether step_done() will begin a checkpoint; the state must be in the host's memory then.
+  bool checkpoint_due(std::int64_t step) const;
   // After a step is complete and applied.
   Status step_done(std::int64_t step);
   // After the first complete step of a view: its event.

@@ -196,14 +196,30 @@ void Training::compute(const ActiveView& view, std::int64_t step) {
 
 void Training::update(std::int64_t step, const float* gradient, int local_buffer) {
   if (records_) records_->before_update();
-  context_.own->update(step + 1, [&] {
+  const auto apply = [&] {
     if (gradient != nullptr) {
       context_.program->apply(info(step), gradient, {});
     } else {
       context_.program->apply_buffer(info(step), local_buffer, scale_);
     }
-  });
+  };
   version_ = step + 1;
+  if (context_.program->state_in_host_memory()) {
+    context_.own->update(version_, apply);
+    return;
+  }
+  apply();
+  if (coordinator_.board().watchers() > 0) mirror_state();
+}
+
+// Where the state lives on a device, the host has a copy of it only when somebody needs one.
+void Training::mirror_state() {
+  if (context_.program->state_in_host_memory() || context_.own->version() == version_) return;
+  context_.own->update(version_, [&] {
+    for (std::size_t unit = 0; unit < context_.program->shape().unit_bytes.size(); ++unit) {
+      context_.program->store_unit(unit);
+    }
+  });
 }
 
 // From partial sums to an updated state. False: interrupted; then the state is as before.
@@ -246,6 +262,7 @@ bool Training::reduce(const ActiveView& view, std::int64_t step) {
 
 void Training::after_step(const ActiveView& view, std::int64_t step) {
   if (!records_) return;
+  if (records_->checkpoint_due(step)) mirror_state();
   const Status done = records_->step_done(step);
   if (!done.ok()) fmt::print(stderr, "rubato: {}\n", done.error().message);
   if (!view_reported_) {
@@ -285,7 +302,10 @@ Training::Outcome Training::train() {
         if (!enter(std::move(next.view))) return Outcome::kFailed;
         break;
       case Coordinator::Next::Kind::kGone:
-        if (next.job_stops && records_) records_->checkpoint_now(version_);
+        if (next.job_stops && records_) {
+          mirror_state();
+          records_->checkpoint_now(version_);
+        }
         return Outcome::kGone;
       case Coordinator::Next::Kind::kInterrupted:
         return Outcome::kInterrupted;
@@ -296,6 +316,7 @@ Training::Outcome Training::train() {
 
 // The leader writes the result; the others stay until they hear of it, for the leader might die.
 Training::Outcome Training::end_of_job() {
+  mirror_state();
   if (!view_->leads()) return Outcome::kInterrupted;
   const Status written = records_->write_result(view_->view);
   if (!written.ok()) return fail(written.error().message);

@@ -52,6 +52,7 @@ class Training {
   void compute(const ActiveView& view, std::int64_t step);
   bool reduce(const ActiveView& view, std::int64_t step);
   void update(std::int64_t step, const float* gradient, int local_buffer);
+  void mirror_state();
   void prepare_buffers(const HostProgram& host);
   void after_step(const ActiveView& view, std::int64_t step);
   StepInfo info(std::int64_t step) const;

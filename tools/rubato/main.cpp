@@ -32,9 +32,11 @@ int run(int argc, char** argv) {
   Command chosen;
   add_run(app, chosen);
   add_job_commands(app, chosen);
+#ifndef RUBATO_RUNTIME_ONLY
   add_sim(app, context, chosen);
   add_policies(app, chosen);
   add_workload(app, chosen);
+#endif
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
