@@ -108,11 +108,10 @@ bool Coordinator::publish(const std::function<void()>& write) {
 
 void Coordinator::commit_prepared(std::int64_t step) {
   const std::lock_guard lock(mutex_);
-  if (!proposal_ || interrupted_) return;
+  if (!proposal_ || interrupted_ || proposal_->view.number != entered_number_ + 1) return;
   View view = proposal_->view;
   view.first_step = step + 1;
   view.prepare_s = std::max(0.0, unix_seconds() - proposal_asked_at_);
-  board_->start_block(view.number, static_cast<int>(view.members.size()), view.first_step);
   const Result<bool> won =
       registry_.compare_and_swap(kViewRecord, view.number - 1, to_json(view).dump());
   proposal_.reset();
@@ -120,6 +119,8 @@ void Coordinator::commit_prepared(std::int64_t step) {
     cancelled_ = true;
     return;
   }
+  // Not before: of a number that another view has won, the block is in use.
+  board_->start_block(view.number, static_cast<int>(view.members.size()), view.first_step);
   ViewBlock& block = board_->block(view.number - 1);
   block.next_first_step.store(view.first_step, std::memory_order_release);
   block.next_view.store(view.number, std::memory_order_release);
@@ -471,7 +472,8 @@ void Coordinator::tick() {
     entered.swap(entered_);
     say_ready = ready_ && !said_ready_;
   }
-  if (entered) {
+  // The news may be older than a view that was started by message since.
+  if (entered && entered->view.number >= current_.number) {
     current_ = entered->view;
     active_number_ = current_.number;
     change_.reset();

@@ -169,8 +169,9 @@ bool Training::enter(std::shared_ptr<const ActiveView> view) {
   }
   if (!leads) records_.reset();
   view_reported_ = false;
-  view->row().stall_us = trained_before_ ? microseconds(steady_clock::now() - step_ended_) : 0;
+  if (!trained_before_) step_ended_ = steady_clock::now();  // a newcomer has not been kept waiting
   trained_before_ = true;
+  view->row().stall_us = microseconds(steady_clock::now() - step_ended_);
   view_ = view;
   coordinator_.entered(std::move(view));
   return true;

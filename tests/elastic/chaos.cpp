@@ -2,7 +2,8 @@
 // end with the bits of the undisturbed run and with a ledger in which every sample occurs once per
 // epoch.
 //
-//   chaos [--seeds 40] [--first 1] [--programs toy,mlp,cnn,lm] [--examples DIR] [--keep]
+//   chaos [--seeds 40] [--first 1] [--programs toy,mlp,cnn,lm] [--device cuda] [--examples DIR]
+//   [--keep]
 //
 // Prints one line per schedule; a failed one is printed with the command that repeats it. Exit code
 // 0 when all schedules kept the promise.
@@ -38,6 +39,7 @@ struct Options {
   std::string rubato;
   std::string toy;
   std::string examples;
+  std::string device;  // empty: the programs' default
   bool keep = false;
 };
 
@@ -322,6 +324,8 @@ int main(int argc, char** argv) {
       options.first = std::stoi(value);
     } else if (name == "--programs") {
       options.programs = value;
+    } else if (name == "--device") {
+      options.device = value;
     } else if (name == "--examples") {
       options.examples = value;
     } else {
