@@ -131,7 +131,8 @@ int run_in(const JobFolder& folder, int worker, Program& program, const WorkerOp
   if (!segment.ok()) return failed(segment.error());
   const auto own = std::make_shared<WorkerSegment>(std::move(*segment));
   // The program's state is in this memory and outlives this function: never unmapped.
-  static_cast<void>(new std::shared_ptr<const WorkerSegment>(own));
+  static auto* const kept = new std::vector<std::shared_ptr<const WorkerSegment>>;
+  kept->push_back(own);
   struct Remove {
     const std::string name;
     ~Remove() { remove_segment(name); }

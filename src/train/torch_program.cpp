@@ -142,8 +142,12 @@ void TorchProgram::add_buffers() {
     shape_.private_bytes += aligned(item.value().nbytes());
   }
   const torch::NoGradGuard no_grad;
-  private_ = torch::zeros({static_cast<std::int64_t>(shape_.private_bytes)},
+  const auto private_bytes = static_cast<std::int64_t>(shape_.private_bytes);
+  staging_ = torch::zeros({private_bytes + static_cast<std::int64_t>(sizeof(double))},
                           torch::dtype(torch::kUInt8).device(options_.device));
+  private_ = staging_.narrow(0, 0, private_bytes);
+  host_staging_ = torch::zeros(staging_.sizes(), torch::kUInt8);
+  if (!options_.device.is_cpu()) host_staging_ = host_staging_.pin_memory();
   for (auto& [buffer, offset] : places) {
     if (buffer.numel() == 0) continue;
     const Tensor bytes = private_.narrow(0, static_cast<std::int64_t>(offset),
@@ -247,33 +251,61 @@ void TorchProgram::load_private(std::span<const std::byte> state) {
     std::memcpy(private_.data_ptr(), state.data(), shape_.private_bytes);
     return;
   }
+  // One logical worker after its own last step, the usual case of one per worker, is there already.
+  if (std::ranges::equal(state, resident_)) return;
   const torch::NoGradGuard no_grad;
   private_.copy_(
       torch::from_blob(const_cast<std::byte*>(state.data()), private_.sizes(), torch::kUInt8));
+  resident_.assign(state.begin(), state.end());
 }
 
 TorchProgram::Gradient TorchProgram::make_gradient(float* memory) const {
   Gradient gradient{.memory = memory};
+  if (in_place()) make_flat(gradient);
+  return gradient;
+}
+
+void TorchProgram::make_flat(Gradient& gradient) const {
   const auto size = static_cast<std::int64_t>(shape_.gradient_floats);
   gradient.flat = in_place()
-                      ? view_of(memory, {size})
+                      ? view_of(gradient.memory, {size})
                       : torch::zeros({size}, torch::dtype(torch::kFloat32).device(options_.device));
   std::int64_t offset = 0;
   for (const Parameter& parameter : parameters_) {
     if (!parameter.trained) continue;
     const std::int64_t count = parameter.tensor.numel();
-    gradient.parts.push_back(
-        in_place() ? view_of(memory + offset, parameter.tensor.sizes())
-                   : gradient.flat.narrow(0, offset, count).view(parameter.tensor.sizes()));
+    gradient.flat_parts.push_back(
+        gradient.flat.narrow(0, offset, count).view(parameter.tensor.sizes()));
     offset += count;
   }
-  return gradient;
+  gradient.parts = gradient.flat_parts;
+}
+
+void TorchProgram::flatten(Gradient& gradient) const {
+  if (!gradient.loose) return;
+  std::vector<Tensor> loose = std::move(gradient.parts);
+  if (!gradient.flat.defined()) make_flat(gradient);
+  for (std::size_t i = 0; i < loose.size(); ++i) gradient.flat_parts[i].copy_(loose[i]);
+  gradient.parts = gradient.flat_parts;
+  gradient.loose = false;
+}
+
+// What autograd has just made becomes the gradient. A parameter that the loss does not depend on
+// has a zero gradient.
+void TorchProgram::take_gradients(Gradient& gradient) {
+  gradient.parts.clear();
+  for (const Parameter& parameter : parameters_) {
+    if (!parameter.trained) continue;
+    Tensor& made = parameter.tensor.mutable_grad();
+    gradient.parts.push_back(made.defined() ? made : torch::zeros_like(parameter.tensor));
+  }
+  gradient.loose = true;
 }
 
 void TorchProgram::bind_buffer(int index, float* memory) {
   const auto i = static_cast<std::size_t>(index);
   if (buffers_.size() <= i) buffers_.resize(i + 1);
-  if (!in_place() && buffers_[i].flat.defined()) {  // the device's buffer stays where it is
+  if (!in_place() && buffers_[i].memory != nullptr) {  // the device's buffer stays where it is
     buffers_[i].memory = memory;
     return;
   }
@@ -300,15 +332,26 @@ void TorchProgram::seed_generators(std::uint64_t seed) {
 
 double TorchProgram::compute(const elastic::MiniBatch& batch, std::span<const std::byte> before,
                              std::span<std::byte> after, int buffer, bool accumulate) {
-  const Gradient& gradient = buffers_[static_cast<std::size_t>(buffer)];
-  // Minus zero is the neutral element of addition (0 + -0 is 0), so that autograd, which adds,
-  // leaves exactly the gradient.
-  if (!accumulate) gradient.flat.fill_(-0.0F);
-  if (batch.samples.empty()) {
+  Gradient& gradient = buffers_[static_cast<std::size_t>(buffer)];
+  const bool empty = batch.samples.empty();
+  const bool take = !accumulate && !in_place() && !empty;  // autograd makes new tensors
+  if (!accumulate && !take) {
+    if (!gradient.flat.defined()) make_flat(gradient);
+    gradient.parts = gradient.flat_parts;
+    gradient.loose = false;
+    // Minus zero is the neutral element of addition (0 + -0 is 0), so that autograd, which adds,
+    // leaves exactly the gradient.
+    gradient.flat.fill_(-0.0F);
+  }
+  if (empty) {
     std::copy(before.begin(), before.end(), after.begin());
     return 0.0;
   }
-  install(gradient, {});
+  if (take) {
+    for (const Parameter& parameter : parameters_) parameter.tensor.mutable_grad() = Tensor();
+  } else {
+    install(gradient, {});
+  }
   load_private(before);
   seed_generators(batch.random_seed);
   const auto samples = std::span<const std::int64_t>(batch.samples);
@@ -336,27 +379,43 @@ double TorchProgram::compute(const elastic::MiniBatch& batch, std::span<const st
   } else {
     loss.backward();
   }
-  const double value = loss.item<double>();
-  if (shape_.private_bytes > 0) {
-    if (in_place()) {
+  if (take) take_gradients(gradient);
+  if (in_place()) {
+    if (shape_.private_bytes > 0) {
       std::memcpy(after.data(), private_.data_ptr(), shape_.private_bytes);
-    } else {
-      const torch::NoGradGuard no_grad;
-      torch::from_blob(after.data(), private_.sizes(), torch::kUInt8).copy_(private_);
     }
+    return loss.item<double>();
   }
+  const torch::NoGradGuard no_grad;
+  const auto private_bytes = static_cast<std::int64_t>(shape_.private_bytes);
+  staging_.narrow(0, private_bytes, sizeof(double)).view(torch::kFloat64).copy_(loss.view({1}));
+  host_staging_.copy_(staging_);  // the only wait for the device
+  const auto* host = static_cast<const std::byte*>(host_staging_.data_ptr());
+  std::memcpy(after.data(), host, shape_.private_bytes);
+  resident_.assign(after.begin(), after.end());
+  double value = 0;
+  std::memcpy(&value, host + shape_.private_bytes, sizeof value);
   return value;
 }
 
 void TorchProgram::merge(int into, int from) {
   const torch::NoGradGuard no_grad;
-  buffers_[static_cast<std::size_t>(into)].flat.add_(buffers_[static_cast<std::size_t>(from)].flat);
+  Gradient& a = buffers_[static_cast<std::size_t>(into)];
+  Gradient& b = buffers_[static_cast<std::size_t>(from)];
+  if (a.loose && b.loose) {
+    at::_foreach_add_(a.parts, b.parts);
+    return;
+  }
+  flatten(a);
+  flatten(b);
+  a.flat.add_(b.flat);
 }
 
 void TorchProgram::publish(int buffer) {
   if (in_place()) return;
   const torch::NoGradGuard no_grad;
-  const Gradient& gradient = buffers_[static_cast<std::size_t>(buffer)];
+  Gradient& gradient = buffers_[static_cast<std::size_t>(buffer)];
+  flatten(gradient);
   view_of(gradient.memory, gradient.flat.sizes()).copy_(gradient.flat);
 }
 
@@ -380,7 +439,7 @@ void TorchProgram::apply(const elastic::StepInfo& info, const float* gradient,
     step_optimizer(info, gradient_at(gradient), update);
     return;
   }
-  if (applied_.empty()) applied_.push_back(make_gradient(nullptr));
+  if (applied_.empty()) make_flat(applied_.emplace_back());
   {
     const torch::NoGradGuard no_grad;
     applied_[0].flat.copy_(view_of(const_cast<float*>(gradient), applied_[0].flat.sizes()));
@@ -391,7 +450,11 @@ void TorchProgram::apply(const elastic::StepInfo& info, const float* gradient,
 void TorchProgram::apply_buffer(const elastic::StepInfo& info, int buffer, float scale) {
   Gradient& gradient = buffers_[static_cast<std::size_t>(buffer)];
   const torch::NoGradGuard no_grad;
-  if (scale != 1.0F) gradient.flat.mul_(scale);
+  if (scale != 1.0F && gradient.loose) {
+    at::_foreach_mul_(gradient.parts, scale);
+  } else if (scale != 1.0F) {
+    gradient.flat.mul_(scale);
+  }
   step_optimizer(info, gradient, {});
 }
 

@@ -84,11 +84,15 @@ class TorchProgram final : public elastic::Program {
     std::vector<torch::Tensor> state;  // where the optimizer's tensors are to be
     bool adopted = false;              // and are
   };
-  // A gradient in one flat tensor, and the part of each trained parameter.
+  // A gradient: the part of each trained parameter. On the CPU the parts are views of one flat
+  // tensor in host memory. On a device they are first what autograd made ("loose": no fill, no
+  // addition), and are gathered in a flat tensor only for the way to the host.
   struct Gradient {
     float* memory = nullptr;  // host memory
     torch::Tensor flat;
+    std::vector<torch::Tensor> flat_parts;
     std::vector<torch::Tensor> parts;
+    bool loose = false;
   };
 
   TorchProgram(const Training& training, const Options& options, OptimizerState state);
@@ -96,6 +100,9 @@ class TorchProgram final : public elastic::Program {
   void add_buffers();
   bool in_place() const { return options_.device.is_cpu() && !options_.separate_memory; }
   Gradient make_gradient(float* memory) const;
+  void make_flat(Gradient& gradient) const;
+  void flatten(Gradient& gradient) const;
+  void take_gradients(Gradient& gradient);
   Gradient& gradient_at(const float* memory);
   void install(const Gradient& gradient, std::span<const std::uint8_t> update);
   void step_optimizer(const elastic::StepInfo& info, const Gradient& gradient,
@@ -109,6 +116,10 @@ class TorchProgram final : public elastic::Program {
   elastic::ProgramShape shape_;
   std::vector<Parameter> parameters_;
   torch::Tensor private_;  // bytes; the model's buffers are views of it
+  // On a device: private_ and the loss behind it, so that one copy brings both to the host.
+  torch::Tensor staging_;
+  torch::Tensor host_staging_;
+  std::vector<std::byte> resident_;  // what private_ holds, as far as known
   std::vector<std::byte> initial_private_;
   std::vector<Gradient> buffers_;
   std::vector<Gradient> applied_;  // views of the gradients that apply() saw; CUDA: one copy
