@@ -198,8 +198,8 @@ std::shared_ptr<const ActiveView> Coordinator::admitted_at(std::int64_t step) {
 
 void Coordinator::entered(std::shared_ptr<const ActiveView> view) {
   const std::lock_guard lock(mutex_);
-  // A freeze that came after the start of this view is still to be obeyed.
-  if (!frozen_) interrupted_ = false;
+  // A freeze, or the start of a later view, that came meanwhile is still to be obeyed.
+  if (!frozen_ && !to_start_) interrupted_ = false;
   prepared_.erase(prepared_.begin(), prepared_.upper_bound(view->view.number));
   entered_number_ = view->view.number;
   entered_ = std::move(view);
