@@ -117,8 +117,8 @@ class RubatoPolicy final : public Policy {
         if (least <= most) job.choices[i].push_back({least, kExplore * job.weight});
         continue;
       }
-      if (job.outlook.model != nullptr) {
-        most = std::min(most, std::max(least, 2 * job.outlook.model->max_profiled_devices()));
+      if (job.outlook.speeds != nullptr) {
+        most = std::min(most, std::max(least, 2 * job.outlook.speeds->max_profiled_devices()));
       }
       const int node = input.cluster.node_size(type);
       if (least <= most) job.choices[i].push_back({least, worth(job, type, least, input)});

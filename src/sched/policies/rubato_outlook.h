@@ -2,24 +2,25 @@
 // of an application, and the remaining work from declared epochs and observed progress.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <unordered_map>
 
+#include "sched/policies/rubato_speeds.h"
 #include "sched/policy.h"
 
 namespace rubato {
 
-// What to expect of one job. Lengths are in seconds on one device of its reference type.
+// What to expect of one job, until the next decision. Lengths are in seconds on one device of its
+// reference type.
 struct Outlook {
   const JobState* job = nullptr;
-  const LearnedModel* model = nullptr;  // null: no step was measured of this application yet
-  GradientNoise noise;
-  double reference_goodput = 0;  // on one device of the reference type
+  const SharedSpeeds* speeds = nullptr;  // null: no step was measured of this application yet
+  SpeedMemo* memo = nullptr;             // with the job's noise; null only together with `speeds`
+  double reference_goodput = 0;          // on one device of the reference type
   Seconds length_s = 0;
 
   // Nothing is known and something can be learned: the job should run, small, as soon as possible.
-  bool unexplored() const { return model == nullptr && job->learned != nullptr; }
+  bool unexplored() const { return speeds == nullptr && job->learned != nullptr; }
 };
 
 class OutlookBook {
@@ -32,7 +33,7 @@ class OutlookBook {
   // Notes the state that holds until the next decision; call last.
   void remember(const PolicyInput& input);
 
-  Outlook outlook(const JobState& job, const PolicyInput& input) const;
+  Outlook outlook(const JobState& job, const PolicyInput& input);
   // Speed on `devices` >= 1 of a type, packed, relative to one device of the reference type.
   double speed(const Outlook& outlook, DeviceTypeId type, int devices,
                const Cluster& cluster) const;
@@ -43,20 +44,21 @@ class OutlookBook {
  private:
   // Measured by all jobs of an application.
   struct Application {
-    std::unique_ptr<LearnedModel> model;
+    explicit Application(const BatchLimits& limits) : speeds(limits) {}
+    SharedSpeeds speeds;
     GradientNoise first_noise;
+    SpeedMemo memo;     // of the jobs that did not start yet
     double work = 0;    // goodput x seconds,
     double epochs = 0;  // and the epochs done with it
   };
   struct Memory {
     std::array<std::size_t, kMaxDeviceTypes> copied{};  // observations passed on to the application
+    SpeedMemo memo;
     Seconds at_s = 0;
     double epochs = 0;
     double goodput = 0;  // 0: it did not train steadily since
   };
   Seconds as_long_again(double service) const;
-  double goodput(const LearnedModel& model, const GradientNoise& noise, const JobSpec& spec,
-                 DeviceTypeId type, int nodes, int devices) const;
 
   Seconds prior_s_;
   std::unordered_map<std::string, Application> applications_;

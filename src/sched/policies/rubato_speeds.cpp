@@ -1,0 +1,72 @@
+#include "sched/policies/rubato_speeds.h"
+
+namespace rubato {
+
+void SharedSpeeds::report(const Observation& observation, const GradientNoise& noise) {
+  const std::size_t before = model_.observations(observation.type).size();
+  model_.report(observation, noise);
+  if (model_.observations(observation.type).size() > before) ++version_;
+}
+
+bool SharedSpeeds::usual(const JobSpec& spec) const {
+  const BatchLimits& own = spec.batch;
+  const BatchLimits& usual = model_.limits();
+  return spec.mode == ElasticMode::kAdaptive && own.initial == usual.initial &&
+         own.max == usual.max && own.min_local == usual.min_local &&
+         own.max_local == usual.max_local;
+}
+
+const SharedSpeeds::Size& SharedSpeeds::size(DeviceTypeId type, int nodes, int devices) const {
+  std::vector<Size>& sizes = sizes_[type.index()];
+  const std::size_t slot = 2 * static_cast<std::size_t>(devices) + (nodes > 1 ? 1 : 0);
+  if (slot >= sizes.size()) sizes.resize(slot + 1);
+  Size& size = sizes[slot];
+  if (size.version == version_) return size;
+  const PerfParams& params = model_.params(type);
+  double ratio = 0;
+  int seen = 0;
+  for (const Observation& o : model_.observations(type)) {
+    if (o.devices != devices || (o.nodes > 1) != (nodes > 1)) continue;
+    ratio += params.step_s(o.nodes, o.devices, static_cast<double>(o.local)) / o.step_s;
+    ++seen;
+  }
+  size.correction = seen > 0 ? ratio / seen : 1.0;
+  size.curve.emplace(params, model_.limits(), nodes, devices);
+  size.version = version_;
+  return size;
+}
+
+BestBatch SharedSpeeds::best(const JobSpec& spec, const GradientNoise& noise, DeviceTypeId type,
+                             int nodes, int devices) const {
+  if (!usual(spec)) return best_batch(model_.params(type), noise, spec.batch, nodes, devices);
+  return size(type, nodes, devices).curve->best(noise);
+}
+
+double SharedSpeeds::goodput(const JobSpec& spec, const GradientNoise& noise, DeviceTypeId type,
+                             int nodes, int devices) const {
+  const double correction = size(type, nodes, devices).correction;
+  if (spec.mode == ElasticMode::kAdaptive) {
+    return best(spec, noise, type, nodes, devices).goodput * correction;
+  }
+  const BatchShape shape = split_batch(spec.requested_batch, devices, spec.batch);
+  if (shape.local < 1) return 0;
+  const PerfParams& params = model_.params(type);
+  const auto local = static_cast<double>(shape.local);
+  const double seconds =
+      params.step_s(nodes, devices, local) + shape.accumulation * params.compute_s(local);
+  const auto total = static_cast<double>(shape.total(devices));
+  return total / seconds * correction *
+         statistical_efficiency(noise, total, static_cast<double>(spec.batch.initial));
+}
+
+void SpeedMemo::refresh(std::size_t version_now, const GradientNoise& noise_now) {
+  if (version == version_now && noise.squared_norm == noise_now.squared_norm &&
+      noise.variance == noise_now.variance) {
+    return;
+  }
+  version = version_now;
+  noise = noise_now;
+  for (std::vector<double>& type : goodput) type.clear();
+}
+
+}  // namespace rubato
