@@ -25,8 +25,8 @@
 #include "sched/consolidate.h"
 #include "sched/gang.h"
 #include "sched/policies/policies.h"
+#include "sched/policies/rubato_divide.h"
 #include "sched/policies/rubato_outlook.h"
-#include "solve/allocate.h"
 
 namespace rubato {
 
@@ -34,7 +34,6 @@ namespace {
 
 constexpr double kExplore = 1e6;  // worth of starting something unknown: more than all the rest
 constexpr double kLastResort = 1e-6;
-constexpr int kPriceSteps = 60;
 
 struct Tuning {
   double exponent;
@@ -53,26 +52,23 @@ class RubatoPolicy final : public Policy {
     jobs.reserve(input.jobs.size());
     for (const JobState* job : input.jobs) jobs.push_back({.outlook = book_.outlook(*job, input)});
     weigh(jobs, input);
-    for (Candidate& job : jobs) list_choices(job, input);
-    assign_types(jobs, input);
+    std::vector<TypedChoices> choices;
+    choices.reserve(jobs.size());
+    for (const Candidate& job : jobs) choices.push_back(list_choices(job, input));
+    const std::vector<TypedShare> shares = divide_types(
+        choices, input.usable_by_type, input.cluster.type_count(), DivisionMethod::kPrices, price_);
 
     Plan plan = empty_plan(input);
     plan.wake_at_s = input.now_s + tuning_.interval_s;
-    DeviceCounts left = input.usable_by_type;
-    for (std::size_t type = 0; type < input.cluster.type_count(); ++type) {
-      divide(DeviceTypeId(type), true, jobs, left, plan);
-    }
-    // What a type could not use may serve jobs that were assigned elsewhere and got nothing.
-    for (std::size_t type = 0; type < input.cluster.type_count() && input.cluster.type_count() > 1;
-         ++type) {
-      divide(DeviceTypeId(type), false, jobs, left, plan);
-    }
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       Grant& grant = plan.grants[i];
       grant.waiting = Reason::kNotWorthwhile;
-      const DeviceTypeId type = grant.devices.single_type();
+      const DeviceTypeId type = shares[i].type;
       if (!type.valid()) continue;
-      grant.batch = book_.batch(jobs[i].outlook, type, grant.devices[type], input.cluster);
+      const int devices =
+          choices[i].of[type.index()][static_cast<std::size_t>(shares[i].choice)].size;
+      grant.devices[type] = devices;
+      grant.batch = book_.batch(jobs[i].outlook, type, devices, input.cluster);
     }
     consolidate(plan, input);
     book_.remember(input);
@@ -83,9 +79,6 @@ class RubatoPolicy final : public Policy {
   struct Candidate {
     Outlook outlook;
     double weight = 1;
-    // By type; without the choice of getting nothing.
-    std::array<std::vector<Choice>, kMaxDeviceTypes> choices{};
-    DeviceTypeId type{};  // assigned
   };
 
   void weigh(std::vector<Candidate>& jobs, const PolicyInput& input) const {
@@ -104,28 +97,44 @@ class RubatoPolicy final : public Policy {
     }
   }
 
-  void list_choices(Candidate& job, const PolicyInput& input) const {
+  TypedChoices list_choices(const Candidate& job, const PolicyInput& input) const {
+    TypedChoices result;
     const JobState& state = *job.outlook.job;
     const JobSpec& spec = state.spec;
     const bool rigid = spec.mode == ElasticMode::kRigid;
     const int least = rigid ? spec.requested_devices : spec.min_devices;
+    const int now = state.allocation.devices();
     for (std::size_t i = 0; i < input.cluster.type_count(); ++i) {
       const DeviceTypeId type(i);
       if (!spec.allows(type)) continue;
       int most = std::min(rigid ? least : spec.max_devices, input.usable_by_type[type]);
+      const bool here = state.running() && current_type(state, input) == type;
+      std::vector<Choice>& choices = result.of[i];
+      const auto add = [&](int size, double value) {
+        if (here && size == now) {
+          result.now_type = type;
+          result.now = static_cast<int>(choices.size());
+        }
+        choices.push_back({size, value});
+      };
       if (job.outlook.unexplored()) {
-        if (least <= most) job.choices[i].push_back({least, kExplore * job.weight});
+        if (least <= most) add(least, kExplore * job.weight);
         continue;
       }
       if (job.outlook.speeds != nullptr) {
         most = std::min(most, std::max(least, 2 * job.outlook.speeds->max_profiled_devices()));
       }
       const int node = input.cluster.node_size(type);
-      if (least <= most) job.choices[i].push_back({least, worth(job, type, least, input)});
+      if (least <= most) add(least, worth(job, type, least, input));
       for (int k = 1; k <= most; k = k < node ? std::min(2 * k, node) : k + node) {
-        if (k > least) job.choices[i].push_back({k, worth(job, type, k, input)});
+        if (k > least) add(k, worth(job, type, k, input));
       }
     }
+    return result;
+  }
+
+  static DeviceTypeId current_type(const JobState& job, const PolicyInput& input) {
+    return input.cluster.node(job.allocation.shares.front().node).type;
   }
 
   double worth(const Candidate& job, DeviceTypeId type, int devices,
@@ -135,72 +144,15 @@ class RubatoPolicy final : public Policy {
     // A size that the model finds useless is still better than never running.
     if (speed <= 0) return kLastResort * job.weight;
     const bool same = state.running() && state.allocation.devices() == devices &&
-                      input.cluster.node(state.allocation.shares.front().node).type == type;
+                      current_type(state, input) == type;
     const double length = std::min(job.outlook.length_s, speed * tuning_.horizon_s);
     const Seconds seconds = length / speed + (same ? 0 : state.resize_cost_s);
     return job.weight * length / seconds;
   }
 
-  // On several types every device gets a price; each job goes to the type where its best size is
-  // worth most after paying. Prices move towards the point where no type is asked for more than it
-  // has.
-  static void assign_types(std::vector<Candidate>& jobs, const PolicyInput& input) {
-    const std::size_t types = input.cluster.type_count();
-    std::array<double, kMaxDeviceTypes> price{};
-    double scale = 0;
-    for (const Candidate& job : jobs) {
-      for (const auto& choices : job.choices) {
-        for (const Choice& c : choices) scale = std::max(scale, c.value / c.size);
-      }
-    }
-    for (int step = 0; step < (types > 1 ? kPriceSteps : 1); ++step) {
-      DeviceCounts asked;
-      for (Candidate& job : jobs) {
-        double best = -1;
-        int size = 0;
-        for (std::size_t t = 0; t < types; ++t) {
-          for (const Choice& c : job.choices[t]) {
-            const double gain = c.value - price[t] * c.size;
-            if (gain <= best) continue;
-            best = gain;
-            job.type = DeviceTypeId(t);
-            size = best > 0 ? c.size : 0;
-          }
-        }
-        if (job.type.valid()) asked[job.type] += size;
-      }
-      const double pace = scale / (2.0 + step);
-      for (std::size_t t = 0; t < types; ++t) {
-        const double usable = std::max(1, input.usable_by_type.of[t]);
-        price[t] = std::max(0.0, price[t] + pace * (asked.of[t] - usable) / usable * 0.25);
-      }
-    }
-  }
-
-  // Solves one type exactly, for the jobs assigned to it or for those that have nothing yet.
-  static void divide(DeviceTypeId type, bool assigned, const std::vector<Candidate>& jobs,
-                     DeviceCounts& left, Plan& plan) {
-    std::vector<std::size_t> takers;
-    std::vector<std::vector<Choice>> tables;
-    for (std::size_t i = 0; i < jobs.size(); ++i) {
-      const bool takes = assigned ? jobs[i].type == type : plan.grants[i].devices.total() == 0;
-      if (!takes || jobs[i].choices[type.index()].empty()) continue;
-      takers.push_back(i);
-      tables.push_back({{0, 0.0}});
-      const auto& choices = jobs[i].choices[type.index()];
-      tables.back().insert(tables.back().end(), choices.begin(), choices.end());
-    }
-    if (takers.empty() || left[type] == 0) return;
-    const Division division = allocate(tables, left[type]);
-    for (std::size_t t = 0; t < takers.size(); ++t) {
-      const int size = tables[t][static_cast<std::size_t>(division.choice[t])].size;
-      plan.grants[takers[t]].devices[type] = size;
-      left[type] -= size;
-    }
-  }
-
   Tuning tuning_;
   OutlookBook book_;
+  std::array<double, kMaxDeviceTypes> price_{};  // of a device, by type
 };
 
 }  // namespace
