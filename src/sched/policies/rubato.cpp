@@ -21,6 +21,7 @@
 // O(jobs x sizes x price steps + the solver) per decision.
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 #include "sched/consolidate.h"
 #include "sched/gang.h"
@@ -40,6 +41,8 @@ struct Tuning {
   Seconds horizon_s;
   Seconds starvation_s;
   Seconds interval_s;
+  double concavity;
+  double shortness;
 };
 
 class RubatoPolicy final : public Policy {
@@ -52,6 +55,7 @@ class RubatoPolicy final : public Policy {
     jobs.reserve(input.jobs.size());
     for (const JobState* job : input.jobs) jobs.push_back({.outlook = book_.outlook(*job, input)});
     weigh(jobs, input);
+    if (input.cluster.type_count() > 1) send_explorers(jobs, input);
     std::vector<TypedChoices> choices;
     choices.reserve(jobs.size());
     for (const Candidate& job : jobs) choices.push_back(list_choices(job, input));
@@ -79,7 +83,31 @@ class RubatoPolicy final : public Policy {
   struct Candidate {
     Outlook outlook;
     double weight = 1;
+    DeviceTypeId explores{};  // it should run here to measure its application
   };
+
+  // Every application is to be measured once on every type that it may use: by a job that waits, or
+  // else by one that runs.
+  static void send_explorers(std::vector<Candidate>& jobs, const PolicyInput& input) {
+    for (std::size_t t = 0; t < input.cluster.type_count(); ++t) {
+      const DeviceTypeId type(t);
+      std::unordered_map<const SharedSpeeds*, Candidate*> explorer;
+      for (Candidate& job : jobs) {
+        const JobState& state = *job.outlook.job;
+        const SharedSpeeds* speeds = job.outlook.speeds;
+        if (speeds == nullptr || speeds->measured_on(type) || !state.spec.allows(type)) continue;
+        if (job.explores.valid()) continue;
+        // One that is there already comes first, then one that waits.
+        const auto rank = [&](const JobState& s) {
+          if (!s.running()) return 1;
+          return current_type(s, input) == type ? 2 : 0;
+        };
+        Candidate*& best = explorer[speeds];
+        if (best == nullptr || rank(state) > rank(*best->outlook.job)) best = &job;
+      }
+      for (const auto& entry : explorer) entry.second->explores = type;
+    }
+  }
 
   void weigh(std::vector<Candidate>& jobs, const PolicyInput& input) const {
     std::vector<Candidate*> longest_first;
@@ -91,9 +119,10 @@ class RubatoPolicy final : public Policy {
     for (std::size_t r = 0; r < longest_first.size(); ++r) {
       const JobState& state = *longest_first[r]->outlook.job;
       const Seconds waited = state.running() ? 0 : input.now_s - state.changed_at_s;
-      longest_first[r]->weight = std::pow(static_cast<double>(r + 1), tuning_.exponent) *
-                                 (1 + waited / tuning_.starvation_s) *
-                                 std::pow(2.0, state.spec.priority);
+      longest_first[r]->weight =
+          std::pow(static_cast<double>(r + 1), tuning_.exponent) *
+          (1 + waited / tuning_.starvation_s) * std::pow(2.0, state.spec.priority) *
+          std::pow(std::max(1.0, longest_first[r]->outlook.length_s), -tuning_.shortness);
     }
   }
 
@@ -117,7 +146,7 @@ class RubatoPolicy final : public Policy {
         }
         choices.push_back({size, value});
       };
-      if (job.outlook.unexplored()) {
+      if (job.outlook.unexplored() || job.explores == type) {
         if (least <= most) add(least, kExplore * job.weight);
         continue;
       }
@@ -147,7 +176,7 @@ class RubatoPolicy final : public Policy {
                       current_type(state, input) == type;
     const double length = std::min(job.outlook.length_s, speed * tuning_.horizon_s);
     const Seconds seconds = length / speed + (same ? 0 : state.resize_cost_s);
-    return job.weight * length / seconds;
+    return job.weight * std::pow(length / seconds, tuning_.concavity);
   }
 
   Tuning tuning_;
@@ -183,6 +212,8 @@ PolicyInfo rubato_policy() {
                   .low = 1,
                   .high = 1e9,
                   .help = "seconds that an unknown job is expected to need on one device"},
+                 {.name = "concavity", .default_value = 0.6, .low = 0.01, .high = 10, .help = "x"},
+                 {.name = "shortness", .default_value = 0.0, .low = 0, .high = 10, .help = "x"},
                  {.name = "interval",
                   .default_value = 60.0,
                   .low = 1,
@@ -192,7 +223,9 @@ PolicyInfo rubato_policy() {
         return std::make_unique<RubatoPolicy>(Tuning{.exponent = params.number("exponent"),
                                                      .horizon_s = params.number("horizon"),
                                                      .starvation_s = params.number("starvation"),
-                                                     .interval_s = params.number("interval")},
+                                                     .interval_s = params.number("interval"),
+                                                     .concavity = params.number("concavity"),
+                                                     .shortness = params.number("shortness")},
                                               params.number("prior"));
       }};
 }

@@ -1,5 +1,7 @@
 #include "sched/policies/rubato_speeds.h"
 
+#include <algorithm>
+
 namespace rubato {
 
 void SharedSpeeds::report(const Observation& observation, const GradientNoise& noise) {
@@ -16,29 +18,63 @@ bool SharedSpeeds::usual(const JobSpec& spec) const {
          own.max_local == usual.max_local;
 }
 
+PerfParams SharedSpeeds::params(DeviceTypeId type) const {
+  PerfParams params = model_.params(type);
+  if (!measured_on(type)) return params;
+  // Observations on several devices: within a node, across nodes.
+  const auto count = [&](DeviceTypeId of, bool across) {
+    const auto seen = model_.observations(of);
+    return std::count_if(seen.begin(), seen.end(), [&](const Observation& o) {
+      return o.devices > 1 && (o.nodes > 1) == across;
+    });
+  };
+  for (const bool across : {false, true}) {
+    if (count(type, across) > 0) continue;
+    DeviceTypeId donor;
+    for (std::size_t t = 0; t < kMaxDeviceTypes; ++t) {
+      const DeviceTypeId other(t);
+      if (count(other, across) > 0 &&
+          (!donor.valid() || count(other, across) > count(donor, across))) {
+        donor = other;
+      }
+    }
+    if (!donor.valid()) continue;
+    const PerfParams& known = model_.params(donor);
+    if (across) {
+      params.alpha_n = known.alpha_n;
+      params.beta_n = known.beta_n;
+    } else {
+      params.alpha_r = known.alpha_r;
+      params.beta_r = known.beta_r;
+    }
+    if (count(type, false) + count(type, true) == 0) params.gamma = known.gamma;
+  }
+  return params;
+}
+
 const SharedSpeeds::Size& SharedSpeeds::size(DeviceTypeId type, int nodes, int devices) const {
   std::vector<Size>& sizes = sizes_[type.index()];
   const std::size_t slot = 2 * static_cast<std::size_t>(devices) + (nodes > 1 ? 1 : 0);
   if (slot >= sizes.size()) sizes.resize(slot + 1);
   Size& size = sizes[slot];
   if (size.version == version_) return size;
-  const PerfParams& params = model_.params(type);
+  const PerfParams fitted = params(type);
   double ratio = 0;
   int seen = 0;
   for (const Observation& o : model_.observations(type)) {
     if (o.devices != devices || (o.nodes > 1) != (nodes > 1)) continue;
-    ratio += params.step_s(o.nodes, o.devices, static_cast<double>(o.local)) / o.step_s;
+    ratio += fitted.step_s(o.nodes, o.devices, static_cast<double>(o.local)) / o.step_s;
     ++seen;
   }
   size.correction = seen > 0 ? ratio / seen : 1.0;
-  size.curve.emplace(params, model_.limits(), nodes, devices);
+  size.curve.emplace(fitted, model_.limits(), nodes, devices);
   size.version = version_;
   return size;
 }
 
 BestBatch SharedSpeeds::best(const JobSpec& spec, const GradientNoise& noise, DeviceTypeId type,
                              int nodes, int devices) const {
-  if (!usual(spec)) return best_batch(model_.params(type), noise, spec.batch, nodes, devices);
+  if (!usual(spec)) return best_batch(params(type), noise, spec.batch, nodes, devices);
   return size(type, nodes, devices).curve->best(noise);
 }
 
@@ -50,10 +86,10 @@ double SharedSpeeds::goodput(const JobSpec& spec, const GradientNoise& noise, De
   }
   const BatchShape shape = split_batch(spec.requested_batch, devices, spec.batch);
   if (shape.local < 1) return 0;
-  const PerfParams& params = model_.params(type);
+  const PerfParams fitted = params(type);
   const auto local = static_cast<double>(shape.local);
   const double seconds =
-      params.step_s(nodes, devices, local) + shape.accumulation * params.compute_s(local);
+      fitted.step_s(nodes, devices, local) + shape.accumulation * fitted.compute_s(local);
   const auto total = static_cast<double>(shape.total(devices));
   return total / seconds * correction *
          statistical_efficiency(noise, total, static_cast<double>(spec.batch.initial));

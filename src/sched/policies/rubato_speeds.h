@@ -40,6 +40,8 @@ class SharedSpeeds {
     std::optional<BatchCurve> curve;  // for the limits of the model
   };
   const Size& size(DeviceTypeId type, int nodes, int devices) const;
+  // The fit of this type; how devices synchronise is taken from another one where it is not known.
+  PerfParams params(DeviceTypeId type) const;
 
   LearnedModel model_;
   std::size_t version_ = 1;
