@@ -26,6 +26,11 @@ class BatchCurve {
  public:
   BatchCurve(const PerfParams& params, const BatchLimits& limits, int nodes, int devices);
   BestBatch best(const GradientNoise& noise) const;
+  // Multiplies the speed with each micro-batch by `factor(local)`.
+  template <typename Factor>
+  void correct(Factor factor) {
+    for (Candidate& c : candidates_) c.throughput *= factor(c.shape.local);
+  }
 
  private:
   struct Candidate {

@@ -1,8 +1,18 @@
 #include "sched/policies/rubato_speeds.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace rubato {
+
+namespace {
+
+// Weights of an observation at a distance d (in doublings of devices and of the micro-batch):
+// 1 / (kSame + d^2); and of the fit itself.
+constexpr double kSame = 0.01;
+constexpr double kTrustInFit = 0.5;
+
+}  // namespace
 
 void SharedSpeeds::report(const Observation& observation, const GradientNoise& noise) {
   const std::size_t before = model_.observations(observation.type).size();
@@ -52,6 +62,27 @@ PerfParams SharedSpeeds::params(DeviceTypeId type) const {
   return params;
 }
 
+double SharedSpeeds::correction(const PerfParams& fitted, DeviceTypeId type, int nodes, int devices,
+                                std::int64_t local) const {
+  // One device, one node and several nodes are three different things.
+  const auto kind = [](int on_nodes, int on_devices) {
+    return on_devices == 1 ? 0 : on_nodes == 1 ? 1 : 2;
+  };
+  double weights = kTrustInFit;
+  double sum = 0;
+  for (const Observation& o : model_.observations(type)) {
+    if (kind(o.nodes, o.devices) != kind(nodes, devices)) continue;
+    const double wider = std::log2(static_cast<double>(o.devices) / devices);
+    const double larger = std::log2(static_cast<double>(o.local) / static_cast<double>(local));
+    const double weight = 1 / (kSame + wider * wider + larger * larger);
+    const double off =
+        fitted.step_s(o.nodes, o.devices, static_cast<double>(o.local)) / o.step_s;
+    weights += weight;
+    sum += weight * std::log(off);
+  }
+  return std::exp(sum / weights);
+}
+
 const SharedSpeeds::Size& SharedSpeeds::size(DeviceTypeId type, int nodes, int devices) const {
   std::vector<Size>& sizes = sizes_[type.index()];
   const std::size_t slot = 2 * static_cast<std::size_t>(devices) + (nodes > 1 ? 1 : 0);
@@ -59,15 +90,9 @@ const SharedSpeeds::Size& SharedSpeeds::size(DeviceTypeId type, int nodes, int d
   Size& size = sizes[slot];
   if (size.version == version_) return size;
   const PerfParams fitted = params(type);
-  double ratio = 0;
-  int seen = 0;
-  for (const Observation& o : model_.observations(type)) {
-    if (o.devices != devices || (o.nodes > 1) != (nodes > 1)) continue;
-    ratio += fitted.step_s(o.nodes, o.devices, static_cast<double>(o.local)) / o.step_s;
-    ++seen;
-  }
-  size.correction = seen > 0 ? ratio / seen : 1.0;
   size.curve.emplace(fitted, model_.limits(), nodes, devices);
+  size.curve->correct(
+      [&](std::int64_t local) { return correction(fitted, type, nodes, devices, local); });
   size.version = version_;
   return size;
 }
@@ -80,10 +105,7 @@ BestBatch SharedSpeeds::best(const JobSpec& spec, const GradientNoise& noise, De
 
 double SharedSpeeds::goodput(const JobSpec& spec, const GradientNoise& noise, DeviceTypeId type,
                              int nodes, int devices) const {
-  const double correction = size(type, nodes, devices).correction;
-  if (spec.mode == ElasticMode::kAdaptive) {
-    return best(spec, noise, type, nodes, devices).goodput * correction;
-  }
+  if (spec.mode == ElasticMode::kAdaptive) return best(spec, noise, type, nodes, devices).goodput;
   const BatchShape shape = split_batch(spec.requested_batch, devices, spec.batch);
   if (shape.local < 1) return 0;
   const PerfParams fitted = params(type);
@@ -91,7 +113,7 @@ double SharedSpeeds::goodput(const JobSpec& spec, const GradientNoise& noise, De
   const double seconds =
       fitted.step_s(nodes, devices, local) + shape.accumulation * fitted.compute_s(local);
   const auto total = static_cast<double>(shape.total(devices));
-  return total / seconds * correction *
+  return total / seconds * correction(fitted, type, nodes, devices, shape.local) *
          statistical_efficiency(noise, total, static_cast<double>(spec.batch.initial));
 }
 

@@ -36,10 +36,12 @@ class SharedSpeeds {
  private:
   struct Size {
     std::size_t version = 0;  // 0: never asked for
-    double correction = 1;
     std::optional<BatchCurve> curve;  // for the limits of the model
   };
   const Size& size(DeviceTypeId type, int nodes, int devices) const;
+  // Fitted / measured seconds of a step, from what was measured nearby.
+  double correction(const PerfParams& fitted, DeviceTypeId type, int nodes, int devices,
+                    std::int64_t local) const;
   // The fit of this type; how devices synchronise is taken from another one where it is not known.
   PerfParams params(DeviceTypeId type) const;
 
