@@ -1,24 +1,25 @@
-// Rubato's own policy: shortest expected work first, elastic, exact at every decision.
+// Rubato's own policy: short jobs first, elastic, exact at every decision, without an oracle.
 //
-// Assumes no oracle: speeds are learned from the reports of all jobs of an application, remaining
-// work from declared epochs and observed progress (rubato_outlook.h). Steps, at every decision:
-//  1. jobs are ranked by expected length, longest first; the r-th weighs r^exponent: the optimal
-//  division of one resource
-//     among jobs with speed k^p gives such weights with exponent p (heSRPT), and all of it to the
-//     shortest for p = 1. A job without devices gains weight while it waits (1 + waited /
-//     starvation), which bounds how long it can starve;
-//  2. a job is worth weight x length / (length / speed + what a change costs it), over at most
-//  `horizon`: a resize is charged
-//     honestly, so that stop-free ones happen and expensive ones must pay;
+// Assumes nothing: speeds are learned from the reports of all jobs of an application
+// (rubato_speeds.h), remaining work from declared epochs and observed progress (rubato_outlook.h).
+// Steps, at every decision:
+//  1. jobs are ranked by expected length, longest first; the r-th weighs r^exponent. (The optimal
+//     division of one resource among jobs with speed k^p gives such weights: heSRPT.) A job without
+//     devices gains weight while it waits (1 + waited / starvation), which bounds how long it can
+//     starve;
+//  2. a size is worth weight x (length / (length / speed + what a change costs))^concavity, over at
+//     most `horizon` seconds: a change is charged honestly, so that stop-free ones happen and
+//     expensive ones must pay; and the second device of a job counts less than its first, which
+//     keeps jobs at efficient sizes and lets few of them wait;
 //  3. sizes are 1, 2, 4, ... within a node and whole nodes beyond, at most twice what the
-//  application has been seen on; an
-//     application nobody has measured starts small, before everything else;
-//  4. the exact solver divides the devices of each type; on mixed clusters prices per type assign
-//  jobs to types first;
+//     application has been seen on. An application that nobody has measured starts small, before
+//     everything else; on mixed clusters one job of each application is sent to every type once;
+//  4. the exact solver divides the devices; several types are divided in turn, starting from prices
+//     and from what jobs have (rubato_divide.h);
 //  5. jobs are consolidated on as few nodes as possible, moving small ones out of the way; adaptive
-//  jobs get the batch with
-//     the best goodput.
-// O(jobs x sizes x price steps + the solver) per decision.
+//     jobs get the batch with the best goodput.
+// O(jobs x sizes + the solver) per decision, x types x a handful of rounds on mixed clusters.
+//
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
@@ -38,16 +39,24 @@ constexpr double kLastResort = 1e-6;
 
 struct Tuning {
   double exponent;
+  double concavity;
   Seconds horizon_s;
   Seconds starvation_s;
   Seconds interval_s;
-  double concavity;
-  double shortness;
+  bool charges = true;       // for changes
+  bool explores = true;      // types
+  bool consolidates = true;  // instead of leaving nodes to the placer
+  DivisionMethod method = DivisionMethod::kPrices;
 };
+
+DeviceTypeId current_type(const JobState& job, const PolicyInput& input) {
+  return input.cluster.node(job.allocation.shares.front().node).type;
+}
 
 class RubatoPolicy final : public Policy {
  public:
-  RubatoPolicy(Tuning tuning, Seconds prior_s) : tuning_(tuning), book_(prior_s) {}
+  RubatoPolicy(const Tuning& tuning, const OutlookOptions& options)
+      : tuning_(tuning), book_(options) {}
 
   Plan decide(const PolicyInput& input) override {
     book_.observe(input);
@@ -55,12 +64,12 @@ class RubatoPolicy final : public Policy {
     jobs.reserve(input.jobs.size());
     for (const JobState* job : input.jobs) jobs.push_back({.outlook = book_.outlook(*job, input)});
     weigh(jobs, input);
-    if (input.cluster.type_count() > 1) send_explorers(jobs, input);
+    if (tuning_.explores && input.cluster.type_count() > 1) send_explorers(jobs, input);
     std::vector<TypedChoices> choices;
     choices.reserve(jobs.size());
     for (const Candidate& job : jobs) choices.push_back(list_choices(job, input));
     const std::vector<TypedShare> shares = divide_types(
-        choices, input.usable_by_type, input.cluster.type_count(), DivisionMethod::kPrices, price_);
+        choices, input.usable_by_type, input.cluster.type_count(), tuning_.method, price_);
 
     Plan plan = empty_plan(input);
     plan.wake_at_s = input.now_s + tuning_.interval_s;
@@ -74,7 +83,7 @@ class RubatoPolicy final : public Policy {
       grant.devices[type] = devices;
       grant.batch = book_.batch(jobs[i].outlook, type, devices, input.cluster);
     }
-    consolidate(plan, input);
+    if (tuning_.consolidates) consolidate(plan, input);
     book_.remember(input);
     return plan;
   }
@@ -86,31 +95,9 @@ class RubatoPolicy final : public Policy {
     DeviceTypeId explores{};  // it should run here to measure its application
   };
 
-  // Every application is to be measured once on every type that it may use: by a job that waits, or
-  // else by one that runs.
-  static void send_explorers(std::vector<Candidate>& jobs, const PolicyInput& input) {
-    for (std::size_t t = 0; t < input.cluster.type_count(); ++t) {
-      const DeviceTypeId type(t);
-      std::unordered_map<const SharedSpeeds*, Candidate*> explorer;
-      for (Candidate& job : jobs) {
-        const JobState& state = *job.outlook.job;
-        const SharedSpeeds* speeds = job.outlook.speeds;
-        if (speeds == nullptr || speeds->measured_on(type) || !state.spec.allows(type)) continue;
-        if (job.explores.valid()) continue;
-        // One that is there already comes first, then one that waits.
-        const auto rank = [&](const JobState& s) {
-          if (!s.running()) return 1;
-          return current_type(s, input) == type ? 2 : 0;
-        };
-        Candidate*& best = explorer[speeds];
-        if (best == nullptr || rank(state) > rank(*best->outlook.job)) best = &job;
-      }
-      for (const auto& entry : explorer) entry.second->explores = type;
-    }
-  }
-
   void weigh(std::vector<Candidate>& jobs, const PolicyInput& input) const {
     std::vector<Candidate*> longest_first;
+    longest_first.reserve(jobs.size());
     for (Candidate& job : jobs) longest_first.push_back(&job);
     std::stable_sort(longest_first.begin(), longest_first.end(),
                      [](const Candidate* a, const Candidate* b) {
@@ -119,10 +106,31 @@ class RubatoPolicy final : public Policy {
     for (std::size_t r = 0; r < longest_first.size(); ++r) {
       const JobState& state = *longest_first[r]->outlook.job;
       const Seconds waited = state.running() ? 0 : input.now_s - state.changed_at_s;
-      longest_first[r]->weight =
-          std::pow(static_cast<double>(r + 1), tuning_.exponent) *
-          (1 + waited / tuning_.starvation_s) * std::pow(2.0, state.spec.priority) *
-          std::pow(std::max(1.0, longest_first[r]->outlook.length_s), -tuning_.shortness);
+      longest_first[r]->weight = std::pow(static_cast<double>(r + 1), tuning_.exponent) *
+                                 (1 + waited / tuning_.starvation_s) *
+                                 std::pow(2.0, state.spec.priority);
+    }
+  }
+
+  // Every application is to be measured once on every type that it may use: by a job that is there
+  // already, or else by one that waits, or else by one that runs elsewhere.
+  static void send_explorers(std::vector<Candidate>& jobs, const PolicyInput& input) {
+    for (std::size_t t = 0; t < input.cluster.type_count(); ++t) {
+      const DeviceTypeId type(t);
+      const auto rank = [&](const JobState& job) {
+        if (!job.running()) return 1;
+        return current_type(job, input) == type ? 2 : 0;
+      };
+      std::unordered_map<const SharedSpeeds*, Candidate*> explorer;
+      for (Candidate& job : jobs) {
+        const JobState& state = *job.outlook.job;
+        const SharedSpeeds* speeds = job.outlook.speeds;
+        if (speeds == nullptr || speeds->measured_on(type) || !state.spec.allows(type)) continue;
+        if (job.explores.valid()) continue;
+        Candidate*& best = explorer[speeds];
+        if (best == nullptr || rank(state) > rank(*best->outlook.job)) best = &job;
+      }
+      for (const auto& entry : explorer) entry.second->explores = type;
     }
   }
 
@@ -136,7 +144,6 @@ class RubatoPolicy final : public Policy {
     for (std::size_t i = 0; i < input.cluster.type_count(); ++i) {
       const DeviceTypeId type(i);
       if (!spec.allows(type)) continue;
-      int most = std::min(rigid ? least : spec.max_devices, input.usable_by_type[type]);
       const bool here = state.running() && current_type(state, input) == type;
       std::vector<Choice>& choices = result.of[i];
       const auto add = [&](int size, double value) {
@@ -146,24 +153,22 @@ class RubatoPolicy final : public Policy {
         }
         choices.push_back({size, value});
       };
+      int most = std::min(rigid ? least : spec.max_devices, input.usable_by_type[type]);
+      if (least > most) continue;
       if (job.outlook.unexplored() || job.explores == type) {
-        if (least <= most) add(least, kExplore * job.weight);
+        add(least, kExplore * job.weight);
         continue;
       }
       if (job.outlook.speeds != nullptr) {
         most = std::min(most, std::max(least, 2 * job.outlook.speeds->max_profiled_devices()));
       }
       const int node = input.cluster.node_size(type);
-      if (least <= most) add(least, worth(job, type, least, input));
+      add(least, worth(job, type, least, input));
       for (int k = 1; k <= most; k = k < node ? std::min(2 * k, node) : k + node) {
         if (k > least) add(k, worth(job, type, k, input));
       }
     }
     return result;
-  }
-
-  static DeviceTypeId current_type(const JobState& job, const PolicyInput& input) {
-    return input.cluster.node(job.allocation.shares.front().node).type;
   }
 
   double worth(const Candidate& job, DeviceTypeId type, int devices,
@@ -175,8 +180,8 @@ class RubatoPolicy final : public Policy {
     const bool same = state.running() && state.allocation.devices() == devices &&
                       current_type(state, input) == type;
     const double length = std::min(job.outlook.length_s, speed * tuning_.horizon_s);
-    const Seconds seconds = length / speed + (same ? 0 : state.resize_cost_s);
-    return job.weight * std::pow(length / seconds, tuning_.concavity);
+    const Seconds cost = same || !tuning_.charges ? 0 : state.resize_cost_s;
+    return job.weight * std::pow(length / (length / speed + cost), tuning_.concavity);
   }
 
   Tuning tuning_;
@@ -184,50 +189,70 @@ class RubatoPolicy final : public Policy {
   std::array<double, kMaxDeviceTypes> price_{};  // of a device, by type
 };
 
+std::unique_ptr<Policy> make_rubato(const Params& params, Random) {
+  const std::string& without = params.choice("without");
+  const auto has = [&](std::string_view idea) { return without != idea; };
+  Tuning tuning{.exponent = params.number("exponent"),
+                .concavity = params.number("concavity"),
+                .horizon_s = params.number("horizon"),
+                .starvation_s = params.number("starvation"),
+                .interval_s = params.number("interval"),
+                .charges = has("charge"),
+                .explores = has("exploration"),
+                .consolidates = has("consolidation")};
+  if (!has("exact")) tuning.method = DivisionMethod::kGreedy;
+  if (!has("types")) tuning.method = DivisionMethod::kFastest;
+  if (!has("prices")) tuning.method = DivisionMethod::kImproveOnly;
+  return std::make_unique<RubatoPolicy>(tuning, OutlookOptions{.prior_s = params.number("prior"),
+                                                               .goodput = has("goodput"),
+                                                               .remaining = has("remaining"),
+                                                               .shared = has("sharing"),
+                                                               .corrected = has("correction")});
+}
+
 }  // namespace
 
 PolicyInfo rubato_policy() {
-  return {
-      .name = "rubato",
-      .summary = "shortest expected work first, elastic and exact; learns speed and remaining work",
-      .source = "this project",
-      .needs = {Knowledge::kNothing},
-      .params = {{.name = "exponent",
-                  .default_value = 1.0,
-                  .low = 0,
-                  .high = 10,
-                  .help = "how much shorter jobs are preferred: 0 not at all"},
-                 {.name = "horizon",
-                  .default_value = 400.0,
-                  .low = 1,
-                  .high = 1e9,
-                  .help = "seconds over which a change must pay"},
-                 {.name = "starvation",
-                  .default_value = 14'400.0,
-                  .low = 1,
-                  .high = 1e9,
-                  .help = "seconds of waiting after which a job weighs twice as much"},
-                 {.name = "prior",
-                  .default_value = 600.0,
-                  .low = 1,
-                  .high = 1e9,
-                  .help = "seconds that an unknown job is expected to need on one device"},
-                 {.name = "concavity", .default_value = 0.6, .low = 0.01, .high = 10, .help = "x"},
-                 {.name = "shortness", .default_value = 0.0, .low = 0, .high = 10, .help = "x"},
-                 {.name = "interval",
-                  .default_value = 60.0,
-                  .low = 1,
-                  .high = 86'400,
-                  .help = "seconds after which it decides again when nothing happens"}},
-      .make = [](const Params& params, Random) -> std::unique_ptr<Policy> {
-        return std::make_unique<RubatoPolicy>(Tuning{.exponent = params.number("exponent"),
-                                                     .horizon_s = params.number("horizon"),
-                                                     .starvation_s = params.number("starvation"),
-                                                     .interval_s = params.number("interval"),
-                                                     .concavity = params.number("concavity"),
-                                                     .shortness = params.number("shortness")},
-                                              params.number("prior"));
-      }};
+  return {.name = "rubato",
+          .summary = "short jobs first, elastic and exact; learns speed and remaining work",
+          .source = "this project",
+          .needs = {Knowledge::kNothing},
+          .params = {{.name = "exponent",
+                      .default_value = 1.0,
+                      .low = 0,
+                      .high = 10,
+                      .help = "how much shorter jobs are preferred: 0 not at all"},
+                     {.name = "concavity",
+                      .default_value = 0.6,
+                      .low = 0.01,
+                      .high = 1,
+                      .help = "how much a job's speed counts beyond its first device: 1 fully"},
+                     {.name = "horizon",
+                      .default_value = 400.0,
+                      .low = 1,
+                      .high = 1e9,
+                      .help = "seconds over which a change must pay"},
+                     {.name = "starvation",
+                      .default_value = 14'400.0,
+                      .low = 1,
+                      .high = 1e9,
+                      .help = "seconds of waiting after which a job weighs twice as much"},
+                     {.name = "prior",
+                      .default_value = 600.0,
+                      .low = 1,
+                      .high = 1e9,
+                      .help = "seconds that an unknown job is expected to need on one device"},
+                     {.name = "interval",
+                      .default_value = 60.0,
+                      .low = 1,
+                      .high = 86'400,
+                      .help = "seconds after which it decides again when nothing happens"},
+                     {.name = "without",
+                      .default_value = std::string("none"),
+                      .choices = {"none", "goodput", "remaining", "sharing", "correction", "charge",
+                                  "exact", "types", "prices", "exploration", "consolidation"},
+                      .help = "an idea to switch off, to see what it contributes"}},
+          .make = make_rubato};
 }
 
 }  // namespace rubato

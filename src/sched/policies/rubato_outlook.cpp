@@ -23,10 +23,14 @@ DeviceTypeId reference_type(const JobSpec& spec, const Cluster& cluster) {
   return DeviceTypeId(0);
 }
 
+std::string OutlookBook::key(const JobState& job) const {
+  return options_.shared ? job.spec.application : std::to_string(job.spec.id.value);
+}
+
 void OutlookBook::observe(const PolicyInput& input) {
   for (const JobState* job : input.jobs) {
     if (job->learned == nullptr || job->learned->empty()) continue;
-    const auto found = applications_.try_emplace(job->spec.application, job->spec.batch);
+    const auto found = applications_.try_emplace(key(*job), job->spec.batch, options_.corrected);
     Application& app = found.first->second;
     if (found.second) app.first_noise = job->learned->noise();
     Memory& memory = memory_[job->spec.id];
@@ -41,7 +45,10 @@ void OutlookBook::observe(const PolicyInput& input) {
       app.epochs += job->progress->epochs_done(input.now_s) - memory.epochs;
     }
   }
-  for (const FinishedJob& job : input.finished) memory_.erase(job.id);
+  for (const FinishedJob& job : input.finished) {
+    memory_.erase(job.id);
+    if (!options_.shared) applications_.erase(std::to_string(job.id.value));
+  }
 }
 
 void OutlookBook::remember(const PolicyInput& input) {
@@ -55,17 +62,17 @@ void OutlookBook::remember(const PolicyInput& input) {
     // goodput.
     if (!job->running() || input.now_s - job->changed_at_s < job->resize_cost_s) continue;
     const DeviceTypeId type = input.cluster.node(job->allocation.shares.front().node).type;
-    memory.goodput = applications_.at(job->spec.application)
-                         .speeds.goodput(job->spec, job->learned->noise(), type,
-                                         static_cast<int>(job->allocation.shares.size()),
-                                         job->allocation.devices());
+    memory.goodput = applications_.at(key(*job)).speeds.goodput(
+        job->spec, job->learned->noise(), type, static_cast<int>(job->allocation.shares.size()),
+        job->allocation.devices());
   }
 }
 
 // Durations have heavy tails: a job that has run long is expected to run as long again. In steps of
 // two, so that jobs of unknown length do not overtake each other at every decision.
 Seconds OutlookBook::as_long_again(double service) const {
-  return prior_s_ * std::exp2(std::ceil(std::log2(std::max(1.0, service / prior_s_))));
+  return options_.prior_s *
+         std::exp2(std::ceil(std::log2(std::max(1.0, service / options_.prior_s))));
 }
 
 Outlook OutlookBook::outlook(const JobState& job, const PolicyInput& input) {
@@ -74,18 +81,18 @@ Outlook OutlookBook::outlook(const JobState& job, const PolicyInput& input) {
     result.length_s = as_long_again(job.attained_service(input.now_s));
     return result;
   }
-  const auto found = applications_.find(job.spec.application);
+  const auto found = applications_.find(key(job));
   if (found == applications_.end()) return result;
   Application& app = found->second;
   result.speeds = &app.speeds;
   const bool fresh = job.learned->empty();
   result.memo = fresh && app.speeds.usual(job.spec) ? &app.memo : &memory_[job.spec.id].memo;
   result.memo->refresh(app.speeds.version(), fresh ? app.first_noise : job.learned->noise());
-  const DeviceTypeId type = reference_type(job.spec, input.cluster);
   result.reference_goodput = 1;
-  const double reference = speed(result, type, 1, input.cluster);
+  const double reference =
+      known_goodput(result, reference_type(job.spec, input.cluster), 1, input.cluster);
   if (reference > 0) result.reference_goodput = reference;
-  if (app.epochs > 0 && job.spec.epochs > 0) {
+  if (options_.remaining && app.epochs > 0 && job.spec.epochs > 0) {
     const double left =
         std::max(kLeastEpochs, job.spec.epochs - job.progress->epochs_done(input.now_s));
     result.length_s = left * app.work / app.epochs / result.reference_goodput;
@@ -95,9 +102,8 @@ Outlook OutlookBook::outlook(const JobState& job, const PolicyInput& input) {
   return result;
 }
 
-double OutlookBook::speed(const Outlook& outlook, DeviceTypeId type, int devices,
-                          const Cluster& cluster) const {
-  if (outlook.speeds == nullptr) return std::pow(devices, kAssumedExponent);
+double OutlookBook::known_goodput(const Outlook& outlook, DeviceTypeId type, int devices,
+                                  const Cluster& cluster) {
   std::vector<double>& known = outlook.memo->goodput[type.index()];
   const auto slot = static_cast<std::size_t>(devices);
   if (slot >= known.size()) known.resize(slot + 1, -1);
@@ -106,13 +112,20 @@ double OutlookBook::speed(const Outlook& outlook, DeviceTypeId type, int devices
     known[slot] =
         outlook.speeds->goodput(outlook.job->spec, outlook.memo->noise, type, nodes, devices);
   }
-  return known[slot] / outlook.reference_goodput;
+  return known[slot];
+}
+
+double OutlookBook::speed(const Outlook& outlook, DeviceTypeId type, int devices,
+                          const Cluster& cluster) const {
+  if (outlook.speeds == nullptr || !options_.goodput) return std::pow(devices, kAssumedExponent);
+  return known_goodput(outlook, type, devices, cluster) / outlook.reference_goodput;
 }
 
 std::int64_t OutlookBook::batch(const Outlook& outlook, DeviceTypeId type, int devices,
                                 const Cluster& cluster) const {
   const JobSpec& spec = outlook.job->spec;
-  if (outlook.speeds == nullptr || spec.mode != ElasticMode::kAdaptive) return 0;
+  if (outlook.speeds == nullptr || !options_.goodput) return 0;
+  if (spec.mode != ElasticMode::kAdaptive) return 0;
   const int nodes = devices > cluster.node_size(type) ? 2 : 1;
   const BestBatch best = outlook.speeds->best(spec, outlook.memo->noise, type, nodes, devices);
   if (best.goodput <= 0) return 0;

@@ -23,10 +23,19 @@ struct Outlook {
   bool unexplored() const { return speeds == nullptr && job->learned != nullptr; }
 };
 
+struct OutlookOptions {
+  // Length assumed where neither progress nor a finished epoch says more.
+  Seconds prior_s = 600;
+  // Ideas that can be switched off to see what they contribute.
+  bool goodput = true;    // off: all jobs are assumed to scale alike, on all types
+  bool remaining = true;  // off: a job is expected to run as long again as it did
+  bool shared = true;     // off: every job learns for itself
+  bool corrected = true;  // off: speeds are those of the fit
+};
+
 class OutlookBook {
  public:
-  // `prior_s`: length assumed where neither progress nor a finished epoch says more.
-  explicit OutlookBook(Seconds prior_s) : prior_s_(prior_s) {}
+  explicit OutlookBook(const OutlookOptions& options) : options_(options) {}
 
   // Learns from what happened since the last decision; call first.
   void observe(const PolicyInput& input);
@@ -44,7 +53,7 @@ class OutlookBook {
  private:
   // Measured by all jobs of an application.
   struct Application {
-    explicit Application(const BatchLimits& limits) : speeds(limits) {}
+    Application(const BatchLimits& limits, bool corrected) : speeds(limits, corrected) {}
     SharedSpeeds speeds;
     GradientNoise first_noise;
     SpeedMemo memo;     // of the jobs that did not start yet
@@ -59,8 +68,13 @@ class OutlookBook {
     double goodput = 0;  // 0: it did not train steadily since
   };
   Seconds as_long_again(double service) const;
+  // On packed devices, from the job's memo.
+  static double known_goodput(const Outlook& outlook, DeviceTypeId type, int devices,
+                              const Cluster& cluster);
+  // Jobs with equal keys learn together.
+  std::string key(const JobState& job) const;
 
-  Seconds prior_s_;
+  OutlookOptions options_;
   std::unordered_map<std::string, Application> applications_;
   std::unordered_map<JobId, Memory> memory_;
 };

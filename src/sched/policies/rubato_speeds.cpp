@@ -28,7 +28,13 @@ bool SharedSpeeds::usual(const JobSpec& spec) const {
          own.max_local == usual.max_local;
 }
 
-PerfParams SharedSpeeds::params(DeviceTypeId type) const {
+const PerfParams& SharedSpeeds::params(DeviceTypeId type) const {
+  Fit& fit = fits_[type.index()];
+  if (fit.version != version_) fit = {.version = version_, .params = combined_fit(type)};
+  return fit.params;
+}
+
+PerfParams SharedSpeeds::combined_fit(DeviceTypeId type) const {
   PerfParams params = model_.params(type);
   if (!measured_on(type)) return params;
   // Observations on several devices: within a node, across nodes.
@@ -64,6 +70,7 @@ PerfParams SharedSpeeds::params(DeviceTypeId type) const {
 
 double SharedSpeeds::correction(const PerfParams& fitted, DeviceTypeId type, int nodes, int devices,
                                 std::int64_t local) const {
+  if (!corrected_) return 1;
   // One device, one node and several nodes are three different things.
   const auto kind = [](int on_nodes, int on_devices) {
     return on_devices == 1 ? 0 : on_nodes == 1 ? 1 : 2;
@@ -75,8 +82,7 @@ double SharedSpeeds::correction(const PerfParams& fitted, DeviceTypeId type, int
     const double wider = std::log2(static_cast<double>(o.devices) / devices);
     const double larger = std::log2(static_cast<double>(o.local) / static_cast<double>(local));
     const double weight = 1 / (kSame + wider * wider + larger * larger);
-    const double off =
-        fitted.step_s(o.nodes, o.devices, static_cast<double>(o.local)) / o.step_s;
+    const double off = fitted.step_s(o.nodes, o.devices, static_cast<double>(o.local)) / o.step_s;
     weights += weight;
     sum += weight * std::log(off);
   }
@@ -89,7 +95,7 @@ const SharedSpeeds::Size& SharedSpeeds::size(DeviceTypeId type, int nodes, int d
   if (slot >= sizes.size()) sizes.resize(slot + 1);
   Size& size = sizes[slot];
   if (size.version == version_) return size;
-  const PerfParams fitted = params(type);
+  const PerfParams& fitted = params(type);
   size.curve.emplace(fitted, model_.limits(), nodes, devices);
   size.curve->correct(
       [&](std::int64_t local) { return correction(fitted, type, nodes, devices, local); });
@@ -108,7 +114,7 @@ double SharedSpeeds::goodput(const JobSpec& spec, const GradientNoise& noise, De
   if (spec.mode == ElasticMode::kAdaptive) return best(spec, noise, type, nodes, devices).goodput;
   const BatchShape shape = split_batch(spec.requested_batch, devices, spec.batch);
   if (shape.local < 1) return 0;
-  const PerfParams fitted = params(type);
+  const PerfParams& fitted = params(type);
   const auto local = static_cast<double>(shape.local);
   const double seconds =
       fitted.step_s(nodes, devices, local) + shape.accumulation * fitted.compute_s(local);

@@ -14,7 +14,8 @@ namespace rubato {
 
 class SharedSpeeds {
  public:
-  explicit SharedSpeeds(const BatchLimits& limits) : model_(limits) {}
+  // Without `corrected`, speeds are those of the fit alone.
+  SharedSpeeds(const BatchLimits& limits, bool corrected) : model_(limits), corrected_(corrected) {}
 
   void report(const Observation& observation, const GradientNoise& noise);
 
@@ -35,7 +36,7 @@ class SharedSpeeds {
 
  private:
   struct Size {
-    std::size_t version = 0;  // 0: never asked for
+    std::size_t version = 0;          // 0: never asked for
     std::optional<BatchCurve> curve;  // for the limits of the model
   };
   const Size& size(DeviceTypeId type, int nodes, int devices) const;
@@ -43,12 +44,19 @@ class SharedSpeeds {
   double correction(const PerfParams& fitted, DeviceTypeId type, int nodes, int devices,
                     std::int64_t local) const;
   // The fit of this type; how devices synchronise is taken from another one where it is not known.
-  PerfParams params(DeviceTypeId type) const;
+  const PerfParams& params(DeviceTypeId type) const;
+  PerfParams combined_fit(DeviceTypeId type) const;
 
   LearnedModel model_;
+  bool corrected_;
   std::size_t version_ = 1;
   // By type and 2 * devices + (nodes > 1): the model depends on nothing else of a placement.
   mutable std::array<std::vector<Size>, kMaxDeviceTypes> sizes_;
+  struct Fit {
+    std::size_t version = 0;
+    PerfParams params;
+  };
+  mutable std::array<Fit, kMaxDeviceTypes> fits_;
 };
 
 // Goodputs on packed devices that were asked for, of jobs with the same noise.
