@@ -3,7 +3,7 @@ JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build test demo docs test-asan test-tsan clang lint format bench-fidelity \
-        bench-scale bench-policies bench-papers bench-solver clean
+        bench-scale bench-policies bench-papers bench-solver bench-ablation bench-bound clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
 .NOTPARALLEL:
 
@@ -58,6 +58,12 @@ bench-solver: build ## benchmark: the exact solver beside CBC and GLPK
 
 bench-policies: build ## benchmark: every policy on every recorded workload set
 	@scripts/bench-policies
+
+bench-ablation: build ## benchmark: what each idea of rubato contributes
+	@scripts/bench-ablation
+
+bench-bound: build ## benchmark: how far from the best possible mean completion time
+	@scripts/bench-bound
 
 bench-papers: build ## benchmark: the papers' claims, written to docs/results.md
 	@scripts/bench-papers
