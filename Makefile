@@ -3,7 +3,8 @@ JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build test demo docs test-asan test-tsan clang lint format bench-fidelity \
-        bench-scale bench-policies bench-papers bench-solver bench-ablation bench-bound clean
+        bench-scale bench-policies bench-papers bench-solver bench-ablation bench-bound \
+        bench-large clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
 .NOTPARALLEL:
 
@@ -52,6 +53,9 @@ bench-fidelity: build ## benchmark: how close simulated results come to the refe
 
 bench-scale: build ## benchmark: how the scheduler scales
 	@scripts/bench-scale
+
+bench-large: build ## benchmark: a day with 20,000 jobs on 10,000 devices under rubato
+	@scripts/bench-large
 
 bench-solver: build ## benchmark: the exact solver beside CBC and GLPK
 	@scripts/bench-solver
