@@ -57,7 +57,7 @@ std::string make_workload(bool heavy) {
   RUBATO_CHECK(at != std::string::npos, "the built-in mix has changed");
   if (heavy) mix.replace(at, kUsual.size(), kHeavy);
   write_or_die("build/large-mix.json", mix);
-  const std::string file = heavy ? "build/large-heavy.jsonl" : "build/large.jsonl";
+  std::string file = heavy ? "build/large-heavy.jsonl" : "build/large.jsonl";
   write_or_die(file, or_die(generate_workload({.jobs = kJobs,
                                                .arrival = Arrival::kDiurnal,
                                                .hours = kHours,
