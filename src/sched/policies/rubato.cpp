@@ -34,11 +34,12 @@
 //   consolidation                                +7 % /  +6 % /   0 %
 //   division of types in turn                                 +69 %
 //   prices as a start / exploration of types                   +1 %
-// The bound on starvation costs and gains nothing there (0 % / 0 % / +1.5 %): it is for other
-// worlds. With an oracle for remaining work the mean would not be shorter; with one for speeds, 4 %
-// (1 s). exponent and concavity were chosen on these Pollux workloads and two of the Sia ones, the
-// others before on the Pollux workloads.
-//
+// The bound on starvation changes little there (0 % / 0 % / +1.5 %): it is a promise, not a gain.
+// With an oracle for remaining work the mean would not be shorter; with one for speeds, 3 % (1 s
+// per change; tried once, not kept). `make bench-bound` estimates what knowing the future would
+// give. concavity was chosen on these Pollux workloads and Sia workloads 1 and 2, the other
+// parameters before that on the Pollux workloads; Sia workloads 3 and 5 and load 1.5 had no part in
+// it.
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
