@@ -2,8 +2,9 @@
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo docs test-asan test-tsan clang fuzz chaos soak lint format bench-fidelity \
-        bench-scale bench-policies bench-papers bench-solver bench-overhead clean
+.PHONY: help setup build test demo docs test-asan test-tsan clang fuzz chaos soak lint format \
+        bench-fidelity bench-scale bench-policies bench-papers bench-solver bench-ablation \
+        bench-bound bench-large bench-overhead clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
 .NOTPARALLEL:
 
@@ -68,11 +69,20 @@ bench-fidelity: build ## benchmark: how close simulated results come to the refe
 bench-scale: build ## benchmark: how the scheduler scales
 	@scripts/bench-scale
 
+bench-large: build ## benchmark: a day with 20,000 jobs on 10,000 devices under rubato
+	@scripts/bench-large
+
 bench-solver: build ## benchmark: the exact solver beside CBC and GLPK
 	@scripts/bench-solver
 
 bench-policies: build ## benchmark: every policy on every recorded workload set
 	@scripts/bench-policies
+
+bench-ablation: build ## benchmark: what each idea of rubato contributes
+	@scripts/bench-ablation
+
+bench-bound: build ## benchmark: how far from the best possible mean completion time
+	@scripts/bench-bound
 
 bench-papers: build ## benchmark: the papers' claims, written to docs/results.md
 	@scripts/bench-papers

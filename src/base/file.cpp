@@ -1,5 +1,7 @@
 #include "base/file.h"
 
+#include <ftw.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -66,6 +68,18 @@ Status make_directories(const std::string& path) {
   std::filesystem::create_directories(path, error);
   if (error) return Error{ErrorCode::kIo, path + ": cannot create: " + error.message()};
   return ok_status();
+}
+
+// Not std::filesystem::remove_all: the LibTorch of pip exports a broken copy of it, which programs
+// that link LibTorch then call.
+void remove_tree(const std::string& path) {
+  nftw(
+      path.c_str(),
+      [](const char* entry, const struct stat*, int, struct FTW*) {
+        static_cast<void>(std::remove(entry));
+        return 0;
+      },
+      16, FTW_DEPTH | FTW_PHYS);
 }
 
 bool is_directory(const std::string& path) {

@@ -57,10 +57,7 @@ class OwnFolder {
   }
   OwnFolder(const OwnFolder&) = delete;
   OwnFolder& operator=(const OwnFolder&) = delete;
-  ~OwnFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
+  ~OwnFolder() { remove_tree(path_); }
   const std::string& path() const { return path_; }
 
  private:

@@ -14,19 +14,23 @@ constexpr double kSlack = 1e-8;  // against rounding up a whole number that is n
 
 BestBatch best_batch(const PerfParams& params, const GradientNoise& noise,
                      const BatchLimits& limits, int nodes, int devices) {
-  const auto initial = static_cast<double>(limits.initial);
-  const double smallest = std::max(initial, static_cast<double>(limits.min_local) * devices);
+  return BatchCurve(params, limits, nodes, devices).best(noise);
+}
+
+BatchCurve::BatchCurve(const PerfParams& params, const BatchLimits& limits, int nodes, int devices)
+    : initial_(static_cast<double>(limits.initial)) {
+  const double smallest = std::max(initial_, static_cast<double>(limits.min_local) * devices);
   const auto largest = static_cast<double>(limits.max);
-  if (smallest > largest) return {};
+  if (smallest > largest) return;
   const double log_ratio = std::log(largest / smallest);
   const double sync = params.sync_s(nodes, devices);
-  BestBatch best;
+  candidates_.reserve(kCandidates);
   BatchShape last;
   for (int i = 0; i < kCandidates; ++i) {
     const double batch = smallest * std::exp(log_ratio * i / (kCandidates - 1));
     const double local = batch / devices;
     double accumulation = std::ceil(local / static_cast<double>(limits.max_local) - kSlack) - 1;
-    if (devices == 1 && local > initial + kSlack) accumulation = std::max(accumulation, 1.0);
+    if (devices == 1 && local > initial_ + kSlack) accumulation = std::max(accumulation, 1.0);
     const BatchShape shape{
         .local = static_cast<std::int64_t>(std::ceil(local / (accumulation + 1) - kSlack)),
         .accumulation = static_cast<int>(accumulation)};
@@ -41,9 +45,17 @@ BestBatch best_batch(const PerfParams& params, const GradientNoise& noise,
                                             : high * std::pow(1.0 + std::pow(ratio, params.gamma),
                                                               1.0 / params.gamma);
     const auto total = static_cast<double>(shape.total(devices));
-    const double throughput = total / (shape.accumulation * compute + step);
-    const double goodput = throughput * statistical_efficiency(noise, total, initial);
-    if (goodput > best.goodput) best = {.goodput = goodput, .shape = shape};
+    candidates_.push_back({.shape = shape,
+                           .total = total,
+                           .throughput = total / (shape.accumulation * compute + step)});
+  }
+}
+
+BestBatch BatchCurve::best(const GradientNoise& noise) const {
+  BestBatch best;
+  for (const Candidate& c : candidates_) {
+    const double goodput = c.throughput * statistical_efficiency(noise, c.total, initial_);
+    if (goodput > best.goodput) best = {.goodput = goodput, .shape = c.shape};
   }
   return best;
 }

@@ -1,6 +1,8 @@
 // Goodput = throughput x statistical efficiency, and the batch that maximises it on given devices.
 #pragma once
 
+#include <vector>
+
 #include "model/batch.h"
 #include "model/efficiency.h"
 #include "model/parametric.h"
@@ -17,5 +19,27 @@ struct BestBatch {
 // the speed model.
 BestBatch best_batch(const PerfParams& params, const GradientNoise& noise,
                      const BatchLimits& limits, int nodes, int devices);
+
+// The same with the noise left open: the speed of every candidate is computed once, so that asking
+// again with other noise costs a few operations per candidate.
+class BatchCurve {
+ public:
+  BatchCurve(const PerfParams& params, const BatchLimits& limits, int nodes, int devices);
+  BestBatch best(const GradientNoise& noise) const;
+  // Multiplies the speed with each micro-batch by `factor(local)`.
+  template <typename Factor>
+  void correct(Factor factor) {
+    for (Candidate& c : candidates_) c.throughput *= factor(c.shape.local);
+  }
+
+ private:
+  struct Candidate {
+    BatchShape shape;
+    double total = 0;       // samples of an update
+    double throughput = 0;  // samples per second
+  };
+  double initial_;
+  std::vector<Candidate> candidates_;
+};
 
 }  // namespace rubato

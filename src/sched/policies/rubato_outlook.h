@@ -2,37 +2,47 @@
 // of an application, and the remaining work from declared epochs and observed progress.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <unordered_map>
 
+#include "sched/policies/rubato_speeds.h"
 #include "sched/policy.h"
 
 namespace rubato {
 
-// What to expect of one job. Lengths are in seconds on one device of its reference type.
+// What to expect of one job, until the next decision. Lengths are in seconds on one device of its
+// reference type.
 struct Outlook {
   const JobState* job = nullptr;
-  const LearnedModel* model = nullptr;  // null: no step was measured of this application yet
-  GradientNoise noise;
-  double reference_goodput = 0;  // on one device of the reference type
+  const SharedSpeeds* speeds = nullptr;  // null: no step was measured of this application yet
+  SpeedMemo* memo = nullptr;             // with the job's noise; null only together with `speeds`
+  double reference_goodput = 0;          // on one device of the reference type
   Seconds length_s = 0;
 
   // Nothing is known and something can be learned: the job should run, small, as soon as possible.
-  bool unexplored() const { return model == nullptr && job->learned != nullptr; }
+  bool unexplored() const { return speeds == nullptr && job->learned != nullptr; }
+};
+
+struct OutlookOptions {
+  // Length assumed where neither progress nor a finished epoch says more.
+  Seconds prior_s = 600;
+  // Ideas that can be switched off to see what they contribute.
+  bool goodput = true;    // off: all jobs are assumed to scale alike, on all types
+  bool remaining = true;  // off: a job is expected to run as long again as it did
+  bool shared = true;     // off: every job learns for itself
+  bool corrected = true;  // off: speeds are those of the fit
 };
 
 class OutlookBook {
  public:
-  // `prior_s`: length assumed where neither progress nor a finished epoch says more.
-  explicit OutlookBook(Seconds prior_s) : prior_s_(prior_s) {}
+  explicit OutlookBook(const OutlookOptions& options) : options_(options) {}
 
   // Learns from what happened since the last decision; call first.
   void observe(const PolicyInput& input);
   // Notes the state that holds until the next decision; call last.
   void remember(const PolicyInput& input);
 
-  Outlook outlook(const JobState& job, const PolicyInput& input) const;
+  Outlook outlook(const JobState& job, const PolicyInput& input);
   // Speed on `devices` >= 1 of a type, packed, relative to one device of the reference type.
   double speed(const Outlook& outlook, DeviceTypeId type, int devices,
                const Cluster& cluster) const;
@@ -43,22 +53,28 @@ class OutlookBook {
  private:
   // Measured by all jobs of an application.
   struct Application {
-    std::unique_ptr<LearnedModel> model;
+    Application(const BatchLimits& limits, bool corrected) : speeds(limits, corrected) {}
+    SharedSpeeds speeds;
     GradientNoise first_noise;
+    SpeedMemo memo;     // of the jobs that did not start yet
     double work = 0;    // goodput x seconds,
     double epochs = 0;  // and the epochs done with it
   };
   struct Memory {
     std::array<std::size_t, kMaxDeviceTypes> copied{};  // observations passed on to the application
+    SpeedMemo memo;
     Seconds at_s = 0;
     double epochs = 0;
     double goodput = 0;  // 0: it did not train steadily since
   };
   Seconds as_long_again(double service) const;
-  double goodput(const LearnedModel& model, const GradientNoise& noise, const JobSpec& spec,
-                 DeviceTypeId type, int nodes, int devices) const;
+  // On packed devices, from the job's memo.
+  static double known_goodput(const Outlook& outlook, DeviceTypeId type, int devices,
+                              const Cluster& cluster);
+  // Jobs with equal keys learn together.
+  std::string key(const JobState& job) const;
 
-  Seconds prior_s_;
+  OutlookOptions options_;
   std::unordered_map<std::string, Application> applications_;
   std::unordered_map<JobId, Memory> memory_;
 };

@@ -1,0 +1,87 @@
+#include "sched/policies/rubato_speeds.h"
+
+#include <gtest/gtest.h>
+
+namespace rubato {
+namespace {
+
+constexpr BatchLimits kLimits{.initial = 128, .max = 4096, .min_local = 32, .max_local = 512};
+constexpr GradientNoise kNoise{.squared_norm = 1, .variance = 20};
+
+JobSpec adaptive_job() {
+  JobSpec spec;
+  spec.mode = ElasticMode::kAdaptive;
+  spec.max_devices = 16;
+  spec.batch = kLimits;
+  spec.requested_batch = kLimits.initial;
+  return spec;
+}
+
+Observation observed(std::size_t type, int nodes, int devices, std::int64_t local, double step,
+                     double sync) {
+  return {.type = DeviceTypeId(type),
+          .nodes = nodes,
+          .devices = devices,
+          .local = local,
+          .step_s = step,
+          .sync_s = sync};
+}
+
+TEST(RubatoSpeeds, VersionCountsNewConfigurationsOnly) {
+  SharedSpeeds speeds(kLimits, true);
+  const std::size_t before = speeds.version();
+  speeds.report(observed(0, 1, 1, 128, 0.2, 0), kNoise);
+  EXPECT_EQ(speeds.version(), before + 1);
+  speeds.report(observed(0, 1, 1, 128, 0.3, 0), kNoise);
+  EXPECT_EQ(speeds.version(), before + 1);
+  EXPECT_TRUE(speeds.measured_on(DeviceTypeId(0)));
+  EXPECT_FALSE(speeds.measured_on(DeviceTypeId(1)));
+}
+
+TEST(RubatoSpeeds, CorrectsTheFitWhereItWasMeasured) {
+  // No parametric model passes through all of these; the corrected one comes close.
+  SharedSpeeds fitted(kLimits, false);
+  SharedSpeeds corrected(kLimits, true);
+  JobSpec spec = adaptive_job();
+  spec.mode = ElasticMode::kConsistent;
+  for (SharedSpeeds* speeds : {&fitted, &corrected}) {
+    speeds->report(observed(0, 1, 1, 128, 0.20, 0), kNoise);
+    speeds->report(observed(0, 1, 2, 64, 0.30, 0.2), kNoise);
+    speeds->report(observed(0, 1, 4, 32, 0.10, 0.05), kNoise);
+  }
+  const auto error = [&](const SharedSpeeds& speeds) {
+    const double found = speeds.goodput(spec, kNoise, DeviceTypeId(0), 1, 2);
+    return std::abs(found / (128 / 0.30) - 1);
+  };
+  EXPECT_LT(error(corrected), 0.05);
+  EXPECT_LT(error(corrected), error(fitted));
+}
+
+TEST(RubatoSpeeds, TakesSynchronisationFromAnotherTypeUntilItIsMeasured) {
+  SharedSpeeds speeds(kLimits, true);
+  speeds.report(observed(0, 1, 1, 128, 0.40, 0), kNoise);
+  speeds.report(observed(0, 1, 4, 128, 0.60, 0.2), kNoise);
+  speeds.report(observed(1, 1, 1, 128, 0.10, 0), kNoise);
+  const JobSpec spec = adaptive_job();
+  const double one = speeds.goodput(spec, kNoise, DeviceTypeId(1), 1, 1);
+  const double four = speeds.goodput(spec, kNoise, DeviceTypeId(1), 1, 4);
+  // Without the other type's synchronisation four devices would be about four times as fast.
+  EXPECT_LT(four, 2.5 * one);
+  EXPECT_GT(one, 2 * speeds.goodput(spec, kNoise, DeviceTypeId(0), 1, 1));
+}
+
+TEST(RubatoSpeeds, MemoForgetsWhenVersionOrNoiseChange) {
+  SpeedMemo memo;
+  memo.refresh(1, kNoise);
+  memo.goodput[0] = {1, 2};
+  memo.refresh(1, kNoise);
+  EXPECT_EQ(memo.goodput[0].size(), 2U);
+  memo.refresh(2, kNoise);
+  EXPECT_TRUE(memo.goodput[0].empty());
+  memo.goodput[0] = {1, 2};
+  memo.refresh(2, {.squared_norm = 1, .variance = 21});
+  EXPECT_TRUE(memo.goodput[0].empty());
+}
+
+}  // namespace
+}  // namespace rubato
