@@ -44,7 +44,7 @@ int run(int views) {
   const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   const std::string rubato = (here / "rubato").string();
   const std::string toy = (here / "toy_train").string();
-  const std::string steps = std::to_string(views * 100);
+  const std::string steps = std::to_string(views * 25);
   RunningJob undisturbed(rubato, root + "/undisturbed",
                          {"--workers", "1", "--logical", "4", "--", toy, "--steps", steps});
   RunningJob job(rubato, root + "/job",
