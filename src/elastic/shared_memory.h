@@ -45,6 +45,15 @@ void remove_segment(const std::string& name);
 // Removes every segment of this user whose name starts with the prefix; returns how many.
 int remove_segments(const std::string& prefix);
 
+// Reads before it happen before reads after it: the second half of a sequence lock's reader.
+inline void read_barrier() {
+#ifdef __SANITIZE_THREAD__  // which does not know fences; x86 keeps the order of loads anyway
+  asm volatile("" ::: "memory");
+#else
+  std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+}
+
 // Waits until the word differs from `seen`, a wake-up, or the time is over; may return early.
 void wait_on_word(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
                   std::chrono::microseconds at_most);

@@ -40,7 +40,7 @@ bool StateFollower::apply_next() {
     }
     const StepInfo info{step, order_.epoch_of(step), order_.steps_per_epoch()};
     program_.apply(info, board_.gradient(step), update_);
-    std::atomic_thread_fence(std::memory_order_acquire);
+    read_barrier();
     if (board_.gradient_step(step) != step) {
       restart();
       return true;

@@ -118,7 +118,7 @@ std::optional<std::int64_t> WorkerSegment::copy_unit(std::size_t index,
   if (before % 2 != 0) return std::nullopt;
   const std::int64_t at = version();
   std::memcpy(out.data(), unit(index).data(), out.size());
-  std::atomic_thread_fence(std::memory_order_acquire);
+  read_barrier();
   if (h.sequence.load(std::memory_order_relaxed) != before) return std::nullopt;
   return at;
 }
