@@ -5,6 +5,7 @@
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
+#include <gloo/rendezvous/prefix_store.h>
 #include <gloo/transport/tcp/device.h>
 
 #include <chrono>
@@ -25,10 +26,14 @@ class Gloo final : public rubato::bench::Peer {
     gloo::transport::tcp::attr attributes;
     attributes.hostname = "127.0.0.1";
     auto device = gloo::transport::tcp::CreateDevice(attributes);
-    gloo::rendezvous::FileStore store(folder);
-    context_ = std::make_shared<gloo::rendezvous::Context>(member.rank(), member.ranks());
-    context_->setTimeout(std::chrono::seconds(120));
-    context_->connectFullMesh(store, device);
+    gloo::rendezvous::FileStore files(folder);
+    // The two interfaces of Gloo do not share connections.
+    for (auto* context : {&context_, &class_context_}) {
+      gloo::rendezvous::PrefixStore store(context == &context_ ? "functions" : "classes", files);
+      *context = std::make_shared<gloo::rendezvous::Context>(member.rank(), member.ranks());
+      (*context)->setTimeout(std::chrono::seconds(20));
+      (*context)->connectFullMesh(store, device);
+    }
   }
 
   void prepare(std::size_t floats) override {
@@ -37,9 +42,9 @@ class Gloo final : public rubato::bench::Peer {
     Peer::prepare(floats);
     const auto count = static_cast<int>(floats);
     chunked_ = std::make_unique<gloo::AllreduceRingChunked<float>>(
-        context_, std::vector<float*>{data().data()}, count);
+        class_context_, std::vector<float*>{data().data()}, count);
     halving_ = std::make_unique<gloo::AllreduceHalvingDoubling<float>>(
-        context_, std::vector<float*>{data().data()}, count);
+        class_context_, std::vector<float*>{data().data()}, count);
   }
 
  protected:
@@ -58,6 +63,7 @@ class Gloo final : public rubato::bench::Peer {
 
  private:
   std::shared_ptr<gloo::rendezvous::Context> context_;
+  std::shared_ptr<gloo::rendezvous::Context> class_context_;
   std::unique_ptr<gloo::AllreduceRingChunked<float>> chunked_;
   std::unique_ptr<gloo::AllreduceHalvingDoubling<float>> halving_;
 };

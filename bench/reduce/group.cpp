@@ -16,7 +16,7 @@ namespace rubato::bench {
 
 namespace {
 
-constexpr std::int64_t kPatienceNs = 300'000'000'000;
+constexpr std::int64_t kPatienceNs = 60'000'000'000;
 
 elastic::Segment make_control() {
   static int groups = 0;
@@ -42,6 +42,7 @@ void execute(const std::vector<std::string>& command) {
 }
 
 Group::Group(std::string label, int ranks) : label_(std::move(label)), segment_(make_control()) {
+  control().owner = getpid();
   control().ranks = ranks;
   folder_ = (std::filesystem::temp_directory_path() / control_name()).string();
   std::filesystem::create_directory(folder_);
@@ -108,7 +109,7 @@ void Group::command(Control::Command command) {
     for (const pid_t child : children_) {
       if (waitpid(child, nullptr, WNOHANG) == child) give_up("a process ended early");
     }
-    if (now_ns() > until) give_up("no answer for 300 s");
+    if (now_ns() > until) give_up("no answer for 60 s");
   }
 }
 

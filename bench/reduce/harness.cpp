@@ -1,6 +1,8 @@
 #include "reduce/harness.h"
 
 #include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <bit>
 #include <chrono>
@@ -26,6 +28,15 @@ Segment open_or_exit(const std::string& name) {
   return std::move(*segment);
 }
 
+// Waits until the word is no longer `seen`.
+void wait_for_change(const Control& control, const std::atomic<std::uint32_t>& word,
+                     std::uint32_t seen) {
+  while (word.load() == seen) {
+    elastic::wait_on_word(word, seen, kNap);
+    if (kill(control.owner, 0) != 0) _exit(1);
+  }
+}
+
 }  // namespace
 
 std::int64_t now_ns() {
@@ -48,14 +59,14 @@ void Member::barrier() const {
     elastic::wake_all_on_word(c.barriers);
     return;
   }
-  while (c.barriers.load() == passed) elastic::wait_on_word(c.barriers, passed, kNap);
+  wait_for_change(c, c.barriers, passed);
 }
 
 void serve(const Member& member, Collective& collective) {
   Control& c = member.control();
   Control::Rank& own = c.rank.at(static_cast<std::size_t>(member.rank()));
   for (std::uint32_t seen = 0;; ++seen) {
-    while (c.commands.load() == seen) elastic::wait_on_word(c.commands, seen, kNap);
+    wait_for_change(c, c.commands, seen);
     if (c.command == Control::Command::kQuit) return;
     if (c.command == Control::Command::kPrepare) {
       collective.prepare(c.floats);

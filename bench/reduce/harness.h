@@ -20,6 +20,7 @@ inline constexpr int kLogicalWorkers = 8;
 struct Control {
   enum class Command : std::int32_t { kPrepare, kRound, kQuit };
 
+  std::int32_t owner;  // process that gives the commands; ranks end when it is gone
   std::int32_t ranks;
   Command command;
   std::uint64_t floats;

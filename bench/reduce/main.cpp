@@ -164,7 +164,12 @@ Cell measure(Systems& systems, int ranks, std::size_t bytes, int iterations, int
     std::sort(times.begin(), times.end());
     cell.statistics.push_back({times[times.size() / 2], times.front()});
   }
-  std::fprintf(stderr, "%d processes, %zu KiB: done\n", ranks, bytes / 1024);
+  fmt::print(stderr, "{} processes, {} KiB, median ms:", ranks, bytes / 1024);
+  for (std::size_t i = 0; i < cell.entries.size(); ++i) {
+    fmt::print(stderr, " {} {} {:.3f},", cell.entries[i].family, cell.entries[i].name,
+               cell.statistics[i].median * 1e3);
+  }
+  fmt::print(stderr, "\n");
   return cell;
 }
 
