@@ -3,7 +3,7 @@ JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build test demo docs test-asan test-tsan clang fuzz lint format bench-fidelity \
-        bench-scale bench-policies bench-papers bench-solver clean
+        bench-scale bench-policies bench-papers bench-solver bench-reduce clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
 .NOTPARALLEL:
 
@@ -68,6 +68,9 @@ bench-policies: build ## benchmark: every policy on every recorded workload set
 
 bench-papers: build ## benchmark: the papers' claims, written to docs/results.md
 	@scripts/bench-papers
+
+bench-reduce: build ## benchmark: reduction speed beside Gloo and Open MPI
+	@scripts/bench-reduce
 
 clean: ## delete everything that was built
 	@rm -rf build compile_commands.json

@@ -1,12 +1,12 @@
 #include "reduce/group.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -89,13 +89,13 @@ Group::~Group() {
 }
 
 void Group::give_up(const std::string& what) {
-  fmt::print(stderr, "bench-reduce: {}: {}\n", label_, what);
+  fmt::print(stderr, "bench-reduce: {}: {}; it takes no further part\n", label_, what);
   for (const pid_t child : children_) kill(child, SIGTERM);
-  elastic::remove_segment(control_name());
-  std::exit(1);
+  alive_ = false;
 }
 
 void Group::command(Control::Command command) {
+  if (!alive_) return;
   Control& c = control();
   c.command = command;
   c.done = 0;
@@ -107,9 +107,9 @@ void Group::command(Control::Command command) {
     if (done == static_cast<std::uint32_t>(c.ranks)) return;
     elastic::wait_on_word(c.done, done, std::chrono::milliseconds(500));
     for (const pid_t child : children_) {
-      if (waitpid(child, nullptr, WNOHANG) == child) give_up("a process ended early");
+      if (waitpid(child, nullptr, WNOHANG) == child) return give_up("a process ended early");
     }
-    if (now_ns() > until) give_up("no answer for 60 s");
+    if (now_ns() > until) return give_up("no answer for 60 s");
   }
 }
 
@@ -123,9 +123,13 @@ double Group::round(int variant, int iterations) {
   c.variant = variant;
   c.iterations = iterations;
   command(Control::Command::kRound);
+  if (!alive_) return 0;
   std::int64_t ended = 0;
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(c.ranks); ++rank) {
-    if (c.rank[rank].wrong) give_up(fmt::format("rank {} has a wrong result", rank));
+    if (c.rank[rank].wrong) {
+      fmt::print(stderr, "bench-reduce: {}: rank {} has a wrong result\n", label_, rank);
+      std::exit(1);
+    }
     ended = std::max(ended, c.rank[rank].ended_ns);
   }
   return static_cast<double>(ended - c.began_ns) * 1e-9 / iterations;

@@ -31,21 +31,25 @@ class Group {
   // A new folder of this group, removed with it.
   const std::string& folder() const { return folder_; }
 
+  // False once it failed to answer; then it takes no more commands.
+  bool alive() const { return alive_; }
   void prepare(std::size_t floats);
   // Seconds of one all-reduce: from the moment when all ranks were ready until the last rank had
-  // the whole result, divided by the iterations. Ends the program when a result is wrong.
+  // the whole result, divided by the iterations. Without meaning when the group is not
+  // alive afterwards. Ends the program when a result is wrong.
   double round(int variant, int iterations);
 
  private:
   Group(std::string label, int ranks);
   Control& control() const { return *reinterpret_cast<Control*>(segment_.data()); }
   void command(Control::Command command);
-  [[noreturn]] void give_up(const std::string& what);
+  void give_up(const std::string& what);
 
   std::string label_;
   elastic::Segment segment_;
   std::string folder_;
   std::vector<pid_t> children_;
+  bool alive_ = true;
 };
 
 // Replaces this process; the program is looked for in PATH unless it has a slash.

@@ -1,11 +1,11 @@
 #include "reduce/harness.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <bit>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -45,7 +45,8 @@ std::int64_t now_ns() {
       .count();
 }
 
-Member::Member(std::string control, int rank) : segment_(open_or_exit(control)), rank_(rank) {}
+Member::Member(const std::string& control, int rank)
+    : segment_(open_or_exit(control)), rank_(rank) {}
 
 int Member::ranks() const { return control().ranks; }
 

@@ -43,7 +43,7 @@ std::int64_t now_ns();  // comparable between processes
 // One rank of a group, as its process sees it.
 class Member {
  public:
-  Member(std::string control, int rank);
+  Member(const std::string& control, int rank);
 
   int rank() const { return rank_; }
   int ranks() const;
@@ -60,7 +60,7 @@ class Collective {
  public:
   virtual ~Collective() = default;
   virtual void prepare(std::size_t floats) = 0;
-  // Puts the input back to what it was after prepare(), as a backward pass would; not timed.
+  // Makes an input again of what the last run left, with the same sum; not timed.
   virtual void refill() = 0;
   // That many all-reduces, one after another; the variants are those of the system.
   virtual void run(int variant, int iterations) = 0;

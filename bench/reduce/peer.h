@@ -1,4 +1,5 @@
 // What the systems we compare with have in common: they reduce an array in place.
+// No second copy of it is kept, for the memory of all systems is in use at the same time.
 #pragma once
 
 #include <vector>
@@ -23,8 +24,8 @@ class Peer : public Collective {
 
  private:
   const Member& member_;
-  std::vector<float> input_;
   std::vector<float> data_;
+  int repeated_ = 0;  // all-reduces since the last refill
 };
 
 }  // namespace rubato::bench
