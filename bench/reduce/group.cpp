@@ -118,21 +118,29 @@ void Group::prepare(std::size_t floats) {
   command(Control::Command::kPrepare);
 }
 
-double Group::round(int variant, int iterations) {
+double Group::round(int variant, int iterations, bool back_to_back) {
   Control& c = control();
   c.variant = variant;
   c.iterations = iterations;
+  c.back_to_back = back_to_back;
   command(Control::Command::kRound);
   if (!alive_) return 0;
-  std::int64_t ended = 0;
-  for (std::size_t rank = 0; rank < static_cast<std::size_t>(c.ranks); ++rank) {
-    if (c.rank[rank].wrong) {
-      fmt::print(stderr, "bench-reduce: {}: rank {} has a wrong result\n", label_, rank);
-      std::exit(1);
+  const std::size_t runs = back_to_back ? 1 : static_cast<std::size_t>(iterations);
+  std::vector<std::int64_t> times;
+  for (std::size_t i = 0; i < runs; ++i) {
+    std::int64_t ended = 0;
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(c.ranks); ++rank) {
+      ended = std::max(ended, c.rank[rank].ended_ns[i]);
     }
-    ended = std::max(ended, c.rank[rank].ended_ns);
+    times.push_back(ended - c.iteration_began_ns[i]);
   }
-  return static_cast<double>(ended - c.began_ns) * 1e-9 / iterations;
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(c.ranks); ++rank) {
+    if (!c.rank[rank].wrong) continue;
+    fmt::print(stderr, "bench-reduce: {}: rank {} has a wrong result\n", label_, rank);
+    std::exit(1);
+  }
+  std::sort(times.begin(), times.end());
+  return static_cast<double>(times[runs / 2]) * 1e-9 / (back_to_back ? iterations : 1);
 }
 
 }  // namespace rubato::bench

@@ -35,9 +35,9 @@ class Group {
   bool alive() const { return alive_; }
   void prepare(std::size_t floats);
   // Seconds of one all-reduce: from the moment when all ranks were ready until the last rank had
-  // the whole result, divided by the iterations. Without meaning when the group is not
+  // the whole result; the median of the iterations. Without meaning when the group is not
   // alive afterwards. Ends the program when a result is wrong.
-  double round(int variant, int iterations);
+  double round(int variant, int iterations, bool back_to_back);
 
  private:
   Group(std::string label, int ranks);

@@ -15,6 +15,7 @@
 namespace rubato::bench {
 
 inline constexpr int kMaxRanks = 16;
+inline constexpr int kMaxIterations = 64;
 inline constexpr int kLogicalWorkers = 8;
 
 struct Control {
@@ -26,13 +27,15 @@ struct Control {
   std::uint64_t floats;
   std::int32_t variant;
   std::int32_t iterations;
+  bool back_to_back;                                // without new input and a barrier before each
   alignas(64) std::atomic<std::uint32_t> commands;  // given so far
   alignas(64) std::atomic<std::uint32_t> done;      // ranks that have done the last command
   alignas(64) std::atomic<std::uint32_t> at_barrier;
   std::atomic<std::uint32_t> barriers;  // passed so far
   std::atomic<std::int64_t> began_ns;   // when the last rank came to the last barrier
+  std::array<std::int64_t, kMaxIterations> iteration_began_ns;
   struct alignas(64) Rank {
-    std::int64_t ended_ns;
+    std::array<std::int64_t, kMaxIterations> ended_ns;
     bool wrong;
   };
   std::array<Rank, kMaxRanks> rank;
@@ -60,7 +63,8 @@ class Collective {
  public:
   virtual ~Collective() = default;
   virtual void prepare(std::size_t floats) = 0;
-  // Makes an input again of what the last run left, with the same sum; not timed.
+  // Writes the input anew, as a backward pass would, so that no other core has it in its cache;
+  // not timed.
   virtual void refill() = 0;
   // That many all-reduces, one after another; the variants are those of the system.
   virtual void run(int variant, int iterations) = 0;

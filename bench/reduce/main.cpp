@@ -151,14 +151,16 @@ struct Cell {
 };
 
 // Every round gives each system a turn, so that a load that comes and goes meets all of them.
-Cell measure(Systems& systems, int ranks, std::size_t bytes, int iterations, int rounds) {
+Cell measure(Systems& systems, int ranks, std::size_t bytes, int iterations, int rounds,
+             bool back_to_back) {
   Cell cell{.ranks = ranks, .bytes = bytes, .entries = systems.entries(), .statistics = {}};
   systems.prepare(bytes / sizeof(float));
   std::vector<std::vector<double>> seconds(cell.entries.size());
-  for (const Entry& entry : cell.entries) entry.group->round(entry.variant, 2);  // warms up
+  for (const Entry& entry : cell.entries) entry.group->round(entry.variant, 2, false);  // warms up
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < cell.entries.size(); ++i) {
-      seconds[i].push_back(cell.entries[i].group->round(cell.entries[i].variant, iterations));
+      seconds[i].push_back(
+          cell.entries[i].group->round(cell.entries[i].variant, iterations, back_to_back));
     }
   }
   for (Entry& entry : cell.entries) entry.group_alive = entry.group->alive();
@@ -243,10 +245,10 @@ int run(const Options& options, const std::string& programs) {
   for (const int ranks : options.processes) {
     Systems systems(ranks, programs, options.peers);
     // In-place repetition multiplies the peers' values by the ranks; 30 times is far from overflow.
-    tiny.push_back(measure(systems, ranks, 4096, 30, 5 * options.rounds));
+    tiny.push_back(measure(systems, ranks, 4096, 30, 5 * options.rounds, true));
     for (const int size : options.mebibytes) {
       cells.push_back(measure(systems, ranks, static_cast<std::size_t>(size) * kMebibyte,
-                              std::clamp(64 / size, 1, 30), options.rounds));
+                              std::clamp(64 / size, 1, 30), options.rounds, false));
     }
   }
   double load = 0;

@@ -56,7 +56,7 @@ class Ours final : public Collective {
   Ours(const Member& member, bool aligned) : member_(member), aligned_(aligned) {}
 
   void prepare(std::size_t floats) override;
-  void refill() override {}  // the exchange leaves its input alone
+  void refill() override;
   void run(int variant, int iterations) override;
   bool right(int variant, int iterations) const override;
 
@@ -69,6 +69,7 @@ class Ours final : public Collective {
   const Member& member_;
   bool aligned_;
   std::size_t floats_ = 0;
+  float sign_ = 1.0F;      // of the input
   std::int64_t step_ = 0;  // the next
   std::shared_ptr<const ActiveView> view_;
   std::shared_ptr<const WorkerSegment> own_;
@@ -82,6 +83,7 @@ void Ours::prepare(std::size_t floats) {
   board_.reset();
   floats_ = floats;
   step_ = 0;
+  sign_ = 1.0F;
   const elastic::ProgramShape shape{.gradient_floats = floats, .unit_bytes = {}};
   own_ = std::make_shared<WorkerSegment>(
       value_of(WorkerSegment::create(segment_name(member_.rank()), shape, kLogicalWorkers)));
@@ -127,6 +129,15 @@ void Ours::fill() {
   }
 }
 
+// Changes every sign: the sum changes its sign and nothing else.
+void Ours::refill() {
+  sign_ = -sign_;
+  for (const elastic::HostRoot& root : view_->host.roots) {
+    float* const buffer = own_->buffer(root.buffer);
+    for (std::size_t i = 0; i < floats_; ++i) buffer[i] = -buffer[i];
+  }
+}
+
 // Reads and writes `bytes` together.
 void Ours::move(std::size_t bytes) {
   const std::size_t all = floats_ * sizeof(float);
@@ -158,7 +169,7 @@ bool Ours::right(int variant, int) const {
   if (variant == kInPlaceFloor || variant == kWithCopyFloor) return true;
   const float* const result = variant == kWithCopy ? copy_.data() : board_->gradient(step_ - 1);
   for (std::size_t i = 0; i < floats_; i += check_stride(floats_)) {
-    const float expected = kScale * tree_sum({0, kLogicalWorkers}, i);
+    const float expected = sign_ * kScale * tree_sum({0, kLogicalWorkers}, i);
     if (std::bit_cast<std::uint32_t>(result[i]) != std::bit_cast<std::uint32_t>(expected)) {
       return false;
     }
