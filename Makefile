@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 .DEFAULT_GOAL := help
 .PHONY: help setup build test demo docs test-asan test-tsan clang fuzz chaos soak lint format \
         bench-fidelity bench-scale bench-policies bench-papers bench-solver bench-ablation \
-        bench-bound bench-large bench-overhead clean
+        bench-bound bench-large bench-overhead bench-reduce bench-elastic clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
 .NOTPARALLEL:
 
@@ -89,6 +89,9 @@ bench-papers: build ## benchmark: the papers' claims, written to docs/results.md
 
 bench-overhead: build ## benchmark: what the training runtime costs beside plain LibTorch
 	@scripts/bench-overhead
+
+bench-reduce: build ## benchmark: reduction speed beside Gloo and Open MPI
+	@scripts/bench-reduce
 
 clean: ## delete everything that was built
 	@rm -rf build compile_commands.json

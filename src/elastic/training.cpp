@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "elastic/exchange.h"
+
 namespace rubato::elastic {
 
 namespace {
@@ -15,6 +17,16 @@ using std::chrono::steady_clock;
 std::int64_t microseconds(steady_clock::duration duration) {
   return std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
 }
+
+class CoordinatorGuard final : public ExchangeGuard {
+ public:
+  explicit CoordinatorGuard(Coordinator& coordinator) : coordinator_(coordinator) {}
+  bool interrupted() const override { return coordinator_.interrupted(); }
+  bool publish(const std::function<void()>& write) override { return coordinator_.publish(write); }
+
+ private:
+  Coordinator& coordinator_;
+};
 
 }  // namespace
 
@@ -226,15 +238,12 @@ void Training::mirror_state() {
 // From partial sums to an updated state. False: interrupted; then the state is as before.
 bool Training::reduce(const ActiveView& view, std::int64_t step) {
   const Board& board = coordinator_.board();
-  MemberRow& row = view.row();
-  const auto mark_completed = [&] {
-    if (board.completed() < step) board.completed() = step;
-  };
   if (view.alone() && board.watchers() == 0) {
+    MemberRow& row = view.row();
     if (!coordinator_.publish([&] {
           row.arrived = step;
           row.reduced = step;
-          mark_completed();
+          mark_completed(board, step);
         })) {
       return false;
     }
@@ -242,21 +251,8 @@ bool Training::reduce(const ActiveView& view, std::int64_t step) {
     return true;
   }
   for (const HostRoot& root : view.host.roots) context_.program->publish(root.buffer);
-  if (!coordinator_.publish([&] { row.arrived = step; })) return false;
-  const auto interrupted = [&] { return coordinator_.interrupted(); };
-  if (!board.wait([&] { return view.block->all_arrived(step); }, interrupted)) return false;
-  board.gradient_step(step) = -1;
-  view.sum.run(view.inputs, scale_, board.gradient(step), view.slice.begin, view.slice.end);
-  if (!coordinator_.publish([&] { row.reduced = step; })) return false;
-  if (!board.wait([&] { return view.block->all_reduced(step); }, interrupted)) return false;
-  // Only a worker that is not frozen may conclude that the step is complete: a worker that the
-  // others have given up might publish late.
-  if (!coordinator_.publish([&] {
-        mark_completed();
-        board.gradient_step(step) = step;
-      })) {
-    return false;
-  }
+  CoordinatorGuard guard(coordinator_);
+  if (!exchange(board, view, step, scale_, guard)) return false;
   update(step, board.gradient(step), -1);
   return true;
 }
