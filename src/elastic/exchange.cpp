@@ -3,7 +3,10 @@
 namespace rubato::elastic {
 
 void mark_completed(const Board& board, std::int64_t step) {
-  if (board.completed() < step) board.completed() = step;
+  // A leaver may come late, when the others are steps ahead: never backwards.
+  std::int64_t known = board.completed();
+  while (known < step && !board.completed().compare_exchange_weak(known, step)) {
+  }
 }
 
 bool exchange(const Board& board, const ActiveView& view, std::int64_t step, float scale,
@@ -12,7 +15,8 @@ bool exchange(const Board& board, const ActiveView& view, std::int64_t step, flo
   const auto interrupted = [&] { return guard.interrupted(); };
   if (!guard.publish([&] { row.arrived = step; })) return false;
   if (!board.wait([&] { return view.block->all_arrived(step); }, interrupted)) return false;
-  board.gradient_step(step) = -1;
+  const std::int64_t being_written = -2 - step;
+  board.gradient_step(step) = being_written;
   view.sum.run(view.inputs, scale, board.gradient(step), view.slice.begin, view.slice.end);
   if (!guard.publish([&] { row.reduced = step; })) return false;
   if (!board.wait([&] { return view.block->all_reduced(step); }, interrupted)) return false;
@@ -20,7 +24,9 @@ bool exchange(const Board& board, const ActiveView& view, std::int64_t step, flo
   // others have given up might publish late.
   return guard.publish([&] {
     mark_completed(board, step);
-    board.gradient_step(step) = step;
+    // Likewise: the memory may hold a later step's gradient by now.
+    std::int64_t expected = being_written;
+    board.gradient_step(step).compare_exchange_strong(expected, step);
   });
 }
 

@@ -36,7 +36,7 @@ std::size_t total_bytes(const ProgramShape& shape, int logical_workers) {
 }  // namespace
 
 int WorkerSegment::most_buffers(int logical_workers) {
-  const int log = std::bit_width(static_cast<unsigned>(logical_workers));
+  const auto log = static_cast<int>(std::bit_width(static_cast<unsigned>(logical_workers)));
   return 3 * log + 1;  // up to 2 log2 N roots while a subtree of log2 N partial sums is in work
 }
 
