@@ -3,7 +3,8 @@ JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build test demo docs test-asan test-tsan clang fuzz lint format bench-fidelity \
-        bench-scale bench-policies bench-papers bench-solver bench-overhead clean
+        bench-scale bench-policies bench-papers bench-solver bench-overhead \
+        bench-elastic clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
 .NOTPARALLEL:
 
@@ -71,6 +72,9 @@ bench-papers: build ## benchmark: the papers' claims, written to docs/results.md
 
 bench-overhead: build ## benchmark: what the training runtime costs beside plain LibTorch
 	@scripts/bench-overhead
+
+bench-elastic: build ## benchmark: what a change of workers costs, beside torchrun elastic
+	@scripts/bench-elastic
 
 clean: ## delete everything that was built
 	@rm -rf build compile_commands.json

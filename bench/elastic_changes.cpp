@@ -6,6 +6,7 @@
 //
 // A change's figures come from the times at which steps were complete, seen from outside (see
 // step_watch.h; the Python worker of torchrun notes them itself):
+// Run it from the top of the source tree. Where a figure comes from:
 //   stall       the gap between two complete steps around the change, less the median step of the
 //               membership the step ran in; of the two gaps around the switch the worse
 //   redone      steps computed again
@@ -13,6 +14,8 @@
 //               five steps whose median is within 1.2 of the new membership's. After a failure that
 //               is the membership with the replacement
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -35,6 +38,8 @@ using rubato::elastic::RunningJob;
 using rubato::elastic::Target;
 using rubato::elastic::View;
 
+constexpr double kFailureTimeoutS = 2;  // the default of 'rubato run'
+
 struct Options {
   int repetitions = 5;
   int torchrun = 3;
@@ -47,11 +52,12 @@ struct Change {
   double stall = 0;
   double redone = 0;
   double full_speed = 0;
-  double step = 0;       // median step that the stall is compared with
+  double step = 0;       // median step: planned, before the change; failures, of the survivor alone
   double own_stall = 0;  // what the runtime says
   double prepare = 0;
   double slowest = 0;  // longest step while a newcomer prepared, in median steps
   double resume = 0;   // failures: from the kill to the end of the repeated step
+  double detect = 0;   // failures: from the kill to the end of the process, which is when it shows
 };
 using Changes = std::map<std::string, std::vector<Change>>;
 
@@ -65,6 +71,18 @@ double worst_of(const std::vector<Change>& changes, double Change::*field) {
   double worst = 0;
   for (const Change& change : changes) worst = std::max(worst, change.*field);
   return worst;
+}
+
+// Sends the signal and, if it kills, says when the process had ended: the kernel takes its memory
+// apart first, and until then nobody can know.
+double killed_at(pid_t pid, int signal) {
+  const int process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  kill(pid, signal);
+  pollfd entry{.fd = process, .events = POLLIN, .revents = 0};
+  const bool ended = signal == SIGKILL && poll(&entry, 1, 60'000) == 1;
+  const double now = seconds_now();
+  if (process >= 0) close(process);
+  return ended ? now : 0;
 }
 
 // A job that is watched while its membership changes.
@@ -154,9 +172,10 @@ class WatchedJob {
     if (spec_.verbose) {
       fmt::print(stderr,
                  "{:<16} stall {:8.1f} ms (told {:8.1f}) step {:7.1f} ms full speed {:6.2f} s "
-                 "redone {} slowest {:.1f} steps resume {:.1f} ms\n",
+                 "redone {} slowest {:.1f} steps resume {:.1f} ms detect {:.1f} ms\n",
                  name, change.stall * 1e3, change.own_stall * 1e3, change.step * 1e3,
-                 change.full_speed, change.redone, change.slowest, change.resume * 1e3);
+                 change.full_speed, change.redone, change.slowest, change.resume * 1e3,
+                 change.detect * 1e3);
     }
     changes_[name].push_back(change);
   }
@@ -172,7 +191,7 @@ class WatchedJob {
     if (!settle(view.first_step)) return false;
     const double after = steady_after(view);
     const std::int64_t at = view.first_step;
-    Change change{.step = std::min(before, after)};
+    Change change{.step = before};
     change.stall = std::max({watch_->gap(at - 1) - before, watch_->gap(at) - after, 0.0});
     change.full_speed = full_speed_at(view, after) - asked;
     change.slowest = watch_->longest_gap(first, at - 1) / before;
@@ -187,7 +206,7 @@ class WatchedJob {
         whole.members.begin(), whole.members.end(),
         [&](const auto& member) { return (member.address.id == whole.leader) == leader; });
     const double killed = seconds_now();
-    kill(static_cast<pid_t>(victim->address.pid), signal);
+    const double ended = killed_at(static_cast<pid_t>(victim->address.pid), signal);
     View survivor;
     if (!view_with(whole.members.size() - 1, whole.number, survivor)) return false;
     View repaired;
@@ -198,6 +217,7 @@ class WatchedJob {
     Change change{.step = alone_};
     change.stall = std::max(watch_->gap(at) - alone_, 0.0);
     change.resume = watch_->time(at) - killed;
+    change.detect = ended > 0 ? ended - killed : kFailureTimeoutS;
     change.full_speed = full_speed_at(repaired, steady_after(repaired)) - killed;
     keep(name, survivor, change);
     return true;
@@ -229,19 +249,33 @@ std::optional<Measured> measure(const std::string& rubato, const std::string& fo
   return Measured{job.changes(), job.step_lost()};
 }
 
-// Runs bench/elastic_torchrun.py; nothing where python3-torch is absent.
-std::optional<Changes> measure_torchrun(const Options& options, const std::string& folder) {
-  const std::string command =
-      fmt::format("/usr/bin/python3 bench/elastic_torchrun.py drive {} {}{}", folder,
-                  options.torchrun, options.verbose ? " --verbose" : "");
+struct Rival {
+  std::optional<Changes> changes;
+  std::string absent;  // why there are none
+};
+
+// Runs bench/elastic_torchrun.py.
+Rival measure_torchrun(const Options& options, const std::string& folder) {
+  const std::string script = "bench/elastic_torchrun.py";
+  if (!std::filesystem::exists(script)) {
+    return {.absent = "skipped: " + script + " is not here; run from the top of the source tree"};
+  }
+  const std::string command = fmt::format("/usr/bin/python3 {} drive {} {}{}", script, folder,
+                                          options.torchrun, options.verbose ? " --verbose" : "");
   FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return std::nullopt;
+  if (pipe == nullptr) return {.absent = "failed: cannot start /usr/bin/python3"};
   std::string text;
   char part[4096];
   while (const std::size_t got = fread(part, 1, sizeof(part), pipe)) text.append(part, got);
-  if (pclose(pipe) != 0) return std::nullopt;
+  const int status = pclose(pipe);
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  if (code == 3 || code == 127) {
+    return {.absent = "skipped: /usr/bin/python3 has no torch; install python3-torch"};
+  }
   const nlohmann::json all = nlohmann::json::parse(text, nullptr, false);
-  if (!all.is_array()) return std::nullopt;
+  if (code != 0 || !all.is_array()) {
+    return {.absent = fmt::format("failed with code {}; its output is above", code)};
+  }
   Changes changes;
   for (const nlohmann::json& one : all) {
     changes[one.value("case", "")].push_back({.stall = one.value("stall_s", 0.0),
@@ -249,20 +283,19 @@ std::optional<Changes> measure_torchrun(const Options& options, const std::strin
                                               .full_speed = one.value("full_speed_s", 0.0),
                                               .step = one.value("step_s", 0.0)});
   }
-  return changes;
+  return {.changes = std::move(changes)};
 }
 
 std::string verdict(bool holds) { return holds ? "holds" : "**missed**"; }
 
-void print_against_torchrun(const Changes& ours, const std::optional<Changes>& theirs,
-                            const Options& options) {
+void print_against_torchrun(const Changes& ours, const Rival& rival, const Options& options) {
   fmt::print(
       "## The example CNN: this runtime and torchrun\n\n"
-      "Medians of {} and {} repetitions in one run. Stall of the survivors; steps redone; seconds "
-      "from the request or the kill until full speed.\n\n"
+      "Medians of {} repetitions here and {} there ({} of its joins), in one run. Ratios are "
+      "torchrun's figure by ours.\n\n"
       "| change | stall, ours | torchrun | ratio | redone, ours | torchrun | full speed, ours | "
       "torchrun | ratio |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
-      options.repetitions, theirs ? options.torchrun : 0);
+      options.repetitions, options.torchrun, 2 * options.torchrun);
   const std::vector<std::pair<std::string, std::string>> rows{{"join", "join"},
                                                               {"leave", "leave"},
                                                               {"worker kill -9", "worker kill -9"},
@@ -272,36 +305,41 @@ void print_against_torchrun(const Changes& ours, const std::optional<Changes>& t
     const double stall = median_of(mine, &Change::stall);
     const double speed = median_of(mine, &Change::full_speed);
     const std::string title = name == peer ? name : fmt::format("{} / {}", name, peer);
-    if (!theirs || !theirs->contains(peer)) {
-      fmt::print("| {} | {:.1f} ms | skipped | | {:.0f} | skipped | {:.2f} s | skipped | |\n",
-                 title, stall * 1e3, median_of(mine, &Change::redone), speed);
+    if (!rival.changes || !rival.changes->contains(peer)) {
+      fmt::print("| {} | {:.1f} ms | - | - | {:.0f} | - | {:.2f} s | - | - |\n", title, stall * 1e3,
+                 median_of(mine, &Change::redone), speed);
       continue;
     }
-    const auto& other = theirs->at(peer);
+    const auto& other = rival.changes->at(peer);
     const double other_stall = median_of(other, &Change::stall);
     const double other_speed = median_of(other, &Change::full_speed);
     fmt::print(
         "| {} | {:.1f} ms | {:.0f} ms | {:.0f}x | {:.0f} | {:.0f} | {:.2f} s | {:.2f} s | {:.1f}x "
         "|\n",
-        title, stall * 1e3, other_stall * 1e3, other_stall / std::max(stall, 1e-4),
-        median_of(mine, &Change::redone), median_of(other, &Change::redone), speed, other_speed,
-        other_speed / speed);
+        title, stall * 1e3, other_stall * 1e3,
+        // What is shorter than the watch's interval counts as one.
+        other_stall / std::max(stall, 2e-4), median_of(mine, &Change::redone),
+        median_of(other, &Change::redone), speed, other_speed, other_speed / speed);
   }
-  if (!theirs) fmt::print("\ntorchrun: skipped, /usr/bin/python3 has no torch (python3-torch)\n");
-  if (theirs) {
-    fmt::print("\nMedian step: ours {:.1f} ms with one worker, torchrun {:.1f} ms.\n",
-               median_of(ours.at("worker kill -9"), &Change::step) * 1e3,
-               median_of(theirs->at("leave"), &Change::step) * 1e3);
+  if (!rival.changes) {
+    fmt::print("\n**torchrun {}**\n", rival.absent);
+    return;
   }
+  fmt::print("\nMedian step with one worker: ours {:.1f} ms, torchrun {:.1f} ms.\n",
+             median_of(ours.at("worker kill -9"), &Change::step) * 1e3,
+             median_of(rival.changes->at("leave"), &Change::step) * 1e3);
 }
 
 void print_ours(const std::string& title, const Measured& measured, double limit_ms) {
   fmt::print(
       "\n## {}\n\nMedians, the worst in brackets. *Said* is `stall_ms` of the job's own events. "
       "*Slowest step* is the longest one while a newcomer boots and copies the state, in median "
-      "steps; for failures *resumed* is the time from the kill to the end of the repeated step.\n\n"
-      "| change | stall | said | median step | redone | preparation | slowest step | resumed | "
-      "verdict |\n|---|--:|--:|--:|--:|--:|--:|--:|---|\n",
+      "steps. For failures *resumed* is the time from the kill to the end of the repeated step, "
+      "and "
+      "*detected* the time from the kill to the end of the process (the kernel takes its memory "
+      "apart before its connections break), or the failure timeout.\n\n"
+      "| change | stall | said | median step | redone | preparation | slowest step | detected | "
+      "resumed | verdict |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|---|\n",
       title);
   for (const char* name : {"join", "leave", "worker kill -9", "leader kill -9", "worker stopped"}) {
     const auto found = measured.changes.find(name);
@@ -311,19 +349,20 @@ void print_ours(const std::string& title, const Measured& measured, double limit
     const double step = median_of(all, &Change::step) * 1e3;
     const double resume = median_of(all, &Change::resume) * 1e3;
     const bool planned = resume == 0;
-    const double detection_ms = found->first == "worker stopped" ? 2000 : 0;
-    const bool holds = planned ? stall < step && (limit_ms == 0 || stall < limit_ms)
-                               : resume <= detection_ms + 2 * step;
+    const double detect = median_of(all, &Change::detect) * 1e3;
+    const bool holds =
+        planned ? stall < step && (limit_ms == 0 || stall < limit_ms) : resume <= detect + 2 * step;
     const std::string bound =
         planned ? (limit_ms > 0 ? fmt::format("< 1 step and < {:.0f} ms", limit_ms) : "< 1 step")
-                : fmt::format("<= {}2 steps", detection_ms > 0 ? "2 s + " : "");
+                : "<= detection + 2 steps";
     fmt::print(
-        "| {} | {:.1f} ms [{:.1f}] | {:.1f} ms | {:.1f} ms | {:.0f} [{:.0f}] | {} | {} | {} "
+        "| {} | {:.1f} ms [{:.1f}] | {:.1f} ms | {:.1f} ms | {:.0f} [{:.0f}] | {} | {} | {} | {} "
         "| {} ({}) |\n",
         name, stall, worst_of(all, &Change::stall) * 1e3, median_of(all, &Change::own_stall) * 1e3,
         step, median_of(all, &Change::redone), worst_of(all, &Change::redone),
         planned ? fmt::format("{:.2f} s", median_of(all, &Change::prepare)) : "",
         std::string(name) == "join" ? fmt::format("{:.1f}x", median_of(all, &Change::slowest)) : "",
+        planned ? "" : fmt::format("{:.1f} ms", detect),
         planned ? "" : fmt::format("{:.1f} ms", resume), verdict(holds), bound);
   }
   fmt::print("\nFinished steps lost: {}.\n", measured.step_lost ? "**some**" : "none");
@@ -351,7 +390,7 @@ int run(const Options& options) {
     cnn = measure(rubato, root + "/cnn", spec, options.repetitions);
     if (!cnn) return 1;
   }
-  std::optional<Changes> torchrun;
+  Rival torchrun{.absent = "skipped: not asked for"};
   if (wanted("torchrun")) torchrun = measure_torchrun(options, root + "/torchrun");
   if (cnn) {
     print_against_torchrun(cnn->changes, torchrun, options);
