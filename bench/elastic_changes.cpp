@@ -4,9 +4,8 @@
 //
 // usage: elastic_changes [--repetitions 5] [--torchrun 3] [--only cnn|large|torchrun] [--verbose]
 //
-// A change's figures come from the times at which steps were complete, seen from outside (see
-// step_watch.h; the Python worker of torchrun notes them itself):
-// Run it from the top of the source tree. Where a figure comes from:
+// Run it from the top of the source tree. A change's figures come from the times at which steps
+// were complete, seen from outside (step_watch.h; the Python worker of torchrun notes them itself):
 //   stall       the gap between two complete steps around the change, less the median step of the
 //               membership the step ran in; of the two gaps around the switch the worse
 //   redone      steps computed again

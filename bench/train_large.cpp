@@ -9,13 +9,13 @@
 int main(int argc, char** argv) {
   rubato::Job job(argc, argv, {.name = "large", .epochs = 100'000, .batch = 2, .logical = 2});
 
-  constexpr std::int64_t kWidth = 4096;
+  constexpr std::int64_t kWidth = 2048;
   constexpr std::int64_t kFeatures = 32;
   constexpr std::int64_t kClasses = 8;
   const examples::Labelled data = examples::clusters(512, kFeatures, kClasses);
 
   torch::nn::Sequential model(torch::nn::Linear(kFeatures, kWidth), torch::nn::ReLU());
-  for (int layer = 0; layer < 6; ++layer) {
+  for (int layer = 0; layer < 24; ++layer) {
     model->push_back(torch::nn::Linear(torch::nn::LinearOptions(kWidth, kWidth).bias(false)));
     model->push_back(torch::nn::ReLU());
   }
