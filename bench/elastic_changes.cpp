@@ -328,7 +328,7 @@ void print_against_torchrun(const Changes& ours, const Rival& rival, const Optio
     return;
   }
   fmt::print("\nMedian step with one worker: ours {:.1f} ms, torchrun {:.1f} ms.\n",
-             median_of(ours.at("worker kill -9"), &Change::step) * 1e3,
+             median_of(ours.at("join"), &Change::step) * 1e3,
              median_of(rival.changes->at("leave"), &Change::step) * 1e3);
 }
 
