@@ -93,5 +93,8 @@ bench-overhead: build ## benchmark: what the training runtime costs beside plain
 bench-reduce: build ## benchmark: reduction speed beside Gloo and Open MPI
 	@scripts/bench-reduce
 
+bench-elastic: build ## benchmark: what a change of workers costs, beside torchrun elastic
+	@scripts/bench-elastic
+
 clean: ## delete everything that was built
 	@rm -rf build compile_commands.json

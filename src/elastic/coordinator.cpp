@@ -368,7 +368,7 @@ void Coordinator::on_message(int peer, Message message, const nlohmann::json& bo
       Result<View> view = parse_view(body.value("view", nlohmann::json()));
       if (!view.ok()) break;
       for (const Member& member : view->members) want(member.address);
-      to_prepare_ = ToPrepare{std::move(*view), peer, body.value("attempt", std::int64_t{0})};
+      to_prepare_ = ToPrepare{std::move(*view), peer, body.value("attempt", std::int64_t{0}), {}};
       break;
     }
     case Message::kPrepared:
@@ -598,14 +598,19 @@ void Coordinator::be_newcomer(bool say_ready) {
 }
 
 void Coordinator::acknowledge_prepared() {
-  for (const Member& member : to_prepare_->view.members) {
-    if (member.address.id != id() && !mesh_->connected(member.address.id)) return;
+  if (!to_prepare_->touch) {
+    for (const Member& member : to_prepare_->view.members) {
+      if (member.address.id != id() && !mesh_->connected(member.address.id)) return;
+    }
+    Result<std::shared_ptr<const ActiveView>> active = map_view(to_prepare_->view);
+    if (!active.ok()) return;  // the leader gives up after a while
+    to_prepare_->touch = std::make_unique<MemoryTouch>(*active, *board_);
   }
-  Result<std::shared_ptr<const ActiveView>> active = map_view(to_prepare_->view);
-  if (!active.ok()) return;  // the leader gives up after a while
+  // Without enough memory the leader gives up as well.
+  if (!to_prepare_->touch->done() || to_prepare_->touch->failed()) return;
   {
     const std::lock_guard lock(mutex_);
-    prepared_[to_prepare_->view.number] = *active;
+    prepared_[to_prepare_->view.number] = to_prepare_->touch->view();
   }
   mesh_->send(to_prepare_->leader, Message::kPrepared, {{"attempt", to_prepare_->attempt}});
   to_prepare_.reset();

@@ -33,6 +33,7 @@
 #include "elastic/active_view.h"
 #include "elastic/board.h"
 #include "elastic/job_folder.h"
+#include "elastic/memory_touch.h"
 #include "elastic/mesh.h"
 #include "elastic/program.h"
 #include "elastic/registry.h"
@@ -114,7 +115,8 @@ class Coordinator final : private Mesh::Listener {
   struct Change {
     View view;
     std::int64_t attempt = 0;
-    std::set<int> unprepared;
+    std::set<int> unprepared;  // this worker among them while its memory is not ready
+    std::unique_ptr<MemoryTouch> touch;
     bool proposed = false;
     double asked_at = 0;  // unix seconds
     std::chrono::steady_clock::time_point began;
@@ -226,11 +228,12 @@ class Coordinator final : private Mesh::Listener {
   std::int64_t attempts_ = 0;
   double asked_at_ = 0;
   // A view this worker was asked to prepare and cannot acknowledge before all members are
-  // connected.
+  // connected and its memory is ready.
   struct ToPrepare {
     View view;
     int leader = -1;
     std::int64_t attempt = 0;
+    std::unique_ptr<MemoryTouch> touch;
   };
   std::optional<ToPrepare> to_prepare_;
   std::optional<Recovery> recovery_;

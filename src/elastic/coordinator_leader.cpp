@@ -79,6 +79,12 @@ void Coordinator::lead() {
     if (std::optional<View> view = next_membership()) start_change(std::move(*view));
     return;
   }
+  if (change_->touch && change_->touch->done() && !change_->touch->failed()) {
+    const std::lock_guard lock(mutex_);
+    prepared_[change_->view.number] = change_->touch->view();
+    change_->unprepared.erase(id());
+    change_->touch.reset();
+  }
   if (!change_->unprepared.empty()) {
     if (steady_clock::now() - change_->began > kPrepareTimeout) {
       // Alive, but unable to prepare: without it, or its successor, the change can go on.
@@ -247,8 +253,8 @@ void Coordinator::start_change(View view) {
       options_.record({{"type", "error"}, {"message", active.error().message}});
       return;
     }
-    const std::lock_guard lock(mutex_);
-    prepared_[view.number] = *active;
+    change.touch = std::make_unique<MemoryTouch>(*active, *board_);
+    change.unprepared.insert(id());
   }
   change.view = std::move(view);
   change_ = std::move(change);

@@ -121,19 +121,22 @@ void Coordinator::start_recovered() {
   before.next_view.store(0, std::memory_order_release);
   before.next_first_step.store(view.first_step, std::memory_order_release);
   before.next_view.store(view.number, std::memory_order_release);
+  const View left = current_;
+  const nlohmann::json body = to_json(view);
+  for (const int worker : recovery.audience) mesh_->send(worker, Message::kStart, body);
+  begin_view(view);
+  // Only now, because the survivors wait for the start and a disk may be slow.
   for (const int worker : recovery.to_fence) {
     const auto found = lost_reasons_.find(worker);
     options_.record({{"type", "lost"},
                      {"worker", worker},
                      {"view", view.number},
                      {"reason", found == lost_reasons_.end() ? "gone" : found->second}});
-    if (const Member* member = recovery.latest.find(worker))
+    if (const Member* member = recovery.latest.find(worker)) {
       remove_segment(member->address.segment);
-    if (const Member* member = current_.find(worker)) remove_segment(member->address.segment);
+    }
+    if (const Member* member = left.find(worker)) remove_segment(member->address.segment);
   }
-  const nlohmann::json body = to_json(view);
-  for (const int worker : recovery.audience) mesh_->send(worker, Message::kStart, body);
-  begin_view(view);
 }
 
 // From the view that runs here, along the announcements, to the last one that began.

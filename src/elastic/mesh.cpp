@@ -68,6 +68,7 @@ class ProcessHandle {
       : fd_(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0))) {
     ended_ = !fd_.valid() && errno == ESRCH;
   }
+  int descriptor() const { return fd_.get(); }  // readable when it has ended; -1: none
   bool ended() const {
     if (ended_ || !fd_.valid()) return ended_;
     pollfd entry{.fd = fd_.get(), .events = POLLIN, .revents = 0};
@@ -179,6 +180,13 @@ class SocketMesh final : public Mesh {
       entries.push_back(
           {connection.socket.get(), static_cast<short>(POLLIN | (writing ? POLLOUT : 0)), 0});
       order.push_back(&connection);
+    }
+    // A killed process closes its sockets a moment before it counts as ended, and both the verdict
+    // and the fence wait for the latter.
+    for (const auto& [id, peer] : peers_) {
+      if (peer.connection == nullptr && peer.process && !peer.process->ended()) {
+        entries.push_back({peer.process->descriptor(), POLLIN, 0});
+      }
     }
     ::poll(entries.data(), entries.size(), milliseconds);
     forgive_own_pause();

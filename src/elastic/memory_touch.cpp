@@ -1,0 +1,68 @@
+#include "elastic/memory_touch.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace rubato::elastic {
+
+namespace {
+
+constexpr std::size_t kPage = 4096;
+// The kernel holds a lock of the address space for the length of a call, which the training
+// thread's allocations want as well.
+constexpr std::size_t kAtOnce = std::size_t{2} << 20;
+
+}  // namespace
+
+MemoryTouch::MemoryTouch(std::shared_ptr<const ActiveView> view, const Board& board)
+    : view_(std::move(view)), thread_([this, &board] { run(board); }) {}
+
+MemoryTouch::~MemoryTouch() {
+  stop_ = true;
+  thread_.join();
+}
+
+void MemoryTouch::run(const Board& board) {
+  const ActiveView& view = *view_;
+  const std::size_t bytes = board.shape().gradient_floats * sizeof(float);
+  const WorkerSegment& own = *view.segments[static_cast<std::size_t>(view.position)];
+  bool enough = true;
+  for (int i = 0; i < view.host.buffers; ++i) {
+    enough = enough && touch(own.buffer(i), bytes, MADV_POPULATE_WRITE);
+  }
+  if (!view.alone()) {
+    for (const std::int64_t parity : {0, 1}) {
+      enough = enough && touch(board.gradient(parity), bytes, MADV_POPULATE_WRITE);
+    }
+    const Slice slice = view.slice;
+    for (const float* input : view.inputs) {
+      enough = enough && touch(input + slice.begin, (slice.end - slice.begin) * sizeof(float),
+                               MADV_POPULATE_READ);
+    }
+  }
+  failed_ = !enough;
+  done_.store(true, std::memory_order_release);
+}
+
+// False: not enough memory.
+bool MemoryTouch::touch(const void* begin, std::size_t bytes, int advice) {
+  const auto address = reinterpret_cast<std::uintptr_t>(begin);
+  std::uintptr_t at = address / kPage * kPage;
+  const std::uintptr_t end = (address + bytes + kPage - 1) / kPage * kPage;
+  while (at < end && !stop_) {
+    const std::size_t part = std::min<std::size_t>(kAtOnce, end - at);
+    if (madvise(reinterpret_cast<void*>(at), part, advice) != 0) {
+      if (errno == EAGAIN || errno == EINTR) continue;
+      return errno == EINVAL;  // a kernel before 5.14: the first step does it
+    }
+    at += part;
+  }
+  return true;
+}
+
+}  // namespace rubato::elastic

@@ -1,0 +1,41 @@
+// Gets the memory ready that the first step of a view will use: takes gradient buffers that this
+// worker has not used before, and maps the parts of the other workers' buffers and of the board
+// that it will read or write. For a large model that is hundreds of milliseconds of page faults,
+// which a thread spends here, before the view is acknowledged, instead of all members inside a
+// step.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "elastic/active_view.h"
+#include "elastic/board.h"
+
+namespace rubato::elastic {
+
+class MemoryTouch {
+ public:
+  // Begins at once. The board must outlive it. No content changes.
+  MemoryTouch(std::shared_ptr<const ActiveView> view, const Board& board);
+  MemoryTouch(const MemoryTouch&) = delete;
+  MemoryTouch& operator=(const MemoryTouch&) = delete;
+  ~MemoryTouch();  // stops early
+
+  // When done, `failed` says whether there was not enough memory.
+  bool done() const { return done_.load(std::memory_order_acquire); }
+  bool failed() const { return failed_; }
+  const std::shared_ptr<const ActiveView>& view() const { return view_; }
+
+ private:
+  void run(const Board& board);
+  bool touch(const void* begin, std::size_t bytes, int advice);
+
+  std::shared_ptr<const ActiveView> view_;
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> done_{false};
+  bool failed_ = false;
+  std::thread thread_;
+};
+
+}  // namespace rubato::elastic
