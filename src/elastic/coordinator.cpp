@@ -484,6 +484,11 @@ void Coordinator::tick() {
     std::erase_if(slow_steps_, [&](const auto& e) { return current_.find(e.first) == nullptr; });
     std::erase_if(straggler_seconds_,
                   [&](const auto& e) { return current_.find(e.first) == nullptr; });
+    const auto is_history = [&](int worker) {
+      return current_.find(worker) == nullptr && latest_.find(worker) == nullptr;
+    };
+    std::erase_if(lost_, is_history);
+    std::erase_if(lost_reasons_, [&](const auto& e) { return is_history(e.first); });
     std::erase_if(leaving_, [&](int worker) { return current_.find(worker) == nullptr; });
     std::erase_if(segments_, [&](const auto& entry) {
       return entry.first != id() && current_.find(entry.first) == nullptr;

@@ -58,7 +58,8 @@ void Coordinator::recover() {
   on_freeze(id());
   for (const int worker : everybody) {
     if (worker == id()) continue;
-    if (lost_.contains(worker)) {
+    // Whom this worker has never met, or has seen go, will not answer.
+    if (lost_.contains(worker) || !peers_.contains(worker)) {
       recovery.to_fence.insert(worker);
     } else {
       recovery.unfrozen.insert(worker);
