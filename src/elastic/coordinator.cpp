@@ -392,6 +392,8 @@ void Coordinator::on_message(int peer, Message message, const nlohmann::json& bo
       break;
     case Message::kBye:
       lost_.insert(peer);
+      said_bye_.insert(peer);
+      lost_reasons_[peer] = "it gave up";
       mesh_->forget(peer);
       forget_peer(peer);
       break;
@@ -481,9 +483,7 @@ void Coordinator::tick() {
       joiners_.erase(member.address.id);
       want(member.address);
     }
-    std::erase_if(slow_steps_, [&](const auto& e) { return current_.find(e.first) == nullptr; });
-    std::erase_if(straggler_seconds_,
-                  [&](const auto& e) { return current_.find(e.first) == nullptr; });
+    stragglers_.keep_only(current_.ids());
     std::erase_if(leaving_, [&](int worker) { return current_.find(worker) == nullptr; });
     std::erase_if(segments_, [&](const auto& entry) {
       return entry.first != id() && current_.find(entry.first) == nullptr;

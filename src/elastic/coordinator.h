@@ -36,6 +36,7 @@
 #include "elastic/mesh.h"
 #include "elastic/program.h"
 #include "elastic/registry.h"
+#include "elastic/straggler.h"
 #include "elastic/view.h"
 #include "elastic/worker_segment.h"
 
@@ -212,6 +213,7 @@ class Coordinator final : private Mesh::Listener {
   std::map<int, WorkerAddress> peers_;
   std::set<int> lost_;
   std::map<int, std::string> lost_reasons_;
+  std::set<int> said_bye_;
   bool accepted_ = false;
   bool gone_ = false;
   bool said_finished_ = false;
@@ -234,9 +236,7 @@ class Coordinator final : private Mesh::Listener {
   };
   std::optional<ToPrepare> to_prepare_;
   std::optional<Recovery> recovery_;
-  std::map<int, int> slow_steps_;            // stragglers: steps in a row above the limit
-  std::map<int, double> straggler_seconds_;  // smoothed seconds per logical worker
-  double usual_seconds_ = 0;                 // of the median worker
+  StragglerWatch stragglers_;
   std::int64_t judged_step_ = -1;
   bool rebalance_ = false;
   std::chrono::steady_clock::time_point last_registry_look_;

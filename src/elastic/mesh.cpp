@@ -138,7 +138,7 @@ class SocketMesh final : public Mesh {
 
   bool ended(int id) const override {
     const auto found = peers_.find(id);
-    return found != peers_.end() && found->second.process && found->second.process->ended();
+    return found == peers_.end() || !found->second.process || found->second.process->ended();
   }
 
   void send(int id, Message message, const nlohmann::json& body) override {
