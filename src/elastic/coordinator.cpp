@@ -252,6 +252,10 @@ void Coordinator::run() {
       if (stopping_) break;
       finished = finished_;
     }
+    if (board_ && mesh_->refused() > reported_refusals_) {
+      board_->refused_connections() += mesh_->refused() - reported_refusals_;
+      reported_refusals_ = mesh_->refused();
+    }
     if (finished && !said_finished_) {
       said_finished_ = true;
       for (const auto& [peer, address] : peers_) mesh_->send(peer, Message::kFinished, {});
@@ -340,6 +344,24 @@ void Coordinator::want(const WorkerAddress& peer) { mesh_->want(peer, id() > pee
 void Coordinator::on_connected(const WorkerAddress& peer) {
   peers_[peer.id] = peer;
   lost_.erase(peer.id);
+  say_again(peer.id);
+}
+
+// A connection that broke between two living workers may have swallowed messages. Whatever this
+// worker still waits for, or the other may not have heard, is said again; all of it may come twice.
+void Coordinator::say_again(int peer) {
+  if (recovery_ && recovery_->unfrozen.contains(peer)) mesh_->send(peer, Message::kFreeze, {});
+  if (change_ && change_->unprepared.contains(peer)) {
+    mesh_->send(peer, Message::kPrepare,
+                {{"view", to_json(change_->view)}, {"attempt", change_->attempt}});
+  }
+  if (started_by_message_ > 0 && started_by_message_ == current_.number &&
+      current_.find(peer) != nullptr) {
+    mesh_->send(peer, Message::kStart, to_json(current_));
+  }
+  if (said_finished_) mesh_->send(peer, Message::kFinished, {});
+  if (joined_leader_ == peer) joined_leader_ = -1;
+  if (leave_sent_to_ == peer) leave_sent_to_ = -1;
 }
 
 void Coordinator::on_message(int peer, Message message, const nlohmann::json& body) {
@@ -507,8 +529,9 @@ void Coordinator::tick() {
   }
   if (active_number_ == 0) be_newcomer(say_ready);
   if (to_prepare_) acknowledge_prepared();
-  if (wants_to_leave_ && !leave_sent_ && active_number_ > 0) {
-    leave_sent_ = true;
+  if (wants_to_leave_ && leave_sent_to_ != current_.leader && active_number_ > 0 &&
+      (is_leader() || mesh_->connected(current_.leader))) {
+    leave_sent_to_ = current_.leader;
     if (is_leader()) {
       leaving_.insert(id());
     } else {

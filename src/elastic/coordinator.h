@@ -144,6 +144,7 @@ class Coordinator final : private Mesh::Listener {
   void acknowledge_prepared();
   void want(const WorkerAddress& peer);
   void forget_peer(int peer);
+  void say_again(int peer);
   bool someone_lost() const;
   void follow_registry();
   Status adopt_board(const std::string& name);
@@ -221,7 +222,9 @@ class Coordinator final : private Mesh::Listener {
   std::chrono::steady_clock::time_point founded_at_;
   int joined_leader_ = -1;  // newcomer: whom it has asked
   bool said_ready_ = false;
-  bool leave_sent_ = false;
+  int leave_sent_to_ = -1;
+  std::int64_t reported_refusals_ = 0;
+  std::int64_t started_by_message_ = 0;  // number of the newest view that this worker has started
   std::map<int, Joiner> joiners_;
   std::set<int> leaving_;
   std::optional<Change> change_;

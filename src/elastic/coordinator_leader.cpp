@@ -35,6 +35,7 @@ static std::string fingerprint_difference(const std::vector<Program::Trait>& our
 }
 
 void Coordinator::on_join(int peer, const nlohmann::json& body) {
+  if (current_.find(peer) != nullptr) return;  // said twice; it has come in meanwhile
   const auto refuse = [&](const std::string& reason) {
     options_.record({{"type", "refused"}, {"worker", peer}, {"reason", reason}});
     mesh_->send(peer, Message::kRefused, {{"reason", reason}});
@@ -276,6 +277,7 @@ void Coordinator::commit_founding() {
   for (const Member& member : view.members) {
     if (member.address.id != id()) mesh_->send(member.address.id, Message::kStart, to_json(view));
   }
+  started_by_message_ = view.number;
   begin_view(view);
 }
 

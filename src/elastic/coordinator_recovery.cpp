@@ -141,6 +141,7 @@ void Coordinator::start_recovered() {
   }
   const nlohmann::json body = to_json(view);
   for (const int worker : recovery.audience) mesh_->send(worker, Message::kStart, body);
+  started_by_message_ = view.number;
   begin_view(view);
 }
 

@@ -71,7 +71,8 @@ class Mesh {
   virtual void poll(int milliseconds) = 0;
   // Makes poll() return; from any thread.
   virtual void wake() = 0;
-  // Connections that were closed because of malformed frames or failed authentication.
+  // Connections that were closed because of malformed frames, failed authentication, or because
+  // nothing was proven in time.
   virtual std::int64_t refused() const = 0;
 };
 
