@@ -544,15 +544,20 @@ void Coordinator::tick() {
 bool Coordinator::someone_lost() const {
   if (active_number_ == 0 && latest_.find(id()) == nullptr) return false;  // a mere observer
   const auto is_lost = [&](const Member& m) { return lost_.contains(m.address.id); };
-  // Workers that left by plan say good-bye after the view without them is on; until this worker has
-  // entered that view, it is in latest_ but not in current_.
-  if (latest_.number > current_.number) {
-    return std::any_of(latest_.members.begin(), latest_.members.end(), is_lost) ||
-           std::any_of(current_.members.begin(), current_.members.end(), [&](const Member& m) {
-             return is_lost(m) && latest_.find(m.address.id) != nullptr;
-           });
+  if (latest_.number <= current_.number) {
+    return std::any_of(current_.members.begin(), current_.members.end(), is_lost);
   }
-  return std::any_of(current_.members.begin(), current_.members.end(), is_lost);
+  // A planned change is on its way. Who leaves by it may end as soon as its last step is done, but
+  // not before: the others would wait for it for ever.
+  const ViewBlock& block = board_->block(current_.number);
+  const bool announced = block.next_view.load(std::memory_order_acquire) != 0;
+  const std::int64_t last = block.next_first_step.load(std::memory_order_acquire) - 1;
+  for (std::size_t i = 0; i < current_.members.size(); ++i) {
+    if (!is_lost(current_.members[i])) continue;
+    if (latest_.find(current_.members[i].address.id) != nullptr) return true;
+    if (!announced || block.rows[i].reduced.load(std::memory_order_acquire) < last) return true;
+  }
+  return std::any_of(latest_.members.begin(), latest_.members.end(), is_lost);
 }
 
 int Coordinator::lead_now() const {

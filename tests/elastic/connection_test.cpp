@@ -34,7 +34,8 @@ class Connections : public RuntimeTest {
       const Result<View> view = parse_view(nlohmann::json::parse(**record, nullptr, false));
       ASSERT_TRUE(view.ok()) << number;
       EXPECT_EQ(view->number, number);
-      EXPECT_GE(view->first_step, first_step) << number;
+      // After a failure a planned view may be skipped.
+      EXPECT_TRUE(view->cause == "failure" || view->first_step >= first_step) << number;
       first_step = view->first_step;
     }
   }
@@ -66,14 +67,14 @@ TEST_F(Connections, ThatBreakAreMadeAgainWithoutAViewChange) {
 
 // Messages of view changes are lost with the connection that carried them.
 TEST_F(Connections, MayBreakAtAnyTimeOfAViewChange) {
-  const std::string expected = undisturbed(1, 4, 1500);
+  const std::string expected = undisturbed(1, 4, 800);
   constexpr std::uint64_t kSeed = 11;
   SCOPED_TRACE(kSeed);
   Random random(kSeed);
-  auto job = start("job", toy(2, 4, 1500));
+  auto job = start("job", toy(2, 4, 800));
   ASSERT_TRUE(job->until([&] { return job->step() > 5; })) << job->logs();
   std::int64_t broken = 0;
-  while (job->step() < 1300 && !job->ended()) {
+  while (job->step() < 650 && !job->ended()) {
     if (random.chance(0.2)) {
       const int wanted = random.between(1, 4);
       job->change([&](Target& target) { target.workers = wanted; });

@@ -118,8 +118,8 @@ TEST_F(Trust, OnlyTheOwnerReadsTheSecretAndOnlyLoopbackListens) {
 }
 
 TEST_F(Trust, StrangersAreTurnedAwayAndCountedWhileTheJobTrains) {
-  const std::string expected = undisturbed(1, 4, 2500);
-  begin(2500);
+  const std::string expected = undisturbed(1, 4, 1500);
+  begin(1500);
   const auto pid = static_cast<pid_t>(view_.members[0].address.pid);
   const int port = view_.members[0].address.port;
   const std::string name = std::to_string(view_.members[0].address.id);
