@@ -145,7 +145,11 @@ bool Training::enter(std::shared_ptr<const ActiveView> view) {
     follower_.reset();
   }
   // The last step was complete, but this worker was interrupted before it could apply it.
-  if (version_ == first - 1) update(version_, coordinator_.board().gradient(version_), -1);
+  if (version_ == first - 1) {
+    update(version_, coordinator_.board().gradient(version_), -1);
+    // A leader that stays one has not recorded it either; a new one finds the gap by itself.
+    if (records_ && view->leads()) after_step(*view_, version_ - 1);
+  }
   if (version_ != first) {
     fail(fmt::format("view {} starts at step {}, but the state here is at {}", view->view.number,
                      first, version_));
