@@ -12,7 +12,7 @@ namespace rubato::elastic {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x3130647261627572;  // "rubard01"
+constexpr std::uint64_t kMagic = 0x3230647261627572;  // "rubard02"
 constexpr std::size_t kPage = 4096;
 
 constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
@@ -32,8 +32,25 @@ struct Board::Header {
   alignas(64) std::atomic<std::int64_t> completed;
   std::array<std::atomic<std::int64_t>, 2> gradient_step;
   std::atomic<std::int32_t> watchers;
+  std::atomic<std::int32_t> ready_newcomers;
+  std::atomic<std::int64_t> refused_connections;
   std::array<ViewBlock, kViewBlocks> blocks;
 };
+
+void MemberRow::note_compute(std::int64_t step, std::int64_t microseconds) {
+  const std::uint64_t spent = static_cast<std::uint64_t>(
+      std::clamp<std::int64_t>(microseconds, 1, std::numeric_limits<std::uint32_t>::max()));
+  computed[static_cast<std::size_t>(step) % kTimedSteps].store(
+      static_cast<std::uint64_t>(step) << 32 | spent, std::memory_order_relaxed);
+}
+
+std::optional<std::int64_t> MemberRow::compute_us(std::int64_t step) const {
+  const std::uint64_t entry =
+      computed[static_cast<std::size_t>(step) % kTimedSteps].load(std::memory_order_relaxed);
+  const auto spent = static_cast<std::uint32_t>(entry);
+  if (spent == 0 || entry >> 32 != static_cast<std::uint32_t>(step)) return std::nullopt;
+  return spent;
+}
 
 std::int64_t ViewBlock::complete() const {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
@@ -120,7 +137,6 @@ void Board::start_block(std::int64_t view, int members, std::int64_t first_step)
     row.arrived = first_step - 1;
     row.reduced = first_step - 1;
     row.step_us = 0;
-    row.compute_us = 0;
     row.stall_us = -1;
   }
   b.members = members;
@@ -159,6 +175,10 @@ bool Board::wait(const std::function<bool()>& condition,
 
 std::atomic<std::int64_t>& Board::completed() const { return header().completed; }
 std::atomic<std::int32_t>& Board::watchers() const { return header().watchers; }
+std::atomic<std::int32_t>& Board::ready_newcomers() const { return header().ready_newcomers; }
+std::atomic<std::int64_t>& Board::refused_connections() const {
+  return header().refused_connections;
+}
 
 float* Board::gradient(std::int64_t step) const {
   const std::size_t stride = round_up(header().gradient_floats * sizeof(float), kPage);

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,15 +25,21 @@ namespace rubato::elastic {
 
 inline constexpr int kMaxWorkers = 256;
 inline constexpr std::size_t kViewBlocks = 8;
+inline constexpr std::size_t kTimedSteps = 32;
 
 // Written by one member only.
 struct alignas(64) MemberRow {
-  std::atomic<std::int64_t> arrived;     // newest step whose partial sums are exported
-  std::atomic<std::int64_t> reduced;     // newest step whose slice is summed
-  std::atomic<std::int64_t> step_us;     // duration of its last step
-  std::atomic<std::int64_t> compute_us;  // of that, computing its logical workers
+  std::atomic<std::int64_t> arrived;  // newest step whose partial sums are exported
+  std::atomic<std::int64_t> reduced;  // newest step whose slice is summed
+  std::atomic<std::int64_t> step_us;  // duration of its last step
   std::atomic<std::int64_t>
       stall_us;  // between its last step in the view before and its first here
+  // Microseconds that its logical workers took to compute, of the newest steps. Each entry says of
+  // which step it is, because the reader comes when it likes.
+  std::array<std::atomic<std::uint64_t>, kTimedSteps> computed;
+
+  void note_compute(std::int64_t step, std::int64_t microseconds);
+  std::optional<std::int64_t> compute_us(std::int64_t step) const;
 };
 
 struct ViewBlock {
@@ -84,6 +91,10 @@ class Board {
   std::atomic<std::int64_t>& completed() const;
   // How many newcomers want to see reduced gradients.
   std::atomic<std::int32_t>& watchers() const;
+  // How many newcomers could become members at once.
+  std::atomic<std::int32_t>& ready_newcomers() const;
+  // Connections of strangers that the workers have turned away.
+  std::atomic<std::int64_t>& refused_connections() const;
 
   // --- The reduced gradient of a step (ring of two) ---
   float* gradient(std::int64_t step) const;

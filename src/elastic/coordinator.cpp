@@ -252,6 +252,10 @@ void Coordinator::run() {
       if (stopping_) break;
       finished = finished_;
     }
+    if (board_ && mesh_->refused() > reported_refusals_) {
+      board_->refused_connections() += mesh_->refused() - reported_refusals_;
+      reported_refusals_ = mesh_->refused();
+    }
     if (finished && !said_finished_) {
       said_finished_ = true;
       for (const auto& [peer, address] : peers_) mesh_->send(peer, Message::kFinished, {});
@@ -340,6 +344,24 @@ void Coordinator::want(const WorkerAddress& peer) { mesh_->want(peer, id() > pee
 void Coordinator::on_connected(const WorkerAddress& peer) {
   peers_[peer.id] = peer;
   lost_.erase(peer.id);
+  say_again(peer.id);
+}
+
+// A connection that broke between two living workers may have swallowed messages. Whatever this
+// worker still waits for, or the other may not have heard, is said again; all of it may come twice.
+void Coordinator::say_again(int peer) {
+  if (recovery_ && recovery_->unfrozen.contains(peer)) mesh_->send(peer, Message::kFreeze, {});
+  if (change_ && change_->unprepared.contains(peer)) {
+    mesh_->send(peer, Message::kPrepare,
+                {{"view", to_json(change_->view)}, {"attempt", change_->attempt}});
+  }
+  if (started_by_message_ > 0 && started_by_message_ == current_.number &&
+      current_.find(peer) != nullptr) {
+    mesh_->send(peer, Message::kStart, to_json(current_));
+  }
+  if (said_finished_) mesh_->send(peer, Message::kFinished, {});
+  if (joined_leader_ == peer) joined_leader_ = -1;
+  if (leave_sent_to_ == peer) leave_sent_to_ = -1;
 }
 
 void Coordinator::on_message(int peer, Message message, const nlohmann::json& body) {
@@ -392,6 +414,8 @@ void Coordinator::on_message(int peer, Message message, const nlohmann::json& bo
       break;
     case Message::kBye:
       lost_.insert(peer);
+      said_bye_.insert(peer);
+      lost_reasons_[peer] = "it gave up";
       mesh_->forget(peer);
       forget_peer(peer);
       break;
@@ -481,9 +505,7 @@ void Coordinator::tick() {
       joiners_.erase(member.address.id);
       want(member.address);
     }
-    std::erase_if(slow_steps_, [&](const auto& e) { return current_.find(e.first) == nullptr; });
-    std::erase_if(straggler_seconds_,
-                  [&](const auto& e) { return current_.find(e.first) == nullptr; });
+    stragglers_.keep_only(current_.ids());
     const auto is_history = [&](int worker) {
       return current_.find(worker) == nullptr && latest_.find(worker) == nullptr;
     };
@@ -512,8 +534,9 @@ void Coordinator::tick() {
   }
   if (active_number_ == 0) be_newcomer(say_ready);
   if (to_prepare_) acknowledge_prepared();
-  if (wants_to_leave_ && !leave_sent_ && active_number_ > 0) {
-    leave_sent_ = true;
+  if (wants_to_leave_ && leave_sent_to_ != current_.leader && active_number_ > 0 &&
+      (is_leader() || mesh_->connected(current_.leader))) {
+    leave_sent_to_ = current_.leader;
     if (is_leader()) {
       leaving_.insert(id());
     } else {
@@ -526,15 +549,20 @@ void Coordinator::tick() {
 bool Coordinator::someone_lost() const {
   if (active_number_ == 0 && latest_.find(id()) == nullptr) return false;  // a mere observer
   const auto is_lost = [&](const Member& m) { return lost_.contains(m.address.id); };
-  // Workers that left by plan say good-bye after the view without them is on; until this worker has
-  // entered that view, it is in latest_ but not in current_.
-  if (latest_.number > current_.number) {
-    return std::any_of(latest_.members.begin(), latest_.members.end(), is_lost) ||
-           std::any_of(current_.members.begin(), current_.members.end(), [&](const Member& m) {
-             return is_lost(m) && latest_.find(m.address.id) != nullptr;
-           });
+  if (latest_.number <= current_.number) {
+    return std::any_of(current_.members.begin(), current_.members.end(), is_lost);
   }
-  return std::any_of(current_.members.begin(), current_.members.end(), is_lost);
+  // A planned change is on its way. Who leaves by it may end as soon as its last step is done, but
+  // not before: the others would wait for it for ever.
+  const ViewBlock& block = board_->block(current_.number);
+  const bool announced = block.next_view.load(std::memory_order_acquire) != 0;
+  const std::int64_t last = block.next_first_step.load(std::memory_order_acquire) - 1;
+  for (std::size_t i = 0; i < current_.members.size(); ++i) {
+    if (!is_lost(current_.members[i])) continue;
+    if (latest_.find(current_.members[i].address.id) != nullptr) return true;
+    if (!announced || block.rows[i].reduced.load(std::memory_order_acquire) < last) return true;
+  }
+  return std::any_of(latest_.members.begin(), latest_.members.end(), is_lost);
 }
 
 int Coordinator::lead_now() const {

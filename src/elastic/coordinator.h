@@ -37,6 +37,7 @@
 #include "elastic/mesh.h"
 #include "elastic/program.h"
 #include "elastic/registry.h"
+#include "elastic/straggler.h"
 #include "elastic/view.h"
 #include "elastic/worker_segment.h"
 
@@ -145,6 +146,7 @@ class Coordinator final : private Mesh::Listener {
   void acknowledge_prepared();
   void want(const WorkerAddress& peer);
   void forget_peer(int peer);
+  void say_again(int peer);
   bool someone_lost() const;
   void follow_registry();
   Status adopt_board(const std::string& name);
@@ -214,6 +216,7 @@ class Coordinator final : private Mesh::Listener {
   std::map<int, WorkerAddress> peers_;
   std::set<int> lost_;
   std::map<int, std::string> lost_reasons_;
+  std::set<int> said_bye_;
   bool accepted_ = false;
   bool gone_ = false;
   bool said_finished_ = false;
@@ -221,7 +224,9 @@ class Coordinator final : private Mesh::Listener {
   std::chrono::steady_clock::time_point founded_at_;
   int joined_leader_ = -1;  // newcomer: whom it has asked
   bool said_ready_ = false;
-  bool leave_sent_ = false;
+  int leave_sent_to_ = -1;
+  std::int64_t reported_refusals_ = 0;
+  std::int64_t started_by_message_ = 0;  // number of the newest view that this worker has started
   std::map<int, Joiner> joiners_;
   std::set<int> leaving_;
   std::optional<Change> change_;
@@ -237,9 +242,7 @@ class Coordinator final : private Mesh::Listener {
   };
   std::optional<ToPrepare> to_prepare_;
   std::optional<Recovery> recovery_;
-  std::map<int, int> slow_steps_;            // stragglers: steps in a row above the limit
-  std::map<int, double> straggler_seconds_;  // smoothed seconds per logical worker
-  double usual_seconds_ = 0;                 // of the median worker
+  StragglerWatch stragglers_;
   std::int64_t judged_step_ = -1;
   bool rebalance_ = false;
   std::chrono::steady_clock::time_point last_registry_look_;

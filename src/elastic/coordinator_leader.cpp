@@ -19,15 +19,6 @@ using std::chrono::steady_clock;
 constexpr double kWaitForOthersS = 3.0;
 constexpr auto kFoundingWait = std::chrono::seconds(30);
 constexpr auto kPrepareTimeout = std::chrono::seconds(10);
-constexpr double kStragglerFactor = 1.2;
-constexpr int kStragglerSteps = 10;
-constexpr double kSpeedSmoothing = 0.2;
-
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 }  // namespace
 
@@ -44,6 +35,7 @@ static std::string fingerprint_difference(const std::vector<Program::Trait>& our
 }
 
 void Coordinator::on_join(int peer, const nlohmann::json& body) {
+  if (current_.find(peer) != nullptr) return;  // said twice; it has come in meanwhile
   const auto refuse = [&](const std::string& reason) {
     options_.record({{"type", "refused"}, {"worker", peer}, {"reason", reason}});
     mesh_->send(peer, Message::kRefused, {{"reason", reason}});
@@ -70,6 +62,8 @@ void Coordinator::on_join(int peer, const nlohmann::json& body) {
 
 void Coordinator::lead() {
   board_->watchers() = static_cast<int>(joiners_.size());
+  board_->ready_newcomers() = static_cast<int>(std::count_if(
+      joiners_.begin(), joiners_.end(), [](const auto& joiner) { return joiner.second.ready; }));
   if (founding_) {
     const std::lock_guard lock(mutex_);
     if (!filled_) return;
@@ -134,15 +128,9 @@ void Coordinator::host_evenly(View& view, std::vector<WorkerAddress> workers) co
   }
 }
 
-// Equal for all unless somebody was found to be a straggler: small differences are noise, and an
-// uneven division of equal workers costs more than it gains.
 std::vector<double> Coordinator::measured_speeds(const std::vector<WorkerAddress>& workers) const {
-  const double usual = usual_seconds_ > 0 ? usual_seconds_ : 1.0;
   std::vector<double> result;
-  for (const WorkerAddress& worker : workers) {
-    const auto found = straggler_seconds_.find(worker.id);
-    result.push_back(found == straggler_seconds_.end() ? usual : found->second);
-  }
+  for (const WorkerAddress& worker : workers) result.push_back(stragglers_.seconds(worker.id));
   return result;
 }
 
@@ -196,14 +184,21 @@ std::optional<View> Coordinator::next_membership() {
     *found = fresh[used++];
     joined = left = true;
   }
+  // Newcomers whom nobody has asked for are spares.
+  bool replaced = false;
+  for (WorkerAddress& worker : stay) {
+    if (used >= fresh.size() || founding_) break;
+    if (!stragglers_.flagged(worker.id)) continue;
+    worker = fresh[used++];
+    replaced = true;
+  }
   while (stay.size() > wanted) {
     // Who goes: somebody about to be replaced anyway, else a straggler, else the newest; the leader
     // last.
     const auto rank = [&](const WorkerAddress& w) {
       const bool migrating =
           std::find(target_.migrate.begin(), target_.migrate.end(), w.id) != target_.migrate.end();
-      return std::tuple(w.id != current_.leader, migrating, straggler_seconds_.contains(w.id),
-                        w.id);
+      return std::tuple(w.id != current_.leader, migrating, stragglers_.flagged(w.id), w.id);
     };
     stay.erase(std::max_element(stay.begin(), stay.end(),
                                 [&](const auto& a, const auto& b) { return rank(a) < rank(b); }));
@@ -217,10 +212,10 @@ std::optional<View> Coordinator::next_membership() {
     view.cause = current_.cause;
     return view;
   }
-  if (joined || left) {
-    view.cause = joined && left ? "migrate" : joined ? "join" : "leave";
-    asked_at_ =
-        joined ? std::min(first_join, target_.at > 0 ? target_.at : first_join) : unix_seconds();
+  if (joined || left || replaced) {
+    view.cause = joined && left ? "migrate" : joined ? "join" : left ? "leave" : "replace";
+    asked_at_ = joined && !replaced ? std::min(first_join, target_.at > 0 ? target_.at : first_join)
+                                    : unix_seconds();
     return view;
   }
   const auto hosts = [](const View& v) {
@@ -265,6 +260,7 @@ void Coordinator::cancel_change() {
   const std::lock_guard lock(mutex_);
   if (change_->proposed && !proposal_) return;  // committed: the board or a recovery ends it
   proposal_.reset();
+  rebalance_ = rebalance_ || change_->view.cause == "rebalance";
   change_.reset();
 }
 
@@ -287,47 +283,42 @@ void Coordinator::commit_founding() {
   for (const Member& member : view.members) {
     if (member.address.id != id()) mesh_->send(member.address.id, Message::kStart, to_json(view));
   }
+  started_by_message_ = view.number;
   begin_view(view);
 }
 
+// Step by step, as far back as the board remembers; not the first step of a view, which maps memory
+// and touches caches for the first time.
 void Coordinator::watch_stragglers() {
   const std::int64_t step = board_->completed();
   if (founding_ || step <= judged_step_ || current_.members.size() < 2) return;
-  judged_step_ = step;
   const ViewBlock& block = board_->block(current_.number);
-  std::vector<double> seconds;
-  for (std::size_t i = 0; i < current_.members.size(); ++i) {
-    const auto spent = static_cast<double>(block.rows[i].compute_us.load());
-    if (spent <= 0) return;  // not everybody has finished a step in this view
-    seconds.push_back(spent * 1e-6 / current_.members[i].hosts.size());
-  }
-  const double median = median_of(seconds);
-  usual_seconds_ =
-      usual_seconds_ <= 0 ? median : usual_seconds_ + kSpeedSmoothing * (median - usual_seconds_);
-  for (std::size_t i = 0; i < seconds.size(); ++i) {
-    const int worker = current_.members[i].address.id;
-    int& streak = slow_steps_[worker];
-    const auto flagged = straggler_seconds_.find(worker);
-    if (seconds[i] > kStragglerFactor * median) {
-      streak = streak > 0 ? streak + 1 : 1;
-      if (flagged != straggler_seconds_.end()) {
-        flagged->second += kSpeedSmoothing * (seconds[i] - flagged->second);
-      } else if (streak >= kStragglerSteps) {
-        straggler_seconds_[worker] = seconds[i];
-        rebalance_ = true;
-        options_.record({{"type", "straggler"},
-                         {"worker", worker},
-                         {"step", step},
-                         {"view", current_.number},
-                         {"slowdown", seconds[i] / median}});
-      }
-    } else {
-      streak = streak < 0 ? streak - 1 : -1;
-      if (flagged != straggler_seconds_.end() && streak <= -kStragglerSteps) {
-        straggler_seconds_.erase(flagged);
-        rebalance_ = true;
-      }
+  std::int64_t next = std::max(judged_step_, current_.first_step) + 1;
+  next = std::max(next, step - static_cast<std::int64_t>(kTimedSteps) + 1);
+  judged_step_ = step;
+  for (; next <= step; ++next) {
+    std::vector<StragglerWatch::Sample> samples;
+    for (std::size_t i = 0; i < current_.members.size(); ++i) {
+      const Member& member = current_.members[i];
+      const std::optional<std::int64_t> spent = block.rows[i].compute_us(next);
+      if (!spent) break;  // overwritten meanwhile, or of another view
+      samples.push_back(
+          {member.address.id, static_cast<double>(*spent) * 1e-6 / member.hosts.size()});
     }
+    if (samples.size() < current_.members.size()) continue;
+    const StragglerWatch::Verdict verdict = stragglers_.observe(samples);
+    for (const StragglerWatch::Verdict::Flag& flag : verdict.flagged) {
+      options_.record({{"type", "straggler"},
+                       {"worker", flag.worker},
+                       {"step", next},
+                       {"view", current_.number},
+                       {"slowdown", flag.slowdown}});
+    }
+    for (const int worker : verdict.cleared) {
+      options_.record(
+          {{"type", "recovered"}, {"worker", worker}, {"step", next}, {"view", current_.number}});
+    }
+    rebalance_ = rebalance_ || !verdict.empty();
   }
 }
 

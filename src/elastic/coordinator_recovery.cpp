@@ -19,6 +19,9 @@ namespace {
 
 using std::chrono::steady_clock;
 
+// For a worker that gave up and said so: its launcher should see how it ended.
+constexpr auto kTimeToEnd = std::chrono::milliseconds(500);
+
 }  // namespace
 
 void Coordinator::on_freeze(int peer) {
@@ -108,7 +111,12 @@ void Coordinator::continue_recovery() {
     recovery.committed = std::move(view);
   }
   bool all_dead = true;
-  for (const int worker : recovery.to_fence) all_dead = mesh_->fence(worker) && all_dead;
+  const bool patient = steady_clock::now() - recovery.began < kTimeToEnd;
+  for (const int worker : recovery.to_fence) {
+    const bool dead =
+        patient && said_bye_.contains(worker) ? mesh_->ended(worker) : mesh_->fence(worker);
+    all_dead = dead && all_dead;
+  }
   if (all_dead) start_recovered();
 }
 
@@ -125,6 +133,7 @@ void Coordinator::start_recovered() {
   const View left = current_;
   const nlohmann::json body = to_json(view);
   for (const int worker : recovery.audience) mesh_->send(worker, Message::kStart, body);
+  started_by_message_ = view.number;
   begin_view(view);
   // Only now, because the survivors wait for the start and a disk may be slow.
   for (const int worker : recovery.to_fence) {

@@ -28,6 +28,13 @@ std::string describe_event(std::string_view json_line) {
       return fmt::format("refused  worker {}: {}", event.value("worker", -1),
                          event.value("reason", ""));
     }
+    if (type == "failed") {
+      return fmt::format("failed   worker {}: {}", event.value("worker", -1),
+                         event.value("reason", ""));
+    }
+    if (type == "recovered") {
+      return fmt::format("well     worker {}: no longer slow", event.value("worker", -1));
+    }
     if (type == "straggler") {
       return fmt::format("slow     worker {}: {:.2f} times the median for 10 steps",
                          event.value("worker", -1), event.value("slowdown", 0.0));

@@ -37,6 +37,7 @@ Status JobFolder::write_settings(const JobSettings& s) const {
                       {"token", s.token},
                       {"logical_workers", s.logical_workers},
                       {"max_workers", s.max_workers},
+                      {"spares", s.spares},
                       {"failure_timeout_s", s.failure_timeout_s},
                       {"checkpoint_every_s", s.checkpoint_every_s},
                       {"checkpoint_every_steps", s.checkpoint_every_steps},
@@ -58,6 +59,7 @@ Result<JobSettings> JobFolder::read_settings() const {
     s.token = value->at("token").get<std::string>();
     s.logical_workers = value->at("logical_workers").get<int>();
     s.max_workers = value->at("max_workers").get<int>();
+    s.spares = value->value("spares", 0);
     s.failure_timeout_s = value->at("failure_timeout_s").get<double>();
     s.checkpoint_every_s = value->at("checkpoint_every_s").get<double>();
     s.checkpoint_every_steps = value->at("checkpoint_every_steps").get<std::int64_t>();
@@ -68,7 +70,7 @@ Result<JobSettings> JobFolder::read_settings() const {
   } catch (const json::exception& error) {
     return invalid_input(fmt::format("{}: {}", settings_file(), error.what()));
   }
-  if (s.logical_workers < 1 || s.max_workers < 1 || s.failure_timeout_s <= 0) {
+  if (s.logical_workers < 1 || s.max_workers < 1 || s.spares < 0 || s.failure_timeout_s <= 0) {
     return invalid_input(fmt::format("{}: counts and times must be positive", settings_file()));
   }
   return s;

@@ -28,6 +28,7 @@ struct JobSettings {
   std::string token;  // names the shared memory: "rubato.<token>."
   int logical_workers = 1;
   int max_workers = 1;
+  int spares = 0;  // newcomers kept ready beyond the target
   double failure_timeout_s = 2.0;
   double checkpoint_every_s = 30.0;         // 0: only at the end
   std::int64_t checkpoint_every_steps = 0;  // 0: by time

@@ -34,6 +34,9 @@ using std::chrono::steady_clock;
 
 constexpr auto kLook = std::chrono::milliseconds(20);
 constexpr int kMostFailuresWithoutProgress = 5;
+// While the job trains, newcomers that fail are tried again after a while, up to this long.
+constexpr auto kFirstPause = std::chrono::milliseconds(100);
+constexpr auto kLongestPause = std::chrono::seconds(30);
 
 volatile std::sig_atomic_t g_interrupts = 0;  // Ctrl-C: once to stop, twice to kill
 void on_interrupt(int) { g_interrupts = g_interrupts + 1; }
@@ -123,38 +126,54 @@ class Launcher {
 
   // Starts what is missing. Returns why the job must be given up, or "".
   std::string keep_alive(const View& view, const Target& target) {
-    if (failures_ >= kMostFailuresWithoutProgress) {
-      return fmt::format("{} workers in a row failed before they could train; the last one: {}",
-                         failures_, last_failure_);
-    }
     int members = 0;
     int joining = 0;
     for (Child& child : children_) {
       const bool member = view.find(child.worker) != nullptr;
       if (member) {
+        if (!child.was_member) pause_ = {};
         child.was_member = true;
         ++members;
       } else if (!child.was_member) {
         ++joining;
       }
     }
+    note_newcomers();
     if (members > 0) note_progress(view);
+    // As long as somebody trains, the job is well.
+    if (members == 0 && failures_ >= kMostFailuresWithoutProgress) {
+      return fmt::format("{} failures in a row without progress; the last one: {}", failures_,
+                         last_failure_);
+    }
     if (!view.empty() && members == 0) {
       // Everybody who had the state is gone. Newcomers cannot go on alone.
       end_all_children();
       const Status cleared = clear_view("restart");
       if (!cleared.ok()) return cleared.error().message;
       failures_ += 1;
+      if (last_failure_.empty()) last_failure_ = "all workers were killed";
       return "";
     }
     if (target.stop) return "";
-    int wanted = std::min(target.workers, settings_.logical_workers);
+    if (members > 0 && steady_clock::now() < next_start_) return "";
+    int wanted = std::min(target.workers, settings_.logical_workers) + settings_.spares;
     for (const int worker : target.migrate) wanted += view.find(worker) != nullptr ? 1 : 0;
     for (int missing = wanted - members - joining; missing > 0; --missing) {
       const std::string problem = start_worker();
       if (!problem.empty()) return problem;
     }
     return "";
+  }
+
+  // For 'rubato ps': spares, and others that have not come in yet.
+  void note_newcomers() {
+    nlohmann::json now = nlohmann::json::array();
+    for (const Child& child : children_) {
+      if (!child.was_member) now.push_back({{"id", child.worker}, {"pid", child.pid}});
+    }
+    if (now == newcomers_) return;
+    newcomers_ = std::move(now);
+    write_status("running", "");
   }
 
   void note_progress(const View& view) {
@@ -164,8 +183,9 @@ class Launcher {
       if (!board.ok()) return;
       board_.emplace(std::move(*board));
       board_name_ = view.board;
-      last_step_ = board_->completed();
     }
+    // Steps that a restart repeats are no progress: a program that always fails at the same step
+    // must not be restarted for ever.
     const std::int64_t step = board_->completed();
     if (step > last_step_) {
       last_step_ = step;
@@ -212,15 +232,39 @@ class Launcher {
       const auto found = std::find_if(children_.begin(), children_.end(),
                                       [&](const Child& child) { return child.pid == pid; });
       if (found == children_.end()) continue;
-      // A killed worker is somebody's doing; one that gives up by itself may do so again.
-      const bool failed = WIFEXITED(status) && WEXITSTATUS(status) != kWorkerDone &&
-                          WEXITSTATUS(status) != kWorkerExcluded;
-      if (failed && !found->was_member) {
-        ++failures_;
-        last_failure_ = last_line(folder_.log_file(found->worker));
-      }
+      const Child child = *found;
       children_.erase(found);
+      note_end(child, status);
     }
+  }
+
+  void note_end(const Child& child, int status) {
+    std::string how;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kWorkerDone) {
+      // Well, unless it is expected to train: the program ended in the middle of a step.
+      const Result<View> view = newest_view(*registry_);
+      if (is_file(folder_.result_file()) || !view.ok() || view->find(child.worker) == nullptr) {
+        return;
+      }
+      how = "ended in the middle of training";
+    } else if (WIFEXITED(status)) {
+      if (WEXITSTATUS(status) == kWorkerExcluded) return;
+      how = fmt::format("ended with code {}", WEXITSTATUS(status));
+    } else {
+      // A killed worker is somebody's doing; one that crashes may do so again.
+      const int signal = WTERMSIG(status);
+      if (signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGHUP) return;
+      how = fmt::format("crashed: {}", strsignal(signal));
+    }
+    ++failures_;
+    last_failure_ = fmt::format("{} (worker {} {})", last_line(folder_.log_file(child.worker)),
+                                child.worker, how);
+    static_cast<void>(folder_.append_event(
+        {{"type", "failed"}, {"worker", child.worker}, {"reason", last_failure_}}));
+    if (child.was_member) return;
+    pause_ = std::min<steady_clock::duration>(
+        pause_ == steady_clock::duration::zero() ? kFirstPause : 2 * pause_, kLongestPause);
+    next_start_ = steady_clock::now() + pause_;
   }
 
   static std::string last_line(const std::string& path) {
@@ -243,7 +287,8 @@ class Launcher {
   }
 
   void write_status(const std::string& state, const std::string& message) const {
-    const nlohmann::json status = {{"state", state}, {"pid", getpid()}, {"message", message}};
+    const nlohmann::json status = {
+        {"state", state}, {"pid", getpid()}, {"message", message}, {"newcomers", newcomers_}};
     static_cast<void>(write_file(folder_.status_file(), status.dump() + "\n"));
   }
 
@@ -267,12 +312,15 @@ class Launcher {
   std::unique_ptr<FileRegistry> registry_;
   std::vector<Child> children_;
   int next_worker_ = 0;
-  int failures_ = 0;  // workers in a row that ended before the job made progress
+  int failures_ = 0;  // since the job last made progress
   std::string last_failure_;
+  steady_clock::duration pause_{};  // after newcomers that failed
+  steady_clock::time_point next_start_;
   std::optional<Board> board_;
   std::string board_name_;
   std::int64_t last_step_ = -1;
   std::size_t events_shown_ = 0;
+  nlohmann::json newcomers_ = nlohmann::json::array();
   // Set by the launcher, so that a worker need not execute itself anew.
   std::vector<std::pair<std::string, std::string>> pinned_;
 

@@ -35,7 +35,10 @@ namespace {
 using std::chrono::steady_clock;
 using Time = steady_clock::time_point;
 
-constexpr std::size_t kMostConnections = 1024;        // strangers cannot exhaust descriptors
+// Connections that have not proven themselves: strangers can exhaust neither descriptors nor
+// memory, and since the oldest one makes room they cannot keep a worker out either.
+constexpr std::size_t kMostStrangers = 128;
+constexpr std::size_t kMostOfAStranger = 4096;        // bytes held for it
 constexpr std::size_t kMostUnsent = 4 * 1024 * 1024;  // a peer that reads nothing is given up
 constexpr auto kReconnectInterval = std::chrono::milliseconds(50);
 constexpr auto kHandshakeTime = std::chrono::seconds(5);
@@ -139,7 +142,7 @@ class SocketMesh final : public Mesh {
 
   bool ended(int id) const override {
     const auto found = peers_.find(id);
-    return found != peers_.end() && found->second.process && found->second.process->ended();
+    return found == peers_.end() || !found->second.process || found->second.process->ended();
   }
 
   void send(int id, Message message, const nlohmann::json& body) override {
@@ -225,13 +228,24 @@ class SocketMesh final : public Mesh {
     for (;;) {
       Descriptor socket(accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (!socket.valid()) return;
-      if (connections_.size() >= kMostConnections) continue;
+      make_room_for_stranger();
       const Result<Nonce> nonce = random_nonce();
       if (!nonce.ok()) continue;
       Connection& connection = add(std::move(socket), Handshake::acceptor(identity(), *nonce));
       connection.unsent += connection.handshake.start();
       flush(connection);
     }
+  }
+
+  static bool stranger(const Connection& connection) {
+    return connection.peer < 0 && !authenticated(connection) && !connection.broken;
+  }
+
+  void make_room_for_stranger() {
+    const auto count = std::count_if(connections_.begin(), connections_.end(), stranger);
+    if (count < static_cast<std::ptrdiff_t>(kMostStrangers)) return;
+    refuse(*std::find_if(connections_.begin(), connections_.end(), stranger));  // the oldest
+    drop_broken();
   }
 
   Connection& add(Descriptor socket, Handshake handshake) {
@@ -322,6 +336,10 @@ class SocketMesh final : public Mesh {
         handle(connection, *frame);
         if (connection.refused) return;
       }
+      if (!authenticated(connection) && connection.reader.buffered_bytes() > kMostOfAStranger) {
+        refuse(connection);
+        return;
+      }
     }
   }
 
@@ -409,7 +427,10 @@ class SocketMesh final : public Mesh {
   void judge() {
     const Time now = steady_clock::now();
     for (Connection& connection : connections_) {
-      if (!authenticated(connection) && now - connection.opened > kHandshakeTime) {
+      if (authenticated(connection) || now - connection.opened <= kHandshakeTime) continue;
+      if (stranger(connection)) {
+        refuse(connection);
+      } else {
         connection.broken = true;
       }
     }

@@ -59,7 +59,8 @@ class Mesh {
   // newcomer dials the members it finds; of two newcomers the one with the higher id.
   virtual void want(const WorkerAddress& peer, bool dial) = 0;
   virtual bool connected(int peer) const = 0;
-  virtual bool ended(int peer) const = 0;  // its process is known to have ended
+  // Its process has ended, or it never had one that is known here.
+  virtual bool ended(int peer) const = 0;
   virtual void send(int peer, Message message, const nlohmann::json& body) = 0;
   // The peer is no longer of interest: its loss will not be reported.
   virtual void forget(int peer) = 0;
@@ -70,7 +71,8 @@ class Mesh {
   virtual void poll(int milliseconds) = 0;
   // Makes poll() return; from any thread.
   virtual void wake() = 0;
-  // Connections that were closed because of malformed frames or failed authentication.
+  // Connections that were closed because of malformed frames, failed authentication, or because
+  // nothing was proven in time.
   virtual std::int64_t refused() const = 0;
 };
 

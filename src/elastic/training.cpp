@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <exception>
+#include <string>
 #include <utility>
 
 #include "elastic/exchange.h"
@@ -154,7 +157,11 @@ bool Training::enter(std::shared_ptr<const ActiveView> view) {
     follower_.reset();
   }
   // The last step was complete, but this worker was interrupted before it could apply it.
-  if (version_ == first - 1) update(version_, coordinator_.board().gradient(version_), -1);
+  if (version_ == first - 1) {
+    update(version_, coordinator_.board().gradient(version_), -1);
+    // A leader that stays one has not recorded it either; a new one finds the gap by itself.
+    if (records_ && view->leads()) after_step(*view_, version_ - 1);
+  }
   if (version_ != first) {
     fail(fmt::format("view {} starts at step {}, but the state here is at {}", view->view.number,
                      first, version_));
@@ -189,22 +196,32 @@ bool Training::enter(std::shared_ptr<const ActiveView> view) {
   return true;
 }
 
-void Training::compute(const ActiveView& view, std::int64_t step) {
+bool Training::compute(const ActiveView& view, std::int64_t step) {
   const Board& board = coordinator_.board();
   for (const HostStep& host : view.host.steps) {
-    if (coordinator_.interrupted()) return;
+    if (coordinator_.interrupted()) return true;
     context_.order->share(step, host.logical, batch_);
     SlotHeader& after = board.slot(host.logical, step + 1);
-    after.loss = context_.program->compute(batch_, board.private_state(host.logical, step),
-                                           board.private_state(host.logical, step + 1), host.buffer,
-                                           host.accumulate);
-    for (const HostStep::Merge& merge : host.merges) {
-      context_.program->merge(merge.into, merge.from);
+    try {
+      after.loss = context_.program->compute(batch_, board.private_state(host.logical, step),
+                                             board.private_state(host.logical, step + 1),
+                                             host.buffer, host.accumulate);
+      for (const HostStep::Merge& merge : host.merges) {
+        context_.program->merge(merge.into, merge.from);
+      }
+    } catch (const std::exception& error) {
+      // One line, because the launcher repeats the last one.
+      std::string what = error.what();
+      what.resize(std::min(what.size(), what.find('\n')));
+      fail(fmt::format("step {}, logical worker {}: the training program failed: {}", step,
+                       host.logical, what));
+      return false;
     }
     after.samples = static_cast<std::int64_t>(batch_.samples.size());
     std::memcpy(board.samples(host.logical, step + 1).data(), batch_.samples.data(),
                 batch_.samples.size() * sizeof(std::int64_t));
   }
+  return true;
 }
 
 void Training::update(std::int64_t step, const float* gradient, int local_buffer) {
@@ -282,9 +299,9 @@ Training::Outcome Training::train() {
     if (coordinator_.interrupted()) return Outcome::kInterrupted;
     const auto began = steady_clock::now();
     begun_step_ = step;
-    compute(view, step);
+    if (!compute(view, step)) return Outcome::kFailed;
     if (coordinator_.interrupted()) return Outcome::kInterrupted;
-    view.row().compute_us = microseconds(steady_clock::now() - began);
+    view.row().note_compute(step, microseconds(steady_clock::now() - began));
     if (view.leads()) coordinator_.commit_prepared(step);
     if (!reduce(view, step)) return Outcome::kInterrupted;
     after_step(view, step);

@@ -49,7 +49,7 @@ class Training {
   bool enter(std::shared_ptr<const ActiveView> view);
   Outcome train();
   Outcome end_of_job();
-  void compute(const ActiveView& view, std::int64_t step);
+  bool compute(const ActiveView& view, std::int64_t step);  // false: the program failed
   bool reduce(const ActiveView& view, std::int64_t step);
   void update(std::int64_t step, const float* gradient, int local_buffer);
   void mirror_state();

@@ -28,7 +28,7 @@ struct Member {
 struct View {
   std::int64_t number = 0;      // 1, 2, ...; the registry's version of it
   std::int64_t first_step = 0;  // valid from this step on
-  std::string cause;            // start, join, leave, migrate, failure, rebalance, restart, ...
+  std::string cause;            // start, join, leave, migrate, replace, failure, rebalance, ...
   int leader = -1;
   std::string board;  // of elastic/board.h
   std::vector<Member> members;

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <utility>
@@ -106,7 +107,8 @@ Result<std::optional<LoadedCheckpoint>> load_checkpoint(const JobFolder& folder,
   return std::optional<LoadedCheckpoint>(std::move(found->newest));
 }
 
-int run_in(const JobFolder& folder, int worker, Program& program, const WorkerOptions& options) {
+int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
+                     const WorkerOptions& options) {
   Result<JobSettings> settings = folder.read_settings();
   if (!settings.ok()) return failed(settings.error());
   Result<std::string> secret = folder.read_secret();
@@ -187,6 +189,18 @@ int run_in(const JobFolder& folder, int worker, Program& program, const WorkerOp
       break;
   }
   return kWorkerFailed;
+}
+
+// What the program throws outside a step ends the worker with a line that says so.
+int run_in(const JobFolder& folder, int worker, Program& program, const WorkerOptions& options) {
+  try {
+    return run_in_unguarded(folder, worker, program, options);
+  } catch (const std::exception& error) {
+    std::string what = error.what();
+    what.resize(std::min(what.size(), what.find('\n')));
+    return failed({ErrorCode::kInvalidInput,
+                   fmt::format("worker {}: the training program failed: {}", worker, what)});
+  }
 }
 
 }  // namespace

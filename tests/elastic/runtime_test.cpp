@@ -6,58 +6,13 @@
 #include <set>
 
 #include "elastic/checkpoint.h"
-#include "elastic/job_runner.h"
 #include "elastic/ledger.h"
+#include "elastic/runtime_fixture.h"
 
 namespace rubato::elastic {
 namespace {
 
-class Runtime : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::string path = (std::filesystem::temp_directory_path() / "rubato-test-XXXXXX").string();
-    ASSERT_NE(mkdtemp(path.data()), nullptr);
-    root_ = path;
-  }
-  void TearDown() override {
-    if (!HasFailure()) {
-      std::filesystem::remove_all(root_);
-    } else {
-      ADD_FAILURE() << "files are kept in " << root_;
-    }
-  }
-
-  // Steps of about 2 ms per logical worker.
-  std::vector<std::string> toy(int workers, int logical, int steps,
-                               std::vector<std::string> more = {}) const {
-    std::vector<std::string> all{"--workers", std::to_string(workers), "--logical",
-                                 std::to_string(logical)};
-    all.insert(all.end(), more.begin(), more.end());
-    for (const std::string& part :
-         {std::string("--"), std::string(RUBATO_TOY_PROGRAM), std::string("--steps"),
-          std::to_string(steps), std::string("--compute-us"), std::string("2000")}) {
-      all.push_back(part);
-    }
-    return all;
-  }
-  std::unique_ptr<RunningJob> start(const std::string& name, std::vector<std::string> arguments) {
-    return std::make_unique<RunningJob>(RUBATO_PROGRAM, root_ + "/" + name, std::move(arguments));
-  }
-  std::string undisturbed(int workers, int logical, int steps) {
-    auto job =
-        start(fmt::format("undisturbed-{}-{}", workers, logical), toy(workers, logical, steps));
-    EXPECT_EQ(job->wait(), 0) << job->logs();
-    return job->hash();
-  }
-  static nlohmann::json view_event(const RunningJob& job, const std::string& cause) {
-    for (const nlohmann::json& event : job.events()) {
-      if (event.value("type", "") == "view" && event.value("cause", "") == cause) return event;
-    }
-    return nullptr;
-  }
-
-  std::string root_;
-};
+using Runtime = RuntimeTest;
 
 TEST_F(Runtime, AnyNumberOfWorkersGivesTheSameBits) {
   const std::string one = undisturbed(1, 7, 30);

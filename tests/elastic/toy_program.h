@@ -5,7 +5,10 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,6 +29,11 @@ class ToyProgram final : public Program {
     std::uint64_t seed = 1;
     int compute_us = 0;  // sleep per mini-batch, as if it computed
     std::string trait = "toy";
+    // A file that says what is wrong with a worker, looked at in every mini-batch:
+    //   slow WORKER FACTOR | throw WORKER STEP | exit WORKER STEP
+    // (all workers: -1; from that step on). Empty: none.
+    std::string fault_file;
+    int worker = -1;
   };
   explicit ToyProgram(const Options& options) : options_(options) {
     shape_.gradient_floats = options.floats * options.units;
@@ -79,8 +87,10 @@ class ToyProgram final : public Program {
         gradient[at] = accumulate ? gradient[at] + value : value;
       }
     }
+    const double slowness = fault(batch.step);
     if (options_.compute_us > 0) {
-      std::this_thread::sleep_for(std::chrono::microseconds(options_.compute_us));
+      std::this_thread::sleep_for(
+          std::chrono::duration<double, std::micro>(options_.compute_us * slowness));
     }
     return loss;
   }
@@ -109,6 +119,21 @@ class ToyProgram final : public Program {
   std::vector<Trait> fingerprint() const override { return {{"arithmetic", options_.trait}}; }
 
  private:
+  // How many times slower than usual.
+  double fault(std::int64_t step) const {
+    if (options_.fault_file.empty()) return 1;
+    std::ifstream file(options_.fault_file);
+    std::string what;
+    int worker = -1;
+    double value = 0;
+    if (!(file >> what >> worker >> value)) return 1;
+    if (worker >= 0 && worker != options_.worker) return 1;
+    if (what == "slow") return value;
+    if (static_cast<double>(step) < value) return 1;
+    if (what == "throw") throw std::runtime_error("no loss for this mini-batch\nat a place");
+    std::_Exit(9);
+  }
+
   static constexpr std::size_t kPrivate = 7;
   Options options_;
   ProgramShape shape_;

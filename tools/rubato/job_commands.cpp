@@ -70,7 +70,16 @@ json describe(OpenJob& job) {
                  {"state", state_of(job.folder)},
                  {"logical_workers", job.settings.logical_workers},
                  {"max_workers", job.settings.max_workers},
+                 {"spares", job.settings.spares},
+                 {"newcomers", json::array()},
                  {"workers", json::array()}};
+  if (result["state"] == "running") {
+    const Result<std::string> text = read_file(job.folder.status_file());
+    const json status = json::parse(text.ok() ? *text : "{}", nullptr, false);
+    if (status.is_object() && status.contains("newcomers")) {
+      result["newcomers"] = status["newcomers"];
+    }
+  }
   const Result<Target> target = elastic::newest_target(*job.registry);
   if (target.ok()) result["target"] = target->workers;
   const Result<View> view = elastic::newest_view(*job.registry);
@@ -80,6 +89,8 @@ json describe(OpenJob& job) {
   const Result<Board> board = Board::open(view->board);
   if (!board.ok()) return result;
   result["step"] = board->completed() + 1;
+  result["ready_newcomers"] = board->ready_newcomers().load();
+  result["refused_connections"] = board->refused_connections().load();
   const elastic::ViewBlock& block = board->block(view->number);
   for (std::size_t i = 0; i < view->members.size(); ++i) {
     const elastic::Member& member = view->members[i];
@@ -137,6 +148,14 @@ int print_job(const std::string& name, bool as_json) {
                worker["pid"].get<std::int64_t>(), worker["leader"].get<bool>() ? "yes" : "",
                worker["step"].get<std::int64_t>(), worker["step_ms"].get<double>(),
                logical.front().get<int>(), logical.back().get<int>());
+  }
+  for (const json& newcomer : status["newcomers"]) {
+    fmt::print("{:>6} {:>8} {:>7} {:>10} {:>8}  {}\n", newcomer.value("id", -1),
+               newcomer.value("pid", std::int64_t{0}), "", "", "", "newcomer");
+  }
+  if (status.value("refused_connections", std::int64_t{0}) > 0) {
+    fmt::print("{} connections of strangers were refused\n",
+               status["refused_connections"].get<std::int64_t>());
   }
   return 0;
 }

@@ -94,6 +94,9 @@ void add_run(CLI::App& app, Command& chosen) {
   run->add_option("--max-workers", arguments->max_workers,
                   "Most workers that 'rubato scale' may ask for (default: --logical)")
       ->check(CLI::Range(1, elastic::kMaxWorkers));
+  run->add_option("--spares", launch.settings.spares,
+                  "Workers kept ready beside those that train, to replace lost and slow ones")
+      ->check(CLI::Range(0, elastic::kMaxWorkers));
   run->add_option("--dir", launch.folder, "Folder of the job (default: ./rubato-NAME)");
   run->add_option("--name", launch.settings.name,
                   "Name of the job (default: from --dir or program)");

@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# The commands on running jobs, with the toy program (RUBATO_TOY): what they print, and what they
+# say to bad input.
+set -uo pipefail
+[ -n "${RUBATO_TOY:-}" ] || { echo "RUBATO_TOY is not set: nothing to run"; exit 77; }
+work=$(mktemp -d)
+export RUBATO_HOME=$work/home
+launchers=()
+cleanup() {
+  for pid in "${launchers[@]}"; do kill -9 "$pid" 2>/dev/null; done # their workers are tied to them
+  wait
+  rm -rf "$work"
+}
+trap cleanup EXIT
+failed=0
+checks=0
+
+# check WHAT -- COMMAND: the command must succeed.
+check() {
+  local what=$1
+  shift 2
+  checks=$((checks + 1))
+  "$@" >"$work/check" 2>&1 && return
+  echo "FAILED: $what: $*"
+  sed 's/^/    /' "$work/check" | tail -5
+  failed=$((failed + 1))
+}
+
+# refused WORDS -- ARGUMENTS: exit code 1, all words on standard error, nothing on standard output.
+refused() {
+  local words=() word problem="" code
+  while [ "$1" != -- ]; do words+=("$1"); shift; done
+  shift
+  checks=$((checks + 1))
+  "$RUBATO" "$@" >"$work/stdout" 2>"$work/stderr"
+  code=$?
+  [ "$code" = 1 ] || problem="exit code $code, expected 1"
+  [ -s "$work/stdout" ] && problem="$problem; printed on standard output"
+  for word in "${words[@]}"; do
+    grep -qF -- "$word" "$work/stderr" || problem="$problem; no '$word' in the message"
+  done
+  [ -z "$problem" ] && return
+  echo "FAILED: rubato $*: $problem"
+  sed 's/^/    /' "$work/stderr" | cut -c1-200
+  failed=$((failed + 1))
+}
+
+# until CONDITION...: at most a minute.
+until_true() {
+  local end=$((SECONDS + 60))
+  until "$@" >/dev/null 2>&1; do
+    [ "$SECONDS" -lt "$end" ] || { echo "FAILED: never true: $*"; failed=$((failed + 1)); return 1; }
+    sleep 0.05
+  done
+}
+field() { python3 -c "import json,sys; j=json.load(open(sys.argv[1])); print(eval(sys.argv[2]))" "$1" "$2"; }
+ps_is() { # ps_is EXPRESSION of j
+  "$RUBATO" ps long --json >"$work/ps.json" && [ "$(field "$work/ps.json" "$1")" = True ]
+}
+
+# --- Bad input to run -----------------------------------------------------------------------------
+refused "workers" "logical" "--logical 4" -- run --workers 4 --logical 2 --dir "$work/none" -- "$RUBATO_TOY"
+refused "max-workers" -- run --workers 3 --max-workers 2 --dir "$work/none" -- "$RUBATO_TOY"
+check "nothing was made" -- test ! -e "$work/none"
+
+# --- A finished job -------------------------------------------------------------------------------
+check "a short job ends well" -- "$RUBATO" run --workers 2 --logical 4 --dir "$work/short" -- "$RUBATO_TOY" --steps 20
+check "it left a result" -- test "$(field "$work/short/result.json" 'j["steps"] == 20 and len(j["state_sha256"]) == 64')" = True
+refused "short" "not running" "finished" -- scale short 2
+refused "short" "not running" "finished" -- migrate short 0
+refused "short" "not running" "finished" -- stop short
+refused "short" "not running" "finished" -- profile short --min 1 --max 2
+refused "finished job" "--dir" -- run --workers 2 --logical 4 --dir "$work/short" -- "$RUBATO_TOY" --steps 20
+
+# --- A running one --------------------------------------------------------------------------------
+"$RUBATO" run --workers 2 --logical 4 --max-workers 3 --spares 1 --dir "$work/long" --quiet -- \
+  "$RUBATO_TOY" --steps 1000000 --compute-us 1000 >"$work/long.out" 2>&1 &
+launchers+=($!)
+until_true ps_is 'j["state"] == "running" and len(j["workers"]) == 2 and j["step"] > 5'
+until_true ps_is 'j["ready_newcomers"] == 1'
+until_true ps_is 'j["spares"] == 1 and len(j["newcomers"]) == 1 and j["newcomers"][0]["pid"] > 0'
+check "workers have all fields" -- ps_is 'all(set(w) >= {"id", "pid", "logical", "leader", "step", "step_ms"} for w in j["workers"])'
+check "one leads" -- ps_is 'sum(w["leader"] for w in j["workers"]) == 1'
+check "all logical workers are hosted" -- ps_is 'sorted(sum((w["logical"] for w in j["workers"]), [])) == [0, 1, 2, 3]'
+check "no stranger came" -- ps_is 'j["refused_connections"] == 0'
+"$RUBATO" ps long >"$work/ps.txt"
+check "ps names the newcomer" -- grep -q newcomer "$work/ps.txt"
+"$RUBATO" ps --json >"$work/jobs.json"
+check "ps lists both jobs" -- test "$(field "$work/jobs.json" 'sorted(x["name"] for x in j["jobs"]) == ["long", "short"]')" = True
+
+refused "1 to 3 workers" "not 4" -- scale long 4
+refused "1 to 3 workers" "not 0" -- scale long 0
+refused "'lomg'" "did you mean 'long'" -- scale lomg 2
+refused "'lomg'" "did you mean 'long'" -- ps lomg
+refused "'lomg'" "did you mean 'long'" -- events lomg
+refused "no worker 99" "it has " -- migrate long 99
+refused "--min is larger than --max" -- profile long --min 3 --max 2
+refused "1 to 3 workers" "not 5" -- profile long --min 5 --max 6
+
+check "scale" -- "$RUBATO" scale "$work/long" 3 # by folder
+until_true ps_is 'len(j["workers"]) == 3 and j["target"] == 3'
+check "scale back" -- "$RUBATO" scale long 2
+until_true ps_is 'len(j["workers"]) == 2'
+"$RUBATO" ps long --json >"$work/ps.json"
+replaced=$(field "$work/ps.json" 'j["workers"][0]["id"]')
+check "migrate" -- "$RUBATO" migrate long "$replaced"
+until_true ps_is "len(j['workers']) == 2 and all(w['id'] != $replaced for w in j['workers'])"
+
+"$RUBATO" profile long --min 1 --max 3 --json >"$work/profile.json"
+check "profile has a row for each" -- test "$(field "$work/profile.json" '[r["workers"] for r in j["profile"]] == [1, 2, 3] and all(r["steps_per_s"] > 0 for r in j["profile"]) and j["profile"][0]["speedup"] == 1')" = True
+until_true ps_is 'j["target"] == 2 and len(j["workers"]) == 2' # as before
+
+"$RUBATO" events long --json >"$work/events.jsonl"
+check "every event is an object with a type" -- python3 -c "
+import json
+events = [json.loads(line) for line in open('$work/events.jsonl')]
+views = [e for e in events if e['type'] == 'view']
+assert all('type' in e for e in events)
+assert {e['cause'] for e in views} >= {'start', 'join', 'leave', 'migrate'}, views
+for e in views:
+    assert set(e) >= {'view', 'cause', 'workers', 'step', 'prepare_s', 'stall_ms', 'steps_redone'}, e
+    assert e['steps_redone'] == 0, e
+assert [e['view'] for e in views] == sorted({e['view'] for e in views}), 'views in order'
+"
+check "the same lines are in the folder" -- bash -c "head -n 3 '$work/long/events.jsonl' | cmp - <(head -n 3 '$work/events.jsonl')"
+"$RUBATO" events long >"$work/events.txt"
+check "events for people" -- grep -q "view .* migrate .* workers from step" "$work/events.txt"
+
+check "stop" -- "$RUBATO" stop long
+wait "${launchers[0]}"
+check "the stopped launcher ends well" -- test $? = 0
+refused "long" "not running" "stopped" -- scale long 2
+
+echo "$checks checks, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,199 @@
+// Strangers at the control port of a worker that trains: turned away, counted, and harmless.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "base/random.h"
+#include "elastic/handshake.h"
+#include "elastic/runtime_fixture.h"
+#include "elastic/secret.h"
+
+namespace rubato::elastic {
+namespace {
+
+class Stranger {
+ public:
+  explicit Stranger(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    connected_ = ::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  }
+  Stranger(const Stranger&) = delete;
+  Stranger& operator=(const Stranger&) = delete;
+  ~Stranger() { close(fd_); }
+  bool connected() const { return connected_; }
+  void say(const std::string& bytes) const {
+    std::size_t sent = 0;
+    while (sent < bytes.size()) {
+      const ssize_t n = ::send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+      if (n <= 0) return;  // turned away already
+      sent += static_cast<std::size_t>(n);
+    }
+  }
+  // The next frame; nothing when the connection was closed.
+  std::optional<Frame> hear() {
+    for (;;) {
+      if (auto frame = reader_.next()) return frame;
+      std::array<std::byte, 4096> bytes;
+      pollfd entry{.fd = fd_, .events = POLLIN, .revents = 0};
+      if (::poll(&entry, 1, 20000) != 1) return std::nullopt;
+      const ssize_t n = recv(fd_, bytes.data(), bytes.size(), 0);
+      if (n <= 0 || !reader_.feed(std::span(bytes).first(static_cast<std::size_t>(n))).ok()) {
+        return std::nullopt;
+      }
+    }
+  }
+  bool turned_away() {
+    while (hear()) {
+    }
+    pollfd entry{.fd = fd_, .events = POLLIN, .revents = 0};
+    return ::poll(&entry, 1, 0) == 1;
+  }
+
+ private:
+  int fd_;
+  bool connected_ = false;
+  FrameReader reader_;
+};
+
+long memory_kb(pid_t pid) {
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("RssAnon:")) return std::atol(line.c_str() + 8);
+  }
+  return -1;
+}
+
+class Trust : public RuntimeTest {
+ protected:
+  void begin(int steps) {
+    job_ = start("job", toy(2, 4, steps));
+    ASSERT_TRUE(job_->until([&] { return job_->step() > 5; })) << job_->logs();
+    view_ = job_->view();
+    ASSERT_EQ(view_.members.size(), 2u);
+  }
+  std::int64_t refused() const {
+    const Result<Board> board = Board::open(view_.board);
+    return board.ok() ? board->refused_connections().load() : -1;
+  }
+
+  std::unique_ptr<RunningJob> job_;
+  View view_;
+};
+
+TEST_F(Trust, OnlyTheOwnerReadsTheSecretAndOnlyLoopbackListens) {
+  begin(300);
+  struct stat secret {};
+  ASSERT_EQ(stat(job_->folder().secret_file().c_str(), &secret), 0);
+  EXPECT_EQ(secret.st_mode & 0777, 0600u);
+  int listening = 0;
+  for (const char* table : {"tcp", "tcp6"}) {
+    const auto pid = view_.members[0].address.pid;
+    std::ifstream lines(fmt::format("/proc/{}/net/{}", pid, table));
+    std::string line;
+    std::getline(lines, line);
+    while (std::getline(lines, line)) {
+      std::istringstream fields(line);
+      std::string number;
+      std::string local;
+      std::string remote;
+      std::string state;
+      fields >> number >> local >> remote >> state;
+      const int port = static_cast<int>(std::stol(local.substr(local.rfind(':') + 1), nullptr, 16));
+      for (const Member& member : view_.members) {
+        if (state != "0A" || port != member.address.port) continue;
+        EXPECT_EQ(local.substr(0, local.rfind(':')), "0100007F");
+        ++listening;
+      }
+    }
+  }
+  EXPECT_EQ(listening, 2);
+  EXPECT_EQ(job_->wait(), 0) << job_->logs();
+}
+
+TEST_F(Trust, StrangersAreTurnedAwayAndCountedWhileTheJobTrains) {
+  const std::string expected = undisturbed(1, 4, 1500);
+  begin(1500);
+  const auto pid = static_cast<pid_t>(view_.members[0].address.pid);
+  const int port = view_.members[0].address.port;
+  const std::string name = std::to_string(view_.members[0].address.id);
+  const Result<std::string> secret = job_->folder().read_secret();
+  const Result<JobSettings> settings = job_->folder().read_settings();
+  ASSERT_TRUE(secret.ok() && settings.ok());
+  const long memory = memory_kb(pid);
+  std::int64_t hostile = 0;
+  constexpr std::uint64_t kSeed = 3;
+  SCOPED_TRACE(kSeed);
+  Random random(kSeed);
+
+  for (int i = 0; i < 50; ++i) {  // random bytes
+    Stranger stranger(port);
+    std::string bytes(static_cast<std::size_t>(random.between(5000, 20000)), '\0');
+    for (char& byte : bytes) byte = static_cast<char>(random.between(0, 255));
+    stranger.say(bytes);
+    EXPECT_TRUE(stranger.turned_away());
+    ++hostile;
+  }
+  for (int i = 0; i < 20; ++i) {  // a frame too large, and one that is large though it is allowed
+    Stranger too_large(port);
+    too_large.say(std::string("\xff\xff\xff\x7f\x02", 5));
+    EXPECT_TRUE(too_large.turned_away());
+    Stranger large(port);
+    large.say(encode_frame(kAnswerFrame, std::string(kLargestPayload, '[')).substr(0, 1 << 19));
+    EXPECT_TRUE(large.turned_away());
+    hostile += 2;
+  }
+  const auto answer_with = [&](Stranger& stranger, const std::string& key) {
+    Handshake handshake = Handshake::connector({key, settings->name, "777"}, *random_nonce(), name);
+    const std::optional<Frame> challenge = stranger.hear();
+    return challenge ? handshake.handle(*challenge) : std::string();
+  };
+  {
+    Stranger stranger(port);
+    stranger.say(answer_with(stranger, std::string(kSecretBytes, 'x')));  // another secret
+    EXPECT_TRUE(stranger.turned_away());
+    ++hostile;
+  }
+  {
+    Stranger honest(port);
+    const std::string answer = answer_with(honest, *secret);
+    honest.say(answer);
+    const std::optional<Frame> welcome = honest.hear();
+    ASSERT_TRUE(welcome.has_value());
+    EXPECT_EQ(welcome->type, kWelcomeFrame);
+    Stranger replay(port);  // what was good for one connection is not for another
+    replay.say(answer);
+    EXPECT_TRUE(replay.turned_away());
+    ++hostile;
+  }
+  // Connections that say nothing, or stop in the middle: they cannot keep a newcomer out.
+  std::vector<std::unique_ptr<Stranger>> idle;
+  for (int i = 0; i < 300; ++i) {
+    idle.push_back(std::make_unique<Stranger>(port));
+    ASSERT_TRUE(idle.back()->connected());
+    if (i % 2 == 0) idle.back()->say(std::string("\x10\x00\x00\x00\x02{", 6));
+  }
+  ASSERT_TRUE(job_->change([](Target& t) { t.workers = 3; }));
+  ASSERT_TRUE(job_->until([&] { return job_->view().members.size() == 3; })) << job_->logs();
+  for (const auto& stranger : idle) EXPECT_TRUE(stranger->turned_away());
+  hostile += 300;
+
+  ASSERT_TRUE(job_->until([&] { return refused() >= hostile; }))
+      << refused() << " of " << hostile << "\n"
+      << job_->logs();
+  EXPECT_EQ(refused(), hostile);
+  EXPECT_LT(memory_kb(pid), memory + 8 * 1024);
+  EXPECT_NE(job_->view().find(view_.members[0].address.id), nullptr);
+  EXPECT_EQ(job_->wait(), 0) << job_->logs();
+  EXPECT_EQ(job_->hash(), expected) << job_->logs();
+  EXPECT_TRUE(view_event(*job_, "failure").is_null()) << job_->logs();
+}
+
+}  // namespace
+}  // namespace rubato::elastic
