@@ -18,8 +18,9 @@ constexpr auto kRegistryInterval = std::chrono::milliseconds(30);
 Result<std::unique_ptr<Coordinator>> Coordinator::start(const Options& options, Registry& registry,
                                                         const std::string& secret,
                                                         std::shared_ptr<const WorkerSegment> own) {
-  auto coordinator = std::unique_ptr<Coordinator>(new Coordinator(options, registry, own));
   WorkerAddress self{.id = options.worker, .pid = getpid(), .segment = own->name()};
+  auto coordinator =
+      std::unique_ptr<Coordinator>(new Coordinator(options, registry, std::move(own)));
   Result<std::unique_ptr<Mesh>> mesh =
       Mesh::open({.job = options.settings.name,
                   .secret = secret,

@@ -130,6 +130,7 @@ void Coordinator::host_evenly(View& view, std::vector<WorkerAddress> workers) co
 
 std::vector<double> Coordinator::measured_speeds(const std::vector<WorkerAddress>& workers) const {
   std::vector<double> result;
+  result.reserve(workers.size());
   for (const WorkerAddress& worker : workers) result.push_back(stragglers_.seconds(worker.id));
   return result;
 }

@@ -159,7 +159,7 @@ class Launcher {
     int wanted = std::min(target.workers, settings_.logical_workers) + settings_.spares;
     for (const int worker : target.migrate) wanted += view.find(worker) != nullptr ? 1 : 0;
     for (int missing = wanted - members - joining; missing > 0; --missing) {
-      const std::string problem = start_worker();
+      std::string problem = start_worker();
       if (!problem.empty()) return problem;
     }
     return "";

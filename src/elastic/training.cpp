@@ -243,7 +243,7 @@ void Training::update(std::int64_t step, const float* gradient, int local_buffer
 }
 
 // Where the state lives on a device, the host has a copy of it only when somebody needs one.
-void Training::mirror_state() {
+void Training::mirror_state() const {
   if (context_.program->state_in_host_memory() || context_.own->version() == version_) return;
   context_.own->update(version_, [&] {
     for (std::size_t unit = 0; unit < context_.program->shape().unit_bytes.size(); ++unit) {

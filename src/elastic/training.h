@@ -52,7 +52,7 @@ class Training {
   bool compute(const ActiveView& view, std::int64_t step);  // false: the program failed
   bool reduce(const ActiveView& view, std::int64_t step);
   void update(std::int64_t step, const float* gradient, int local_buffer);
-  void mirror_state();
+  void mirror_state() const;
   void prepare_buffers(const HostProgram& host);
   void after_step(const ActiveView& view, std::int64_t step);
   StepInfo info(std::int64_t step) const;

@@ -130,8 +130,8 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
   if (!segment.ok()) return failed(segment.error());
   const auto own = std::make_shared<WorkerSegment>(std::move(*segment));
   // The program's state is in this memory and outlives this function: never unmapped.
-  static auto* const kept = new std::vector<std::shared_ptr<const WorkerSegment>>;
-  kept->push_back(own);
+  static auto* const kKept = new std::vector<std::shared_ptr<const WorkerSegment>>;
+  kKept->push_back(own);
   struct Remove {
     const std::string name;
     ~Remove() { remove_segment(name); }

@@ -52,9 +52,10 @@ TEST_F(FailingProgram, ThatEndsDuringAStepEndsTheJobAfterAFewAttempts) {
 // All but the first worker fail at once, again and again, while the first one trains.
 TEST_F(FailingProgram, OfNewcomersLeavesAHealthyJobAlone) {
   const std::string expected = undisturbed(1, 4, 300);
-  auto job = start("job", {"--workers", "1", "--logical", "4", "--", "/bin/sh", "-c",
-                           "[ $RUBATO_WORKER = 0 ] || { echo no disk; exit 5; }; exec \"$0\" "
-                           "--steps 300 --compute-us 2000",
+  const std::string script =
+      "[ $RUBATO_WORKER = 0 ] || { echo no disk; exit 5; }; exec \"$0\" --steps 300 "
+      "--compute-us 2000";
+  auto job = start("job", {"--workers", "1", "--logical", "4", "--", "/bin/sh", "-c", script,
                            RUBATO_TOY_PROGRAM});
   ASSERT_TRUE(job->until([&] { return job->step() > 5; })) << job->logs();
   ASSERT_TRUE(job->change([](Target& t) { t.workers = 2; }));

@@ -30,6 +30,7 @@ class RunningJob {
     std::vector<std::string> all{rubato, "run", "--dir", folder_.path()};
     all.insert(all.end(), arguments.begin(), arguments.end());
     std::vector<char*> raw;
+    raw.reserve(all.size() + 1);
     for (std::string& part : all) raw.push_back(part.data());
     raw.push_back(nullptr);
     std::filesystem::create_directories(folder_.path());

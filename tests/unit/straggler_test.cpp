@@ -75,9 +75,9 @@ TEST(Straggler, NoiseFlagsNobody) {
   StragglerWatch watch;
   for (int step = 0; step < 20000; ++step) {
     // A busy machine: every third step takes up to five times as long.
-    std::vector<double> all;
-    for (int w = 0; w < 4; ++w) {
-      all.push_back(random.chance(0.3) ? 1 + 4 * random.uniform() : 1 + 0.1 * random.uniform());
+    std::vector<double> all(4);
+    for (double& one : all) {
+      one = random.chance(0.3) ? 1 + 4 * random.uniform() : 1 + 0.1 * random.uniform();
     }
     EXPECT_TRUE(watch.observe(seconds(all)).empty()) << step;
   }

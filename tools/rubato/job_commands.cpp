@@ -53,7 +53,7 @@ std::string state_of(const JobFolder& folder) {
   const Result<std::string> text = read_file(folder.status_file());
   const json status = json::parse(text.ok() ? *text : "{}", nullptr, false);
   if (!status.is_object()) return "unknown";
-  const std::string state = status.value("state", "unknown");
+  std::string state = status.value("state", "unknown");
   if (state == "running" && kill(static_cast<pid_t>(status.value("pid", 0)), 0) != 0) return "dead";
   return state;
 }
