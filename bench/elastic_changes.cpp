@@ -62,6 +62,7 @@ using Changes = std::map<std::string, std::vector<Change>>;
 
 double median_of(const std::vector<Change>& changes, double Change::*field) {
   std::vector<double> values;
+  values.reserve(changes.size());
   for (const Change& change : changes) values.push_back(change.*field);
   return median(std::move(values));
 }

@@ -51,12 +51,13 @@ void MemoryTouch::run(const Board& board) {
 
 // False: not enough memory.
 bool MemoryTouch::touch(const void* begin, std::size_t bytes, int advice) {
-  const auto address = reinterpret_cast<std::uintptr_t>(begin);
-  std::uintptr_t at = address / kPage * kPage;
-  const std::uintptr_t end = (address + bytes + kPage - 1) / kPage * kPage;
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(begin) % kPage;  // in the first page
+  auto* const pages = const_cast<std::byte*>(static_cast<const std::byte*>(begin)) - before;
+  const std::size_t end = (before + bytes + kPage - 1) / kPage * kPage;
+  std::size_t at = 0;
   while (at < end && !stop_) {
     const std::size_t part = std::min<std::size_t>(kAtOnce, end - at);
-    if (madvise(reinterpret_cast<void*>(at), part, advice) != 0) {
+    if (madvise(pages + at, part, advice) != 0) {
       if (errno == EAGAIN || errno == EINTR) continue;
       return errno == EINVAL;  // a kernel before 5.14: the first step does it
     }

@@ -118,7 +118,7 @@ void LeaderRecords::checkpoint_now(std::int64_t step) {
   }
 }
 
-void LeaderRecords::view_works(const ActiveView& view, std::int64_t steps_redone) {
+void LeaderRecords::view_works(const ActiveView& view, std::int64_t steps_redone) const {
   std::int64_t stall_us = 0;
   for (std::size_t i = 0; i < view.view.members.size(); ++i) {
     stall_us = std::max(stall_us, view.block->rows[i].stall_us.load());

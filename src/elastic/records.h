@@ -65,7 +65,7 @@ class LeaderRecords {
   // After a step is complete and applied.
   Status step_done(std::int64_t step);
   // After the first complete step of a view: its event.
-  void view_works(const ActiveView& view, std::int64_t steps_redone);
+  void view_works(const ActiveView& view, std::int64_t steps_redone) const;
   // Call before the state changes.
   void before_update() { checkpoint_.wait_copied(); }
   void checkpoint_now(std::int64_t step);  // waits until it is durable
