@@ -118,8 +118,9 @@ TEST_F(Trust, OnlyTheOwnerReadsTheSecretAndOnlyLoopbackListens) {
 }
 
 TEST_F(Trust, StrangersAreTurnedAwayAndCountedWhileTheJobTrains) {
-  const std::string expected = undisturbed(1, 4, 1500);
-  begin(1500);
+  // Long enough to outlast the strangers, who are given five seconds to prove themselves.
+  const std::string expected = undisturbed(4, 4, 6000);
+  begin(6000);
   const auto pid = static_cast<pid_t>(view_.members[0].address.pid);
   const int port = view_.members[0].address.port;
   const std::string name = std::to_string(view_.members[0].address.id);
