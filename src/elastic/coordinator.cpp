@@ -661,7 +661,8 @@ void Coordinator::follow_registry() {
   if (current_.find(id()) != nullptr) {
     // A planned change reaches the training thread through the board. A failure view without this
     // worker was made by others who hold it for dead.
-    if (latest_.find(id()) == nullptr && latest_.cause == "failure") {
+    if (latest_.find(id()) == nullptr &&
+        (latest_.cause == "failure" || latest_.cause == "restart")) {
       leave("the others went on without this worker");
     }
     return;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -202,9 +203,14 @@ class Launcher {
     }
     arguments.push_back(nullptr);
     const std::string number = std::to_string(worker);
+    const pid_t launcher = getpid();
     const pid_t pid = fork();
     if (pid < 0) return fmt::format("cannot start a worker: {}", std::strerror(errno));
     if (pid == 0) {
+      // At once, not when the program has loaded: a worker that outlived its launcher while loading
+      // would come into the job's next life.
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != launcher) _exit(kWorkerExcluded);
       setpgid(0, 0);  // Ctrl-C reaches the launcher, which stops the workers in order
       setenv(kJobFolderVariable, folder_.path().c_str(), 1);
       setenv(kWorkerVariable, number.c_str(), 1);
@@ -401,6 +407,7 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
     launcher.hide_earlier_events();
     Status cleared = launcher.clear_view("restart");
     if (!cleared.ok()) return cleared.error();
+    remove_segments(fmt::format("rubato.{}.", settings.token));  // of newcomers without a view, too
   }
   return launcher.run();
 }
