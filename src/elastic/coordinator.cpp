@@ -125,7 +125,6 @@ void Coordinator::commit_prepared(std::int64_t step) {
   ViewBlock& block = board_->block(view.number - 1);
   block.next_first_step.store(view.first_step, std::memory_order_release);
   block.next_view.store(view.number, std::memory_order_release);
-  committed_prepare_s_ = view.prepare_s;
 }
 
 namespace {
@@ -511,6 +510,7 @@ void Coordinator::tick() {
       return current_.find(worker) == nullptr && latest_.find(worker) == nullptr;
     };
     std::erase_if(lost_, is_history);
+    std::erase_if(said_bye_, is_history);
     std::erase_if(lost_reasons_, [&](const auto& e) { return is_history(e.first); });
     std::erase_if(leaving_, [&](int worker) { return current_.find(worker) == nullptr; });
     std::erase_if(segments_, [&](const auto& entry) {

@@ -196,7 +196,6 @@ class Coordinator final : private Mesh::Listener {
   std::shared_ptr<const ActiveView> entered_;  // news from the training thread
   std::int64_t entered_number_ = 0;
   bool cancelled_ = false;  // the commitment of the proposal failed
-  double committed_prepare_s_ = 0;
   bool ready_ = false;
   bool filled_ = false;
   bool finished_ = false;

@@ -214,7 +214,6 @@ class Launcher {
       setpgid(0, 0);  // Ctrl-C reaches the launcher, which stops the workers in order
       setenv(kJobFolderVariable, folder_.path().c_str(), 1);
       setenv(kWorkerVariable, number.c_str(), 1);
-      setenv(kTiedVariable, "1", 1);
       setenv("RUBATO_CONSISTENCY", settings_.consistency.c_str(), 1);
       for (const auto& [name, value] : pinned_) setenv(name.c_str(), value.c_str(), 1);
       const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);

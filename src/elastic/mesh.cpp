@@ -387,7 +387,11 @@ class SocketMesh final : public Mesh {
     }
     const auto found = peers_.find(connection.peer);
     if (found == peers_.end() || found->second.connection != &connection) return;
-    listener_.on_message(connection.peer, message, body);
+    try {
+      listener_.on_message(connection.peer, message, body);
+    } catch (const nlohmann::json::exception&) {  // a field of another type than the message has
+      refuse(connection);
+    }
   }
 
   void greet(Connection& connection, const nlohmann::json& body) {

@@ -1,7 +1,6 @@
 #include "elastic/worker.h"
 
 #include <fmt/format.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -206,7 +205,6 @@ int run_in(const JobFolder& folder, int worker, Program& program, const WorkerOp
 }  // namespace
 
 int run_worker(Program& program, const WorkerOptions& options) {
-  if (std::getenv(kTiedVariable) != nullptr) prctl(PR_SET_PDEATHSIG, SIGKILL);
   const char* path = std::getenv(kJobFolderVariable);
   if (path != nullptr) {
     const char* number = std::getenv(kWorkerVariable);

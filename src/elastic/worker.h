@@ -30,8 +30,6 @@ inline constexpr int kWorkerExcluded = 4;  // the job went on without it, or end
 // one the worker is a job of its own.
 inline constexpr const char* kJobFolderVariable = "RUBATO_JOB_DIR";
 inline constexpr const char* kWorkerVariable = "RUBATO_WORKER";
-// Set: the worker dies with the process that started it.
-inline constexpr const char* kTiedVariable = "RUBATO_TIED";
 
 // Trains the program to its end and returns an exit code.
 int run_worker(Program& program, const WorkerOptions& options);
