@@ -1,0 +1,84 @@
+// Runs jobs on this machine. A job's processes belong to its own supervisor (`rubatod supervise
+// FOLDER`: the launcher of layer elastic in its own session), which neither needs nor notices the
+// daemon: when the daemon dies, jobs go on training, and adopt() finds them again.
+//
+// What a job should have is *wanted*; what its processes occupy is *held*. A job grows only into
+// devices that nobody holds, so that the sum of all held never exceeds the machine:
+//   held(job) = max(target of its supervisor, its live processes), 0 when the supervisor is gone.
+// Invariant after every call: sum of held <= devices.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "control/job_document.h"
+#include "control/state.h"
+
+namespace rubato::control {
+
+// The devices of this machine.
+struct Machine {
+  std::string type = "cpu";  // device type: "cpu" or the GPU's name
+  int devices = 1;
+  std::vector<std::string> visible{};  // CUDA_VISIBLE_DEVICES value of each; empty for CPU slots
+};
+// CUDA GPUs found (through nvidia-smi; no CUDA library needed), or `cpu_slots` CPU slots if > 0.
+Result<Machine> find_machine(int cpu_slots);
+
+// What has become of a job since the last look. One job's notices are in order.
+struct Notice {
+  enum class Kind {
+    kHeld,      // `devices` are occupied now
+    kEvent,     // a line of the runtime's events.jsonl in `body`
+    kProgress,  // body: step, total_steps, epoch, epochs, loss, workers, logical_workers, batch,
+                // step_s (median of recent steps with this many workers, none of them in a view
+                // change)
+    kStopped,   // checkpointed and stopped, as wanted (0 devices)
+    kFinished,  // body: result.json
+    kFailed,    // body.message: the clear reason; it will not be started again
+    kRestarted  // its supervisor had vanished; started again from its checkpoint
+  };
+  JobNumber job = 0;
+  Kind kind = Kind::kHeld;
+  int devices = 0;
+  nlohmann::json body = nlohmann::json::object();
+};
+
+struct LocalExecutorOptions {
+  std::string folder;      // jobs live in FOLDER/<number>
+  std::string supervisor;  // program that is called as: supervisor supervise FOLDER/<number>
+  Machine machine;
+  double term_after_s = 20;  // a job that does not stop: SIGTERM to its supervisor, then SIGKILL to
+  double kill_after_s = 5;   // all its processes
+};
+
+// Not thread-safe: the control loop owns it. No call waits for a process.
+class LocalExecutor {
+ public:
+  static Result<std::unique_ptr<LocalExecutor>> make(LocalExecutorOptions options);
+  virtual ~LocalExecutor() = default;
+
+  // A job from an earlier life of the daemon: its processes may run or not; wanted devices as
+  // recorded. Whatever happened meanwhile comes as notices.
+  virtual Status adopt(const JobRecord& job) = 0;
+  // From now on the job should have this many devices (and batch, if > 0). 0: stop with a
+  // checkpoint and keep the folder. The first call with devices > 0 makes the folder.
+  virtual Status want(JobNumber job, const JobDocument& document, int devices,
+                      std::int64_t batch) = 0;
+  // End it without a result; its folder stays, its processes do not.
+  virtual void cancel(JobNumber job) = 0;
+  // Looks at all jobs, takes the next steps towards what is wanted, and says what changed. Cheap:
+  // to be called every few tens of milliseconds.
+  virtual std::vector<Notice> poll() = 0;
+
+  virtual int held(JobNumber job) const = 0;
+  virtual int held() const = 0;
+  virtual std::string job_folder(JobNumber job) const = 0;
+  // Log files of the job's workers, oldest first.
+  virtual std::vector<std::string> log_files(JobNumber job) const = 0;
+};
+
+}  // namespace rubato::control

@@ -1,0 +1,101 @@
+// What the daemon knows, as the sum of its events. apply() is the only thing that changes a State:
+// the daemon does it after an event is durable, a replay of the log does it again, and both end in
+// the same State (to_json() equal).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/job_document.h"
+
+namespace rubato::control {
+
+using JobNumber = std::int64_t;  // 1, 2, 3, ...; people see "j12"
+
+// "12" or "j12".
+std::optional<JobNumber> parse_job_number(std::string_view text);
+std::string job_name_of(JobNumber number);  // "j12"
+
+struct Event {
+  std::int64_t seq = 0;  // given by the store: 1, 2, 3, ... without gaps
+  double at = 0;         // seconds since 1970
+  std::string type;      // see kEventTypes in the source; docs/events.md
+  JobNumber job = 0;     // 0: not about a job
+  std::string tenant;    // of the job; empty: only administrators see it
+  nlohmann::json body = nlohmann::json::object();
+};
+nlohmann::json to_json(const Event& event);
+
+enum class Phase {
+  kQueued,     // waits for devices
+  kRunning,    // was granted devices (its processes may still be starting)
+  kPaused,     // by its owner
+  kFinished,   // has a result
+  kFailed,     // `message` says why
+  kCancelled,  // by its owner
+};
+std::string_view to_string(Phase phase);
+inline bool ended(Phase phase) {
+  return phase == Phase::kFinished || phase == Phase::kFailed || phase == Phase::kCancelled;
+}
+
+struct JobRecord {
+  JobNumber number = 0;
+  JobDocument document;
+  std::string tenant;
+  std::string key;  // idempotency key of the submission; empty: none
+  Phase phase = Phase::kQueued;
+  double submitted_at = 0;
+  double started_at = 0;  // first grant; 0: not yet
+  double ended_at = 0;
+  int granted = 0;         // devices that the scheduler gives it now
+  std::int64_t batch = 0;  // granted total batch of an adaptive job; 0: its own choice
+  int held = 0;            // devices that its processes occupy now
+  std::string reason;      // code of the last decision about it (sched/reasons.h)
+  std::string message;     // why it failed, in words
+  int scale = 0;           // devices its owner asked for with `scale`; 0: the policy decides
+  int max_useful = 0;      // more devices made it slower; 0: not known
+  int resizes = 0;
+  int restarts = 0;     // times its processes had to be started again
+  double device_s = 0;  // device-seconds held, up to held_at
+  double held_at = 0;   // when `held` last changed
+  nlohmann::json progress = nlohmann::json::object();  // step, total_steps, epoch, epochs, loss
+  nlohmann::json result = nlohmann::json::object();    // result.json of a finished job
+};
+// What the API shows of a job.
+nlohmann::json to_json(const JobRecord& job);
+
+struct Tenant {
+  std::string name;
+  double weight = 1;         // share of the devices relative to others that want them
+  int quota = 0;             // most devices at a time; 0: no limit
+  std::string token_sha256;  // hex; the token itself is not kept
+};
+
+struct Reservation {
+  std::int64_t number = 0;
+  int devices = 0;
+  double from = 0;
+  double until = 0;
+};
+
+struct State {
+  std::int64_t last_seq = 0;
+  std::map<JobNumber, JobRecord> jobs;
+  std::map<std::string, Tenant> tenants;
+  std::map<std::int64_t, Reservation> reservations;
+  std::string policy = "rubato";
+  std::map<std::string, std::string, std::less<>> policy_settings;
+  // Step seconds by program (see profile_key) and devices, learned while jobs ran.
+  std::map<std::string, nlohmann::json> profiles;
+
+  // An event of an unknown type or a malformed body is refused and changes nothing.
+  Status apply(const Event& event);
+};
+nlohmann::json to_json(const State& state);
+
+}  // namespace rubato::control
