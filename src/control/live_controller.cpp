@@ -92,7 +92,12 @@ Status LiveController::start_scheduler() {
   return ok_status();
 }
 
-Event LiveController::about(const JobRecord& job, std::string type, nlohmann::json body) const {
+Event LiveController::event(std::string type, nlohmann::json body) {
+  return {
+      .at = now_unix(), .type = std::move(type), .job = 0, .tenant = "", .body = std::move(body)};
+}
+
+Event LiveController::about(const JobRecord& job, std::string type, nlohmann::json body) {
   return {.at = now_unix(),
           .type = std::move(type),
           .job = job.number,
@@ -284,7 +289,7 @@ void LiveController::end_reservations() {
   std::vector<Event> events;
   for (const auto& [number, reservation] : store_->state().reservations) {
     if (now_unix() < reservation.until) continue;
-    events.push_back({.at = now_unix(), .type = "released", .body = {{"number", number}}});
+    events.push_back(event("released", {{"number", number}}));
   }
   if (events.empty() || !append(std::move(events)).ok()) return;
   carry_out(scheduler_->set_reserved(reserved_now()));

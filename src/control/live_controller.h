@@ -87,7 +87,8 @@ class LiveController final : public Controller {
   void carry_out(const std::vector<Action>& actions);
   Status start_scheduler();
   Status append(std::vector<Event> events);
-  Event about(const JobRecord& job, std::string type, nlohmann::json body) const;
+  static Event event(std::string type, nlohmann::json body);
+  static Event about(const JobRecord& job, std::string type, nlohmann::json body);
   int reserved_now() const;
   // Runs `what` in the loop and waits for its answer.
   template <typename T>

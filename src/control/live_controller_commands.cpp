@@ -205,9 +205,8 @@ Status LiveController::use_policy(const Caller& caller, const std::string& name,
   const auto made = make_policy(**info, settings, 1);
   if (!made.ok()) return made.error();
   return ask<std::monostate>([this, name, settings]() -> Status {
-    Status done = append({{.at = now_unix(),
-                           .type = "policy",
-                           .body = {{"name", name}, {"settings", nlohmann::json(settings)}}}});
+    Status done =
+        append({event("policy", {{"name", name}, {"settings", nlohmann::json(settings)}})});
     if (!done.ok()) return done;
     return start_scheduler();
   });
@@ -225,11 +224,8 @@ Result<Reservation> LiveController::reserve(const Caller& caller, int devices, d
     }
     // Numbers are never used again, also after releases: they count all reservations ever made.
     const std::int64_t number = store_->state().last_seq + 1;
-    const double now = now_unix();
-    Status done =
-        append({{.at = now,
-                 .type = "reserved",
-                 .body = {{"number", number}, {"devices", devices}, {"until", now + seconds}}}});
+    Status done = append({event(
+        "reserved", {{"number", number}, {"devices", devices}, {"until", now_unix() + seconds}})});
     if (!done.ok()) return done.error();
     carry_out(scheduler_->set_reserved(reserved_now()));
     round_due_ = true;
@@ -243,8 +239,7 @@ Status LiveController::release(const Caller& caller, std::int64_t reservation) {
     if (!store_->state().reservations.contains(reservation)) {
       return Error{ErrorCode::kNotFound, fmt::format("there is no reservation {}", reservation)};
     }
-    Status done =
-        append({{.at = now_unix(), .type = "released", .body = {{"number", reservation}}}});
+    Status done = append({event("released", {{"number", reservation}})});
     if (!done.ok()) return done;
     carry_out(scheduler_->set_reserved(reserved_now()));
     round_due_ = true;
@@ -268,10 +263,8 @@ Result<std::string> LiveController::set_tenant(const Caller& caller, const std::
       digest = sha256_hex(token);
     }
     Status done = append(
-        {{.at = now_unix(),
-          .type = "tenant",
-          .body = {
-              {"name", name}, {"weight", weight}, {"quota", quota}, {"token_sha256", digest}}}});
+        {event("tenant",
+               {{"name", name}, {"weight", weight}, {"quota", quota}, {"token_sha256", digest}})});
     if (!done.ok()) return done.error();
     Status scheduling = start_scheduler();
     if (!scheduling.ok()) return scheduling.error();

@@ -21,7 +21,7 @@ struct LivePolicy {
   std::map<std::string, Tenant> tenants;
 };
 
-class LiveScheduler final : private Clock, private Executor {
+class LiveScheduler final : public Clock, public Executor {
  public:
   static Result<std::unique_ptr<LiveScheduler>> make(const Machine& machine,
                                                      const LivePolicy& policy,

@@ -37,7 +37,7 @@ ResizeModel live_resize_model() { return {.stop_s = kStart, .stop_free_s = kStop
 nlohmann::json to_json(const Snapshot& snapshot) {
   nlohmann::json jobs = nlohmann::json::array();
   for (const SnapshotJob& job : snapshot.jobs) {
-    jobs.push_back({{"record", record_to_json(job.record)}, {"profile", job.profile.to_json()}});
+    jobs.push_back({{"record", to_json(job.record)}, {"profile", job.profile.to_json()}});
   }
   nlohmann::json tenants = nlohmann::json::array();
   for (const auto& [name, tenant] : snapshot.policy.tenants) {
@@ -75,7 +75,7 @@ Result<Snapshot> snapshot_from_json(const nlohmann::json& json) {
                                        .token_sha256 = ""};
     }
     for (const nlohmann::json& row : json.at("jobs")) {
-      Result<JobRecord> record = record_from_json(row.at("record"));
+      Result<JobRecord> record = job_from_json(row.at("record"));
       if (!record.ok()) return record.error();
       Result<Profile> profile = Profile::from_json(row.at("profile"));
       if (!profile.ok()) return profile.error();
@@ -134,7 +134,9 @@ Result<Forecast> forecast(const Snapshot& snapshot, const std::string& policy,
   const LiveWorkload live = workload_of(snapshot);
   Forecast result;
   if (live.workload.jobs.empty()) return result;
-  SimOptions options{.resize = live_resize_model(), .settings = settings};
+  SimOptions options;
+  options.resize = live_resize_model();
+  options.settings = settings;
   if (snapshot.reserved > 0) {
     options.serving_load.push_back(
         {.time_s = 0, .type = DeviceTypeId(0), .devices = snapshot.reserved});

@@ -23,7 +23,7 @@ struct Snapshot {
   Machine machine;
   LivePolicy policy;
   int reserved = 0;
-  std::vector<SnapshotJob> jobs;  // active ones, in order of submission
+  std::vector<SnapshotJob> jobs{};  // active ones, in order of submission
 };
 nlohmann::json to_json(const Snapshot& snapshot);
 Result<Snapshot> snapshot_from_json(const nlohmann::json& json);
