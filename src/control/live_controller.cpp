@@ -52,10 +52,8 @@ LiveController::~LiveController() {
 }
 
 Status LiveController::begin() {
-  Status noted = append(
-      {{.at = now_unix(),
-        .type = "started",
-        .body = {{"devices", options_.machine.devices}, {"device_type", options_.machine.type}}}});
+  Status noted = append({event(
+      "started", {{"devices", options_.machine.devices}, {"device_type", options_.machine.type}})});
   if (!noted.ok()) return noted;
   Status scheduling = start_scheduler();
   if (!scheduling.ok()) return scheduling;
