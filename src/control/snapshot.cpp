@@ -96,14 +96,16 @@ LiveWorkload workload_of(const Snapshot& snapshot) {
   std::vector<const SnapshotJob*> order;
   for (const SnapshotJob& job : snapshot.jobs) order.push_back(&job);
   std::stable_sort(order.begin(), order.end(), [](const SnapshotJob* a, const SnapshotJob* b) {
-    return (a->record.granted > 0) > (b->record.granted > 0);
+    const bool a_runs = a->record.granted > 0;
+    const bool b_runs = b->record.granted > 0;
+    return a_runs != b_runs ? a_runs : a->record.submitted_at < b->record.submitted_at;
   });
   for (const SnapshotJob* job : order) {
     LiveJob known(job->record, job->profile, snapshot.machine);
     WorkloadJob& sim = live.workload.jobs.emplace_back();
     sim.spec = known.spec();
     sim.spec.id = JobId(live.numbers.size());
-    sim.spec.submit_s = 0;
+    sim.spec.submit_s = std::max(0.0, job->record.submitted_at - snapshot.at);
     sim.spec.epochs = 1;
     live.numbers.push_back(job->record.number);
     const std::int64_t total = std::max(known.progress().total_steps, job->profile.total_steps());

@@ -32,7 +32,8 @@ Result<Snapshot> snapshot_from_json(const nlohmann::json& json);
 // is not stopped.
 ResizeModel live_resize_model();
 
-// The jobs with the work they have left, arriving at second 0 (running ones first).
+// The jobs with the work they have left. Second 0 is the snapshot's moment: whoever was there then
+// arrives at it, running ones first; whoever was submitted after it arrives later.
 struct LiveWorkload {
   Cluster cluster;
   Workload workload;
