@@ -58,7 +58,6 @@ Status LiveController::begin() {
   Status scheduling = start_scheduler();
   if (!scheduling.ok()) return scheduling;
   for (const auto& [number, job] : store_->state().jobs) {
-    if (!job.key.empty()) by_key_[job.tenant + '\n' + job.key] = number;
     const bool may_run = job.phase == Phase::kRunning || job.held > 0;
     const bool may_continue = !ended(job.phase) && job.started_at > 0;
     if (!may_run && !may_continue) continue;
@@ -156,18 +155,26 @@ void LiveController::run() {
 
 void LiveController::handle_submissions(std::deque<Submission> submissions) {
   if (submissions.empty()) return;
-  JobNumber next = store_->state().jobs.empty() ? 1 : store_->state().jobs.rbegin()->first + 1;
+  // Of two submissions with one key in the same group the second gets the first one's job as well.
+  std::map<std::pair<std::string, std::string>, JobNumber> fresh_keys;
+  JobNumber next = store_->state().next_job;
   std::vector<Event> events;
   std::vector<JobNumber> numbers;
+  std::vector<JobNumber> fresh;
   for (const Submission& submission : submissions) {
-    const std::string key = submission.key.empty() ? "" : submission.tenant + '\n' + submission.key;
-    const auto known = key.empty() ? by_key_.end() : by_key_.find(key);
-    if (known != by_key_.end()) {
-      numbers.push_back(known->second);
-      continue;
+    if (!submission.key.empty()) {
+      const std::pair key{submission.tenant, submission.key};
+      const auto& known_keys = store_->state().keys;
+      const auto known = known_keys.find(key);
+      const auto added =
+          fresh_keys.try_emplace(key, known == known_keys.end() ? next : known->second);
+      if (known != known_keys.end() || !added.second) {
+        numbers.push_back(added.first->second);
+        continue;
+      }
     }
-    if (!key.empty()) by_key_[key] = next;
     numbers.push_back(next);
+    fresh.push_back(next);
     events.push_back(
         {.at = now_unix(),
          .type = "submitted",
@@ -175,13 +182,8 @@ void LiveController::handle_submissions(std::deque<Submission> submissions) {
          .tenant = submission.tenant,
          .body = {{"document", to_json(submission.document)}, {"key", submission.key}}});
   }
-  std::vector<JobNumber> fresh;
-  for (const Event& event : events) fresh.push_back(event.job);
   const Status durable = append(std::move(events));
-  if (!durable.ok()) {
-    std::erase_if(by_key_,
-                  [&](const auto& entry) { return !store_->state().jobs.contains(entry.second); });
-  } else {
+  if (durable.ok()) {
     for (const JobNumber number : fresh) {
       const JobRecord& record = store_->state().jobs.at(number);
       const Status added = scheduler_->add(record, known_profile(store_->state(), record.document));
@@ -192,7 +194,7 @@ void LiveController::handle_submissions(std::deque<Submission> submissions) {
     round_due_ = true;
   }
   for (std::size_t i = 0; i < submissions.size(); ++i) {
-    if (durable.ok() || store_->state().jobs.contains(numbers[i])) {
+    if (store_->state().jobs.contains(numbers[i])) {
       submissions[i].answer.set_value(store_->state().jobs.at(numbers[i]));
     } else {
       submissions[i].answer.set_value(durable.error());

@@ -109,7 +109,6 @@ class LiveController final : public Controller {
   mutable std::shared_mutex mutex_;  // state of store_, live_, metrics_
   mutable std::condition_variable_any new_events_;
   std::map<JobNumber, Live> live_;
-  std::map<std::string, JobNumber> by_key_;
   ControllerMetrics metrics_;
 
   std::mutex inbox_mutex_;

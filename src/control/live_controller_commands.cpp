@@ -222,8 +222,7 @@ Result<Reservation> LiveController::reserve(const Caller& caller, int devices, d
     if (devices < 1 || devices > left) {
       return invalid_input(fmt::format("devices: 1 to {} can be reserved, not {}", left, devices));
     }
-    // Numbers are never used again, also after releases: they count all reservations ever made.
-    const std::int64_t number = store_->state().last_seq + 1;
+    const std::int64_t number = store_->state().next_reservation;
     Status done = append({event(
         "reserved", {{"number", number}, {"devices", devices}, {"until", now_unix() + seconds}})});
     if (!done.ok()) return done.error();
