@@ -1,0 +1,265 @@
+#include "api/dispatch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <variant>
+
+#include "api/schema_check.h"
+#include "api/text_check.h"
+#include "base/text.h"
+
+namespace rubato::api {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr int kDeepestJson = 32;
+
+// The values of {names} in the path, if it fits.
+std::optional<json> match_path(const Route& route, std::string_view path) {
+  const std::vector<std::string_view> wanted = split(route.path, '/');
+  const std::vector<std::string_view> given = split(path, '/');
+  if (wanted.size() != given.size()) return std::nullopt;
+  json found = json::object();
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i].starts_with('{')) {
+      if (given[i].empty()) return std::nullopt;
+      found[std::string(wanted[i].substr(1, wanted[i].size() - 2))] = given[i];
+    } else if (wanted[i] != given[i]) {
+      return std::nullopt;
+    }
+  }
+  return found;
+}
+
+struct Found {
+  const Route* route = nullptr;
+  json path_values;
+};
+
+std::variant<Found, Reply> find_route(const std::string& method, const std::string& path) {
+  std::vector<std::string> allowed;
+  for (const Route& route : routes()) {
+    std::optional<json> values = match_path(route, path);
+    if (!values) continue;
+    if (route.method == method || (method == "HEAD" && route.method == "GET")) {
+      return Found{&route, std::move(*values)};
+    }
+    allowed.push_back(route.method);
+  }
+  if (allowed.empty()) {
+    return error_reply(404, "not-found", "there is no such path; see /api/v1/openapi.json");
+  }
+  const std::string list = join(allowed, ", ");
+  Reply reply = error_reply(405, "method-not-allowed", "this path has " + list);
+  reply.headers["Allow"] = list;
+  return reply;
+}
+
+Reply too_many(double seconds) {
+  Reply reply = error_reply(429, "too-many-requests", "slow down; see the header Retry-After");
+  reply.headers["Retry-After"] = std::to_string(static_cast<int>(std::ceil(seconds)));
+  return reply;
+}
+
+// Text as the type that the parameter's schema asks for; text that is none stays text, and does not
+// pass the check that follows.
+json typed(const std::string& text, const json& schema) {
+  const std::string type = schema.value("type", "string");
+  if (type == "integer") {
+    if (const auto number = parse_int(text)) return *number;
+  } else if (type == "boolean") {
+    if (text == "true" || text == "1" || text.empty()) return true;
+    if (text == "false" || text == "0") return false;
+  }
+  return text;
+}
+
+std::optional<Reply> read_parameters(const Route& route, const httplib::Request& request,
+                                     json& values) {
+  for (const auto& [name, value] : request.params) {
+    std::vector<std::string> known;
+    for (const Parameter& parameter : route.parameters) {
+      if (parameter.in == Parameter::In::kQuery) known.push_back(parameter.name);
+    }
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      return error_reply(
+          400, "unknown-parameter",
+          fmt::format("unknown query parameter '{}'{}", name, did_you_mean(name, known)));
+    }
+    if (request.get_param_value_count(name) > 1) {
+      return error_reply(400, "invalid", fmt::format("query parameter '{}' twice", name));
+    }
+  }
+  for (const Parameter& parameter : route.parameters) {
+    const std::string& name = parameter.name;
+    if (parameter.in == Parameter::In::kPath) {
+      values[name] = typed(values[name].get<std::string>(), parameter.schema);
+    } else if (parameter.in == Parameter::In::kQuery && request.has_param(name)) {
+      values[name] = typed(request.get_param_value(name), parameter.schema);
+    } else if (parameter.in == Parameter::In::kHeader && request.has_header(name)) {
+      values[name] = typed(request.get_header_value(name), parameter.schema);
+    } else if (parameter.schema.contains("default")) {
+      values[name] = parameter.schema["default"];
+    } else {
+      continue;
+    }
+    if (!is_utf8(values[name].is_string() ? values[name].get_ref<const std::string&>() : "")) {
+      return error_reply(400, "invalid", fmt::format("'{}' is not UTF-8", name));
+    }
+    if (const auto fault = check_schema(parameter.schema, values[name], openapi())) {
+      // What cannot be a name of anything names nothing.
+      if (parameter.in == Parameter::In::kPath) {
+        return error_reply(404, "not-found", fmt::format("{} '{}'", name, fault->message));
+      }
+      return error_reply(400, "invalid", fmt::format("{}: {}", name, fault->message));
+    }
+  }
+  return std::nullopt;
+}
+
+bool is_yaml(const std::string& content_type) {
+  const std::string type(trim(content_type.substr(0, content_type.find(';'))));
+  return type == "application/yaml" || type == "application/x-yaml" || type == "text/yaml";
+}
+
+std::optional<Reply> read_body(const Route& route, const httplib::Request& request, Call& call) {
+  if (route.body.is_null()) {
+    if (request.body.empty()) return std::nullopt;
+    return error_reply(400, "invalid", "this route takes no body");
+  }
+  if (!is_utf8(request.body)) return error_reply(400, "invalid", "the body is not UTF-8");
+  const std::string type = request.get_header_value("content-type");
+  if (route.takes_yaml && is_yaml(type)) {
+    if (trim(request.body).empty()) return error_reply(400, "invalid", "the body is empty");
+    call.yaml = request.body;
+    return std::nullopt;
+  }
+  if (!type.empty() && trim(type.substr(0, type.find(';'))) != "application/json") {
+    return error_reply(400, "content-type",
+                       route.takes_yaml ? "expected application/json or application/yaml"
+                                        : "expected application/json");
+  }
+  if (json_depth(request.body) > kDeepestJson) {
+    return error_reply(400, "invalid",
+                       fmt::format("the body is nested deeper than {}", kDeepestJson));
+  }
+  try {
+    call.body = json::parse(request.body);
+  } catch (const json::exception& problem) {
+    return error_reply(400, "invalid", std::string("the body is not JSON: ") + problem.what());
+  }
+  // A job document is checked by who reads it, with better messages.
+  if (route.takes_yaml) return std::nullopt;
+  if (const auto fault = check_schema(route.body, call.body, openapi())) {
+    return error_reply(400, "invalid",
+                       fault->path.empty() ? fault->message : fault->path + ": " + fault->message,
+                       fault->path);
+  }
+  return std::nullopt;
+}
+
+void send(const Reply& reply, bool body_wanted, httplib::Response& response) {
+  response.status = reply.status;
+  for (const auto& [name, value] : reply.headers) response.set_header(name, value);
+  if (!reply.stream) {
+    if (reply.status != 204) response.set_content(reply.body, reply.content_type);
+    return;
+  }
+  if (!body_wanted) {
+    response.set_header("Content-Type", reply.content_type);
+    return;
+  }
+  response.set_chunked_content_provider(
+      reply.content_type, [stream = reply.stream](std::size_t, httplib::DataSink& sink) {
+        std::string text;
+        const bool more = stream(text);
+        if (!text.empty() && !sink.write(text.data(), text.size())) return false;
+        if (!more) sink.done();
+        return true;
+      });
+}
+
+}  // namespace
+
+std::variant<control::Caller, Reply> Dispatcher::find_caller(const Route& route,
+                                                             const httplib::Request& request) {
+  if (route.who == Who::kAnyone || (options_.open_metrics && route.path == "/metrics")) {
+    return control::Caller{};
+  }
+  const std::string header = request.get_header_value("Authorization");
+  constexpr std::string_view kScheme = "bearer ";
+  std::string scheme = header.substr(0, kScheme.size());
+  std::transform(scheme.begin(), scheme.end(), scheme.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::optional<control::Caller> caller;
+  if (scheme == kScheme) {
+    caller = controller_.authenticate(trim(std::string_view(header).substr(kScheme.size())));
+  }
+  if (!caller) {
+    Reply reply = error_reply(
+        401, "unauthorized",
+        header.empty() ? "send a token: Authorization: Bearer TOKEN" : "this token is not known");
+    reply.headers["WWW-Authenticate"] = "Bearer";
+    return reply;
+  }
+  const double wait =
+      by_token_.take((caller->admin ? "admin " : "tenant ") + caller->tenant, Clock::now());
+  if (wait > 0) {
+    metrics_.limited("token");
+    return too_many(wait);
+  }
+  if (route.who == Who::kAdmin && !caller->admin) {
+    return error_reply(403, "forbidden", "only an administrator may do this");
+  }
+  return std::move(*caller);
+}
+
+Reply Dispatcher::answer(const httplib::Request& request, const Route*& route) {
+  if (const double wait = by_address_.take(request.remote_addr, Clock::now()); wait > 0) {
+    metrics_.limited("address");
+    return too_many(wait);
+  }
+  if (!is_utf8(request.path)) return error_reply(400, "invalid", "the path is not UTF-8");
+  std::variant<Found, Reply> found = find_route(request.method, request.path);
+  if (Reply* reply = std::get_if<Reply>(&found)) return std::move(*reply);
+  route = std::get<Found>(found).route;
+  std::variant<control::Caller, Reply> caller = find_caller(*route, request);
+  if (Reply* reply = std::get_if<Reply>(&caller)) return std::move(*reply);
+
+  const std::string metrics =
+      route->path == "/metrics" ? metrics_.text(front_(), streams_.open()) : std::string();
+  const std::string accept = request.get_header_value("Accept");
+  Call call{.controller = controller_,
+            .caller = std::get<control::Caller>(std::move(caller)),
+            .parameters = std::move(std::get<Found>(found).path_values),
+            .body = nullptr,
+            .yaml = {},
+            .wants_events = accept.find("text/event-stream") != std::string::npos,
+            .streams = streams_,
+            .metrics_of_server = metrics};
+  if (auto refused = read_parameters(*route, request, call.parameters)) return *refused;
+  if (auto refused = read_body(*route, request, call)) return *refused;
+  return route->handle(call);
+}
+
+void Dispatcher::handle(const httplib::Request& request, httplib::Response& response) {
+  const Clock::time_point begin = Clock::now();
+  const Route* route = nullptr;
+  Reply reply;
+  try {
+    reply = answer(request, route);
+  } catch (const std::exception& problem) {
+    // A bug of ours. It must not take the daemon with it, and it must be seen.
+    reply = error_reply(500, "internal", problem.what());
+  }
+  send(reply, request.method != "HEAD", response);
+  metrics_.count(route == nullptr ? "-" : route->method, route == nullptr ? "-" : route->path,
+                 reply.status, std::chrono::duration<double>(Clock::now() - begin).count());
+}
+
+}  // namespace rubato::api

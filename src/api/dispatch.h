@@ -1,0 +1,54 @@
+// From a parsed request to an answer: finds the route, the caller, and checks everything that the
+// route table declares.
+#pragma once
+
+#include <httplib.h>
+
+#include <functional>
+#include <variant>
+
+#include "api/metrics.h"
+#include "api/rate_limit.h"
+#include "api/route.h"
+#include "api/streams.h"
+
+namespace rubato::api {
+
+struct DispatchOptions {
+  bool open_metrics = false;
+  RateLimit per_token{};
+  RateLimit per_address{};
+};
+
+class Dispatcher {
+ public:
+  // `front` is asked for /metrics.
+  Dispatcher(control::Controller& controller, Streams& streams, const DispatchOptions& options,
+             std::function<FrontCounts()> front)
+      : controller_(controller),
+        streams_(streams),
+        front_(std::move(front)),
+        options_(options),
+        by_token_(options.per_token),
+        by_address_(options.per_address) {}
+
+  // From any thread.
+  void handle(const httplib::Request& request, httplib::Response& response);
+
+ private:
+  // `route`: the one found, if any.
+  Reply answer(const httplib::Request& request, const Route*& route);
+  // Who asks, or why the route is not for them.
+  std::variant<control::Caller, Reply> find_caller(const Route& route,
+                                                   const httplib::Request& request);
+
+  control::Controller& controller_;
+  Streams& streams_;
+  const std::function<FrontCounts()> front_;
+  const DispatchOptions options_;
+  RateLimiter by_token_;
+  RateLimiter by_address_;
+  RequestMetrics metrics_;
+};
+
+}  // namespace rubato::api

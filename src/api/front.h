@@ -1,0 +1,87 @@
+// Accepts connections and gives each request, whole, to one handler. cpp-httplib parses the request
+// line and writes the answers; reading is ours (raw_request.h), because its own reading has no
+// limit on lines, headers and time.
+//
+// A connection has a thread. There are at most `connections` of them: a newcomer beyond that pushes
+// out the one that has kept us waiting longest, so clients that are slow or idle cannot keep others
+// out.
+#pragma once
+
+#include <httplib.h>
+
+#include <atomic>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "api/channel.h"
+#include "api/raw_request.h"
+
+namespace rubato::api {
+
+struct FrontLimits {
+  RequestLimits request;
+  double write_s = 10;  // an answer of which no byte leaves for this long is given up
+  int connections = 256;
+  int requests_per_connection = 100'000;
+};
+
+struct FrontCounts {
+  std::int64_t accepted = 0;     // connections since the start
+  std::int64_t pushed_out = 0;   // to make room for others
+  std::int64_t turned_away = 0;  // because nobody could be pushed out
+  std::int64_t refused = 0;      // requests that were none
+  int open = 0;
+};
+
+class Front final : private httplib::Server {
+ public:
+  // Called by many threads at a time. The type of the body is in the request's header
+  // "content-type". It must not throw.
+  using Handler = std::function<void(const httplib::Request&, httplib::Response&)>;
+
+  Front(const FrontLimits& limits, TlsContext tls, Handler handler);
+  ~Front() override;  // stop()
+  Front(const Front&) = delete;
+  Front& operator=(const Front&) = delete;
+
+  // Port 0: any free one; see port().
+  Status listen_on(const std::string& host, int port);
+  int port() const { return port_; }
+  // Closes all connections and returns when their threads have ended.
+  void stop_all();
+  FrontCounts counts() const;
+
+ private:
+  struct Connection {
+    int socket = -1;
+    std::thread thread;
+    // When it began to wait for its client, as Clock's count; 0: it does not.
+    std::atomic<Clock::rep> waits_since{0};
+    bool pushed_out = false;  // under mutex_, as the rest
+    bool done = false;
+  };
+  class ByteStream;
+
+  void accept_connections();
+  void admit(int socket);
+  void push_out_slowest();
+  void join_ended();
+  void serve(Connection& connection);
+  bool answer(Channel& channel, Connection& connection, RawRequest request, bool last);
+  void refuse(Channel& channel, const Refusal& refusal);
+
+  const FrontLimits limits_;
+  const TlsContext tls_;
+  std::thread acceptor_;
+  int listener_ = -1;
+  int wake_ = -1;  // eventfd: ends the acceptor
+  int port_ = 0;
+  mutable std::mutex mutex_;
+  std::list<Connection> connections_;
+  FrontCounts counts_;
+};
+
+}  // namespace rubato::api

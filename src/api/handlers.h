@@ -1,0 +1,39 @@
+// What each route does; routes.cpp names them.
+#pragma once
+
+#include "api/route.h"
+
+namespace rubato::api {
+
+// --- job_handlers.cpp
+Reply submit_job(const Call& call);
+Reply list_jobs(const Call& call);
+Reply get_job(const Call& call);
+Reply cancel_job(const Call& call);
+Reply pause_job(const Call& call);
+Reply resume_job(const Call& call);
+Reply scale_job(const Call& call);
+Reply explain_job(const Call& call);
+Reply plan_job(const Call& call);
+
+// --- stream_handlers.cpp
+Reply job_logs(const Call& call);
+Reply job_events(const Call& call);
+Reply all_events(const Call& call);
+
+// --- cluster_handlers.cpp
+Reply get_cluster(const Call& call);
+Reply list_policies(const Call& call);
+Reply use_policy(const Call& call);
+Reply list_reservations(const Call& call);
+Reply make_reservation(const Call& call);
+Reply release_reservation(const Call& call);
+Reply list_tenants(const Call& call);
+Reply set_tenant(const Call& call);
+Reply get_snapshot(const Call& call);
+Reply get_openapi(const Call& call);
+Reply get_job_schema(const Call& call);
+Reply get_metrics(const Call& call);
+Reply get_health(const Call& call);
+
+}  // namespace rubato::api

@@ -1,0 +1,93 @@
+#include <fmt/format.h>
+
+#include "api/handlers.h"
+#include "api/job_text.h"
+
+namespace rubato::api {
+
+namespace {
+
+using control::JobDocument;
+using control::JobNumber;
+using control::JobRecord;
+using nlohmann::json;
+
+Result<JobDocument> read_document(const Call& call) {
+  if (!call.yaml.empty()) return control::parse_job_yaml(call.yaml, "body");
+  return control::parse_job_json(call.body);
+}
+
+Reply job_reply(const Call& call, JobNumber number) {
+  const Result<JobRecord> job = call.controller.job(call.caller, number);
+  if (!job.ok()) return error_reply(job.error());
+  return {.body = job_text(*job)};
+}
+
+// Finds the job, does the thing, and answers with the job as it is then.
+Reply change_job(const Call& call, const std::function<Status(JobNumber)>& change) {
+  const Result<JobNumber> number = call.controller.find_job(call.caller, call.text("job"));
+  if (!number.ok()) return error_reply(number.error());
+  const Status changed = change(*number);
+  if (!changed.ok()) return error_reply(changed.error(), 409);
+  return job_reply(call, *number);
+}
+
+}  // namespace
+
+Reply submit_job(const Call& call) {
+  Result<JobDocument> document = read_document(call);
+  if (!document.ok()) return error_reply(document.error());
+  const Result<JobRecord> job =
+      call.controller.submit(call.caller, std::move(*document), call.text("Idempotency-Key"));
+  if (!job.ok()) return error_reply(job.error());
+  return {.status = 201,
+          .body = job_text(*job),
+          .headers = {{"Location", fmt::format("/api/v1/jobs/{}", job->number)}}};
+}
+
+Reply list_jobs(const Call& call) {
+  const auto limit = static_cast<int>(call.number("limit"));
+  const std::vector<JobRecord> jobs =
+      call.controller.jobs(call.caller, call.flag("active"), call.number("after"), limit);
+  return {.body = job_list_text(jobs, limit)};
+}
+
+Reply get_job(const Call& call) {
+  const Result<JobNumber> number = call.controller.find_job(call.caller, call.text("job"));
+  if (!number.ok()) return error_reply(number.error());
+  return job_reply(call, *number);
+}
+
+Reply cancel_job(const Call& call) {
+  return change_job(call, [&](JobNumber job) { return call.controller.cancel(call.caller, job); });
+}
+
+Reply pause_job(const Call& call) {
+  return change_job(call, [&](JobNumber job) { return call.controller.pause(call.caller, job); });
+}
+
+Reply resume_job(const Call& call) {
+  return change_job(call, [&](JobNumber job) { return call.controller.resume(call.caller, job); });
+}
+
+Reply scale_job(const Call& call) {
+  return change_job(call, [&](JobNumber job) {
+    return call.controller.scale(call.caller, job, call.body.at("devices").get<int>());
+  });
+}
+
+Reply explain_job(const Call& call) {
+  const Result<JobNumber> number = call.controller.find_job(call.caller, call.text("job"));
+  if (!number.ok()) return error_reply(number.error());
+  const Result<json> why = call.controller.why(call.caller, *number);
+  return why.ok() ? json_reply(*why) : error_reply(why.error());
+}
+
+Reply plan_job(const Call& call) {
+  const Result<JobDocument> document = read_document(call);
+  if (!document.ok()) return error_reply(document.error());
+  const Result<json> plan = call.controller.plan(call.caller, *document);
+  return plan.ok() ? json_reply(*plan) : error_reply(plan.error());
+}
+
+}  // namespace rubato::api

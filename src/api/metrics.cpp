@@ -1,0 +1,139 @@
+#include "api/metrics.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <span>
+#include <string_view>
+
+#include "base/stats.h"
+
+namespace rubato::api {
+
+namespace {
+
+class Text {
+ public:
+  void family(std::string_view name, std::string_view type, std::string_view help) {
+    name_ = name;
+    fmt::format_to(std::back_inserter(out_), "# HELP {} {}\n# TYPE {} {}\n", name, help, name,
+                   type);
+  }
+  template <typename Value>
+  void value(Value number, std::string_view labels = {}, std::string_view suffix = {}) {
+    fmt::format_to(std::back_inserter(out_), "{}{}{}{}{} {}\n", name_, suffix,
+                   labels.empty() ? "" : "{", labels, labels.empty() ? "" : "}", number);
+  }
+  template <typename Value>
+  void one(std::string_view name, std::string_view type, std::string_view help, Value number) {
+    family(name, type, help);
+    value(number);
+  }
+  void by_label(std::string_view name, std::string_view type, std::string_view help,
+                std::string_view label, const std::map<std::string, std::int64_t>& values) {
+    family(name, type, help);
+    for (const auto& [key, number] : values) value(number, fmt::format("{}=\"{}\"", label, key));
+  }
+  void quantiles(std::span<const double> values, std::string_view label = {}) {
+    const std::vector<double> sorted = sorted_copy(values);
+    if (sorted.empty()) return;
+    for (const double quantile : {0.5, 0.9, 0.99, 1.0}) {
+      value(percentile_sorted(sorted, 100 * quantile),
+            fmt::format("{}{}quantile=\"{}\"", label, label.empty() ? "" : ",", quantile));
+    }
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  std::string out_;
+  std::string name_;
+};
+
+}  // namespace
+
+std::string metrics_text(const control::ControllerMetrics& m) {
+  Text text;
+  text.by_label("rubato_jobs", "gauge", "Jobs by phase.", "phase", m.jobs_by_phase);
+  text.by_label("rubato_jobs_ended_total", "counter", "Jobs that ended, by how.", "phase",
+                m.ended_by_phase);
+  text.by_label("rubato_resizes_total", "counter",
+                "Changes of a job's devices, by the reason of the decision.", "reason",
+                m.resizes_by_reason);
+  text.one("rubato_rounds_total", "counter", "Scheduling rounds.", m.rounds);
+  text.one("rubato_invalid_plans_total", "counter",
+           "Plans of a policy that broke a rule and were not executed.", m.invalid_plans);
+  text.family("rubato_round_seconds", "summary",
+              "Time of a scheduling round by part, over the last 1,000 rounds.");
+  text.quantiles(m.round_algorithm_s, "part=\"algorithm\"");
+  text.quantiles(m.round_solver_s, "part=\"solver\"");
+  text.quantiles(m.round_total_s, "part=\"total\"");
+  text.family(
+      "rubato_stall_seconds", "summary",
+      "Time that survivors of a view change were kept from computing, over the last 1,000.");
+  text.quantiles(m.stall_s);
+  text.family("rubato_queue_wait_seconds", "summary",
+              "Time from submission to the first devices, over the last 1,000 jobs.");
+  text.quantiles(m.queue_wait_s);
+  text.family("rubato_reach_seconds", "summary",
+              "Time from a decision to the first step of the new worker, over the last 1,000.");
+  text.quantiles(m.reach_s);
+  text.one("rubato_devices", "gauge", "Devices of the cluster.", m.devices);
+  text.one("rubato_devices_reserved", "gauge", "Devices taken by reservations.", m.reserved);
+  text.one("rubato_devices_allocated", "gauge", "Devices granted to jobs.", m.allocated);
+  text.one("rubato_devices_held", "gauge", "Devices occupied by processes of jobs.", m.held);
+  text.one("rubato_devices_utilised", "gauge",
+           "Devices whose worker trains (neither starting nor leaving).", m.utilised);
+  text.one("rubato_events_total", "counter", "Events in the log.", m.events);
+  return text.take();
+}
+
+void RequestMetrics::count(const std::string& method, const std::string& route, int status,
+                           double seconds) {
+  const std::lock_guard lock(mutex_);
+  ++requests_[{method, route, status}];
+  std::size_t bucket = 0;
+  while (bucket < kBounds_s.size() && seconds > kBounds_s[bucket]) ++bucket;
+  ++by_time_[bucket];
+  seconds_ += seconds;
+}
+
+void RequestMetrics::limited(const std::string& by) {
+  const std::lock_guard lock(mutex_);
+  ++limited_[by];
+}
+
+std::string RequestMetrics::text(const FrontCounts& front, int streams) const {
+  const std::lock_guard lock(mutex_);
+  Text text;
+  text.family("rubato_http_requests_total", "counter",
+              "Requests answered, by method, route and status.");
+  for (const auto& [key, number] : requests_) {
+    const auto& [method, route, status] = key;
+    text.value(number,
+               fmt::format("method=\"{}\",route=\"{}\",code=\"{}\"", method, route, status));
+  }
+  text.family("rubato_http_request_seconds", "histogram",
+              "Time from a complete request to its answer (of a stream: to its beginning).");
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < by_time_.size(); ++i) {
+    sum += by_time_[i];
+    text.value(sum, i < kBounds_s.size() ? fmt::format("le=\"{}\"", kBounds_s[i]) : "le=\"+Inf\"",
+               "_bucket");
+  }
+  text.value(seconds_, {}, "_sum");
+  text.value(sum, {}, "_count");
+  text.by_label("rubato_http_limited_total", "counter",
+                "Requests refused by a rate limit (429), by whose.", "by", limited_);
+  text.one("rubato_http_malformed_total", "counter",
+           "Requests refused before they were understood.", front.refused);
+  text.one("rubato_http_connections", "gauge", "Open connections.", front.open);
+  text.one("rubato_http_connections_total", "counter", "Connections accepted.", front.accepted);
+  text.one("rubato_http_connections_pushed_out_total", "counter",
+           "Slow or idle connections closed to make room for others.", front.pushed_out);
+  text.one("rubato_http_connections_turned_away_total", "counter",
+           "Connections closed at once because there was no room.", front.turned_away);
+  text.one("rubato_http_streams", "gauge", "Open event and log streams.", streams);
+  return text.take();
+}
+
+}  // namespace rubato::api

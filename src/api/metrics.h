@@ -1,0 +1,35 @@
+// Metrics as Prometheus text (format 0.0.4). docs/metrics.md describes each.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+
+#include "api/front.h"
+#include "control/controller.h"
+
+namespace rubato::api {
+
+std::string metrics_text(const control::ControllerMetrics& metrics);
+
+// Counts requests of the server itself. Thread-safe.
+class RequestMetrics {
+ public:
+  void count(const std::string& method, const std::string& route, int status, double seconds);
+  void limited(const std::string& by);  // "token" or "address"
+  std::string text(const FrontCounts& front, int streams) const;
+
+ private:
+  static constexpr std::array<double, 8> kBounds_s{0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3};
+
+  mutable std::mutex mutex_;
+  std::map<std::tuple<std::string, std::string, int>, std::int64_t> requests_;
+  std::map<std::string, std::int64_t> limited_;
+  std::array<std::int64_t, kBounds_s.size() + 1> by_time_{};
+  double seconds_ = 0;
+};
+
+}  // namespace rubato::api

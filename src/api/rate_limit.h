@@ -1,0 +1,38 @@
+// Token buckets by key (a token's owner, an address).
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "api/channel.h"
+
+namespace rubato::api {
+
+struct RateLimit {
+  double per_second = 2000;
+  double burst = 10'000;
+};
+
+class RateLimiter {
+ public:
+  explicit RateLimiter(RateLimit limit) : limit_(limit) {}
+
+  // Takes one from the bucket of `key`. 0: there was one; otherwise the seconds until there is.
+  double take(const std::string& key, Clock::time_point now);
+
+ private:
+  struct Bucket {
+    double left = 0;
+    Clock::time_point at{};
+  };
+  void forget_full_ones(Clock::time_point now);
+  double level(const Bucket& bucket, Clock::time_point now) const;
+
+  const RateLimit limit_;
+  std::mutex mutex_;
+  std::map<std::string, Bucket> buckets_;
+};
+
+}  // namespace rubato::api

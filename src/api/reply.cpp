@@ -1,0 +1,63 @@
+#include "api/reply.h"
+
+namespace rubato::api {
+
+using nlohmann::json;
+
+std::string to_text(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Reply json_reply(const json& value, int status) {
+  return {.status = status, .body = to_text(value)};
+}
+
+std::string error_text(std::string_view code, std::string_view message, std::string_view path) {
+  json error = {{"code", code}, {"message", message}};
+  if (!path.empty()) error["path"] = path;
+  return to_text({{"error", std::move(error)}});
+}
+
+Reply error_reply(int status, std::string_view code, std::string_view message,
+                  std::string_view path) {
+  return {.status = status, .body = error_text(code, message, path)};
+}
+
+Reply error_reply(const Error& error, int invalid) {
+  switch (error.code) {
+    case ErrorCode::kNotFound:
+      return error_reply(404, "not-found", error.message);
+    case ErrorCode::kInvalidInput: {
+      std::string_view path;
+      const std::size_t colon = error.message.find(": ");
+      if (error.message.starts_with('/') && colon != std::string::npos) {
+        path = std::string_view(error.message).substr(0, colon);
+      }
+      return error_reply(invalid, invalid == 409 ? "conflict" : "invalid", error.message, path);
+    }
+    case ErrorCode::kIo:
+      return error_reply(503, "not-durable", error.message);
+    case ErrorCode::kInvalidPlan:
+      break;
+  }
+  return error_reply(500, "internal", error.message);
+}
+
+std::string_view status_words(int status) {
+  switch (status) {
+    case 400:
+      return "Bad Request";
+    case 405:
+      return "Method Not Allowed";
+    case 408:
+      return "Request Timeout";
+    case 413:
+      return "Payload Too Large";
+    case 431:
+      return "Request Header Fields Too Large";
+    default:
+      return "Error";
+  }
+}
+
+}  // namespace rubato::api

@@ -1,0 +1,67 @@
+// A route of the API: what dispatch, the OpenAPI document and the tests know about it. The table of
+// all routes is in routes.cpp.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "api/reply.h"
+#include "control/controller.h"
+
+namespace rubato::api {
+
+class Streams;
+
+// A checked request: parameters and body fit what the route declares.
+struct Call {
+  control::Controller& controller;
+  control::Caller caller;
+  nlohmann::json parameters;  // by name: path, query and header parameters, defaults filled in
+  nlohmann::json body;        // null without one
+  std::string yaml;           // the body, when it is YAML
+  bool wants_events = false;  // Accept: text/event-stream
+  Streams& streams;
+  const std::string& metrics_of_server;  // Prometheus text, for /metrics
+
+  std::string text(const char* name) const { return parameters.value(name, ""); }
+  std::int64_t number(const char* name) const { return parameters.value(name, std::int64_t{0}); }
+  bool flag(const char* name) const { return parameters.value(name, false); }
+};
+
+enum class Who { kAnyone, kTenant, kAdmin };
+
+struct Parameter {
+  enum class In { kPath, kQuery, kHeader };
+  std::string name;
+  In in = In::kQuery;
+  nlohmann::json schema;  // a string, an integer or a boolean
+  std::string help;
+};
+
+struct Answer {
+  int status = 200;
+  std::string help;
+  nlohmann::json schema;  // null: no JSON
+  std::string media = "application/json";
+};
+
+struct Route {
+  std::string method;
+  std::string path;  // "/api/v1/jobs/{job}"
+  std::string name;  // operationId
+  std::string summary;
+  Who who = Who::kTenant;
+  std::vector<Parameter> parameters{};
+  nlohmann::json body{};  // schema; null: none is read
+  bool takes_yaml = false;
+  std::vector<Answer> answers{};  // besides errors
+  std::vector<int> errors{};      // besides those that any route may give
+  Reply (*handle)(const Call& call) = nullptr;
+};
+
+const std::vector<Route>& routes();
+// The OpenAPI 3.1 document of routes(); its components hold the schemas that routes refer to.
+const nlohmann::json& openapi();
+
+}  // namespace rubato::api

@@ -1,0 +1,249 @@
+#include "api/handlers.h"
+#include "api/route.h"
+#include "api/schemas.h"
+
+namespace rubato::api {
+
+namespace {
+
+using nlohmann::json;
+using In = Parameter::In;
+
+constexpr std::int64_t kLargest = 1'000'000'000'000'000;
+
+Parameter job_parameter() {
+  return {"job", In::kPath, text_schema(200),
+          "number (12 or j12), or name: the newest of that name"};
+}
+Parameter after_parameter() {
+  json schema = integer_schema(0, kLargest);
+  schema["default"] = 0;
+  return {"after", In::kQuery, std::move(schema), "only what comes after this number"};
+}
+Parameter limit_parameter(std::int64_t most) {
+  json schema = integer_schema(1, most);
+  schema["default"] = 1000;
+  return {"limit", In::kQuery, std::move(schema), "at most so many"};
+}
+Parameter flag_parameter(const char* name, const char* help) {
+  return {name, In::kQuery, {{"type", "boolean"}, {"default", false}}, help};
+}
+Parameter last_event_parameter() {
+  return {"Last-Event-ID", In::kHeader, integer_schema(0, kLargest),
+          "where an interrupted event stream goes on"};
+}
+Parameter key_parameter() {
+  return {"Idempotency-Key", In::kHeader, text_schema(200),
+          "a repeated submission with the same key is answered with the first one's job"};
+}
+
+Answer ok(const char* help, const std::string& schema) { return {200, help, schema_of(schema)}; }
+
+std::vector<Answer> event_answers() {
+  return {
+      ok("events, oldest first", "EventList"),
+      {200, "with Accept: text/event-stream: events as they come", nullptr, "text/event-stream"}};
+}
+
+std::vector<Route> job_routes() {
+  const auto change = [](const char* what, const char* summary, Reply (*handle)(const Call&)) {
+    return Route{.method = "POST",
+                 .path = std::string("/api/v1/jobs/{job}/") + what,
+                 .name = std::string(what) + "Job",
+                 .summary = summary,
+                 .parameters = {job_parameter()},
+                 .answers = {ok("the job as it is now", "Job")},
+                 .errors = {404, 409},
+                 .handle = handle};
+  };
+  std::vector<Route> table{
+      {.method = "POST",
+       .path = "/api/v1/jobs",
+       .name = "submitJob",
+       .summary = "Submit a job; durable when answered",
+       .parameters = {key_parameter()},
+       .body = schema_of("JobDocument"),
+       .takes_yaml = true,
+       .answers = {{201, "the job", schema_of("Job")}},
+       .handle = submit_job},
+      {.method = "GET",
+       .path = "/api/v1/jobs",
+       .name = "listJobs",
+       .summary = "Jobs in order of submission",
+       .parameters = {flag_parameter("active", "only those that have not ended"), after_parameter(),
+                      limit_parameter(100'000)},
+       .answers = {ok("jobs, without their documents", "JobList")},
+       .handle = list_jobs},
+      {.method = "GET",
+       .path = "/api/v1/jobs/{job}",
+       .name = "getJob",
+       .summary = "Everything about one job",
+       .parameters = {job_parameter()},
+       .answers = {ok("the job", "Job")},
+       .errors = {404},
+       .handle = get_job},
+      change("cancel", "End a job without a result", cancel_job),
+      change("pause", "Checkpoint a job and give its devices back", pause_job),
+      change("resume", "Let a paused job go on", resume_job),
+      change("scale", "Fix the number of devices of a job", scale_job),
+      {.method = "GET",
+       .path = "/api/v1/jobs/{job}/why",
+       .name = "explainJob",
+       .summary = "Why the job has the devices it has, and what would help",
+       .parameters = {job_parameter()},
+       .answers = {ok("code, numbers, blockers, remedy", "Why")},
+       .errors = {404},
+       .handle = explain_job},
+      {.method = "GET",
+       .path = "/api/v1/jobs/{job}/logs",
+       .name = "jobLogs",
+       .summary = "Output of the job's workers",
+       .parameters = {job_parameter(),
+                      flag_parameter("follow", "go on until the job has ended"),
+                      {"tail", In::kQuery, integer_schema(0, 1'000'000),
+                       "only the last so many lines of each worker"},
+                      {"worker", In::kQuery, integer_schema(0, 1'000'000), "only this worker"}},
+       .answers = {{200, "lines; of several workers with 'worker-N | ' before each", nullptr,
+                    "text/plain"}},
+       .errors = {404, 503},
+       .handle = job_logs},
+      {.method = "GET",
+       .path = "/api/v1/jobs/{job}/events",
+       .name = "jobEvents",
+       .summary = "What happened to a job",
+       .parameters = {job_parameter(), after_parameter(), limit_parameter(10'000),
+                      last_event_parameter()},
+       .answers = event_answers(),
+       .errors = {404, 503},
+       .handle = job_events},
+      {.method = "POST",
+       .path = "/api/v1/plan",
+       .name = "planJob",
+       .summary = "What would happen to this job if it were submitted now",
+       .body = schema_of("JobDocument"),
+       .takes_yaml = true,
+       .answers = {ok("where, when, who shrinks", "Plan")},
+       .handle = plan_job}};
+  for (Route& route : table) {
+    if (route.name == "scaleJob") route.body = schema_of("Scale");
+  }
+  return table;
+}
+
+std::vector<Route> cluster_routes() {
+  return {{.method = "GET",
+           .path = "/api/v1/events",
+           .name = "allEvents",
+           .summary = "What happened: the event log",
+           .parameters = {after_parameter(), limit_parameter(10'000), last_event_parameter()},
+           .answers = event_answers(),
+           .errors = {503},
+           .handle = all_events},
+          {.method = "GET",
+           .path = "/api/v1/cluster",
+           .name = "getCluster",
+           .summary = "Devices, who holds them, reservations, policy",
+           .answers = {ok("the cluster now", "Cluster")},
+           .handle = get_cluster},
+          {.method = "GET",
+           .path = "/api/v1/policies",
+           .name = "listPolicies",
+           .summary = "The scheduling policies, and which one is in use",
+           .answers = {ok("policies with their parameters", "PolicyList")},
+           .handle = list_policies},
+          {.method = "PUT",
+           .path = "/api/v1/policy",
+           .name = "usePolicy",
+           .summary = "Use another policy from now on",
+           .who = Who::kAdmin,
+           .body = schema_of("UsePolicy"),
+           .answers = {ok("the policy in use", "ActivePolicy")},
+           .handle = use_policy},
+          {.method = "GET",
+           .path = "/api/v1/reservations",
+           .name = "listReservations",
+           .summary = "Devices taken for other things than training",
+           .answers = {ok("reservations", "ReservationList")},
+           .handle = list_reservations},
+          {.method = "POST",
+           .path = "/api/v1/reservations",
+           .name = "makeReservation",
+           .summary = "Take devices away from training for a while",
+           .who = Who::kAdmin,
+           .body = schema_of("Reserve"),
+           .answers = {{201, "the reservation", schema_of("Reservation")}},
+           .errors = {409},
+           .handle = make_reservation},
+          {.method = "DELETE",
+           .path = "/api/v1/reservations/{reservation}",
+           .name = "releaseReservation",
+           .summary = "Give reserved devices back before their time",
+           .who = Who::kAdmin,
+           .parameters = {{"reservation", In::kPath, integer_schema(1, kLargest), "its number"}},
+           .answers = {{204, "released", nullptr, ""}},
+           .errors = {404, 409},
+           .handle = release_reservation},
+          {.method = "GET",
+           .path = "/api/v1/tenants",
+           .name = "listTenants",
+           .summary = "Tenants with weights and quotas; a tenant sees itself",
+           .answers = {ok("tenants", "TenantList")},
+           .handle = list_tenants},
+          {.method = "PUT",
+           .path = "/api/v1/tenants/{tenant}",
+           .name = "setTenant",
+           .summary = "Make a tenant or change one; answers the token of a new one",
+           .who = Who::kAdmin,
+           .parameters = {{"tenant", In::kPath, text_schema(64), "its name"}},
+           .body = schema_of("SetTenant"),
+           .answers = {ok("the tenant", "Tenant")},
+           .errors = {404},
+           .handle = set_tenant},
+          {.method = "GET",
+           .path = "/api/v1/snapshot",
+           .name = "getSnapshot",
+           .summary = "The whole live state, for the simulator",
+           .who = Who::kAdmin,
+           .answers = {ok("input of rubato sim --from-live", "Snapshot")},
+           .handle = get_snapshot},
+          {.method = "GET",
+           .path = "/api/v1/openapi.json",
+           .name = "getOpenapi",
+           .summary = "This document",
+           .who = Who::kAnyone,
+           .answers = {{200, "OpenAPI 3.1", {{"type", "object"}}}},
+           .handle = get_openapi},
+          {.method = "GET",
+           .path = "/api/v1/schema",
+           .name = "getJobSchema",
+           .summary = "JSON Schema of a job document",
+           .who = Who::kAnyone,
+           .answers = {{200, "JSON Schema (draft 2020-12)", {{"type", "object"}}}},
+           .handle = get_job_schema},
+          {.method = "GET",
+           .path = "/metrics",
+           .name = "getMetrics",
+           .summary = "Metrics as Prometheus text",
+           .answers = {{200, "see docs/metrics.md", nullptr, "text/plain"}},
+           .handle = get_metrics},
+          {.method = "GET",
+           .path = "/healthz",
+           .name = "getHealth",
+           .summary = "Whether the daemon answers",
+           .who = Who::kAnyone,
+           .answers = {ok("it does", "Health")},
+           .handle = get_health}};
+}
+
+}  // namespace
+
+const std::vector<Route>& routes() {
+  static const std::vector<Route> table = [] {
+    std::vector<Route> all = job_routes();
+    for (Route& route : cluster_routes()) all.push_back(std::move(route));
+    return all;
+  }();
+  return table;
+}
+
+}  // namespace rubato::api

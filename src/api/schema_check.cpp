@@ -1,0 +1,171 @@
+#include "api/schema_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/text.h"
+
+namespace rubato::api {
+
+namespace {
+
+using nlohmann::json;
+using Fault = std::optional<SchemaFault>;
+
+bool has_type(const json& value, const std::string& type) {
+  if (type == "object") return value.is_object();
+  if (type == "array") return value.is_array();
+  if (type == "string") return value.is_string();
+  if (type == "boolean") return value.is_boolean();
+  if (type == "null") return value.is_null();
+  if (type == "number") return value.is_number();
+  if (type == "integer") {
+    if (value.is_number_integer()) return true;
+    if (!value.is_number_float()) return false;
+    const double number = value.get<double>();
+    return number >= -9e15 && number <= 9e15 &&
+           number == static_cast<double>(static_cast<std::int64_t>(number));
+  }
+  return false;
+}
+
+std::string brief(const json& value) {
+  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  return text;
+}
+
+class Checker {
+ public:
+  explicit Checker(const json& document) : document_(document) {}
+
+  Fault check(const json& schema, const json& value, const std::string& path) const {
+    if (schema.is_boolean()) {
+      if (schema.get<bool>()) return std::nullopt;
+      return SchemaFault{path, "nothing is allowed here"};
+    }
+    if (const auto ref = schema.find("$ref"); ref != schema.end()) {
+      const std::string& where = ref->get_ref<const std::string&>();
+      return check(document_.at(json::json_pointer(where.substr(1))), value, path);
+    }
+    if (Fault fault = check_choice(schema, value, path)) return fault;
+    if (value.is_number()) return check_number(schema, value, path);
+    if (value.is_string()) return check_string(schema, value, path);
+    if (value.is_array()) return check_array(schema, value, path);
+    if (value.is_object()) return check_object(schema, value, path);
+    return std::nullopt;
+  }
+
+ private:
+  Fault check_choice(const json& schema, const json& value, const std::string& path) const {
+    if (const auto type = schema.find("type"); type != schema.end()) {
+      const std::vector<std::string> types = type->is_array()
+                                                 ? type->get<std::vector<std::string>>()
+                                                 : std::vector{type->get<std::string>()};
+      if (std::none_of(types.begin(), types.end(),
+                       [&](const std::string& one) { return has_type(value, one); })) {
+        return SchemaFault{path, fmt::format("{}: expected {}", brief(value), join(types, " or "))};
+      }
+    }
+    if (const auto one = schema.find("const"); one != schema.end() && *one != value) {
+      return SchemaFault{path, fmt::format("{}: expected {}", brief(value), brief(*one))};
+    }
+    if (const auto all = schema.find("enum"); all != schema.end()) {
+      if (std::find(all->begin(), all->end(), value) == all->end()) {
+        return SchemaFault{path, fmt::format("{}: expected one of {}", brief(value), all->dump())};
+      }
+    }
+    for (const char* keyword : {"anyOf", "oneOf"}) {
+      const auto alternatives = schema.find(keyword);
+      if (alternatives == schema.end()) continue;
+      const auto fits = std::count_if(
+          alternatives->begin(), alternatives->end(),
+          [&](const json& alternative) { return !check(alternative, value, path).has_value(); });
+      if (fits == 0 || (fits > 1 && std::string_view(keyword) == "oneOf")) {
+        return SchemaFault{path,
+                           fmt::format("{}: fits {} of the alternatives", brief(value), fits)};
+      }
+    }
+    return std::nullopt;
+  }
+
+  static Fault check_number(const json& schema, const json& value, const std::string& path) {
+    const double number = value.get<double>();
+    if (number < schema.value("minimum", number)) {
+      return SchemaFault{path,
+                         fmt::format("{}: at least {}", brief(value), brief(schema["minimum"]))};
+    }
+    if (schema.contains("exclusiveMinimum") && number <= schema["exclusiveMinimum"].get<double>()) {
+      return SchemaFault{
+          path, fmt::format("{}: more than {}", brief(value), brief(schema["exclusiveMinimum"]))};
+    }
+    if (number > schema.value("maximum", number)) {
+      return SchemaFault{path,
+                         fmt::format("{}: at most {}", brief(value), brief(schema["maximum"]))};
+    }
+    return std::nullopt;
+  }
+
+  static Fault check_string(const json& schema, const json& value, const std::string& path) {
+    const std::size_t length = value.get_ref<const std::string&>().size();
+    if (length < schema.value("minLength", std::size_t{0}) ||
+        length > schema.value("maxLength", length)) {
+      return SchemaFault{path, fmt::format("{}: {} to {} characters", brief(value),
+                                           schema.value("minLength", std::size_t{0}),
+                                           schema.value("maxLength", length))};
+    }
+    return std::nullopt;
+  }
+
+  Fault check_array(const json& schema, const json& value, const std::string& path) const {
+    if (value.size() < schema.value("minItems", std::size_t{0}) ||
+        value.size() > schema.value("maxItems", value.size())) {
+      return SchemaFault{path, fmt::format("{} entries are too few or too many", value.size())};
+    }
+    const auto items = schema.find("items");
+    if (items == schema.end()) return std::nullopt;
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      if (Fault fault = check(*items, value[i], fmt::format("{}/{}", path, i))) return fault;
+    }
+    return std::nullopt;
+  }
+
+  Fault check_object(const json& schema, const json& value, const std::string& path) const {
+    for (const json& name : schema.value("required", json::array())) {
+      if (!value.contains(name.get_ref<const std::string&>())) {
+        return SchemaFault{path, fmt::format("the field '{}' is missing", name.get<std::string>())};
+      }
+    }
+    const json none = json::object();
+    const auto found = schema.find("properties");
+    const json& properties = found == schema.end() ? none : *found;
+    const auto others = schema.find("additionalProperties");
+    for (const auto& [name, part] : value.items()) {
+      const std::string here = path + "/" + name;
+      if (const auto property = properties.find(name); property != properties.end()) {
+        if (Fault fault = check(*property, part, here)) return fault;
+      } else if (others != schema.end()) {
+        if (others->is_boolean() && !others->get<bool>()) {
+          std::vector<std::string> names;
+          for (const auto& [known, unused] : properties.items()) names.push_back(known);
+          return SchemaFault{here, "unknown field" + did_you_mean(name, names)};
+        }
+        if (Fault fault = check(*others, part, here)) return fault;
+      }
+    }
+    return std::nullopt;
+  }
+
+  const json& document_;
+};
+
+}  // namespace
+
+std::optional<SchemaFault> check_schema(const json& schema, const json& value,
+                                        const json& document) {
+  return Checker(document).check(schema, value, "");
+}
+
+}  // namespace rubato::api

@@ -1,0 +1,174 @@
+#include "api/schemas.h"
+
+#include "control/job_document.h"
+#include "elastic/board.h"
+
+namespace rubato::api {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kLargest = 1'000'000'000'000'000;
+
+json with_help(json schema, const char* help) {
+  schema["description"] = help;
+  return schema;
+}
+
+json count() { return integer_schema(0, kLargest); }
+json number() { return {{"type", "number"}}; }
+json text() { return {{"type", "string"}}; }
+json any_object() { return {{"type", "object"}}; }
+json seconds(const char* help) {
+  return {{"type", "number"}, {"minimum", 0}, {"description", help}};
+}
+json list_of(const std::string& name) { return {{"type", "array"}, {"items", schema_of(name)}}; }
+
+json job_properties() {
+  return {
+      {"number", with_help(integer_schema(1, kLargest), "1, 2, 3, ... in order of submission")},
+      {"id", with_help(text(), "the number as people see it: j12")},
+      {"name", text()},
+      {"tenant", text()},
+      {"phase", {{"enum", {"queued", "running", "paused", "finished", "failed", "cancelled"}}}},
+      {"submitted_at", seconds("since 1970")},
+      {"started_at", seconds("since 1970, first devices; 0: not yet")},
+      {"ended_at", seconds("since 1970; 0: not yet")},
+      {"granted", with_help(count(), "devices that the scheduler gives it now")},
+      {"held", with_help(count(), "devices that its processes occupy now")},
+      {"min_devices", count()},
+      {"max_devices", count()},
+      {"batch", with_help(count(), "granted total batch of an adaptive job; 0: its own choice")},
+      {"reason", with_help(text(), "code of the last decision about it")},
+      {"message", with_help(text(), "why it failed")},
+      {"scale", with_help(count(), "devices its owner asked for; 0: the policy decides")},
+      {"max_useful", with_help(count(), "more devices made it slower; 0: not known")},
+      {"resizes", count()},
+      {"restarts", with_help(count(), "times its processes had to be started again")},
+      {"device_s", seconds("device-seconds held up to held_at")},
+      {"held_at", seconds("since 1970, when `held` last changed")},
+      {"progress",
+       with_help(any_object(), "step, total_steps, epoch, epochs, loss, step_s where known")}};
+}
+
+json object_of(json properties) {
+  json required = json::array();
+  for (const auto& [name, unused] : properties.items()) required.push_back(name);
+  return object_schema(std::move(required), std::move(properties));
+}
+
+json job_schema_full() {
+  json properties = job_properties();
+  properties["document"] = schema_of("JobDocument");
+  properties["key"] = with_help(text(), "idempotency key of its submission");
+  properties["result"] = with_help(any_object(), "result.json of a finished job");
+  return object_of(std::move(properties));
+}
+
+json open_object(json required, json properties) {
+  json schema = object_schema(std::move(required), std::move(properties));
+  schema.erase("additionalProperties");
+  return schema;
+}
+
+}  // namespace
+
+json schema_of(const std::string& name) { return {{"$ref", "#/components/schemas/" + name}}; }
+
+json text_schema(int longest) {
+  return {{"type", "string"}, {"minLength", 1}, {"maxLength", longest}};
+}
+
+json integer_schema(std::int64_t low, std::int64_t high) {
+  return {{"type", "integer"}, {"minimum", low}, {"maximum", high}};
+}
+
+json object_schema(json required, json properties) {
+  return {{"type", "object"},
+          {"required", std::move(required)},
+          {"properties", std::move(properties)},
+          {"additionalProperties", false}};
+}
+
+json component_schemas() {
+  json document = control::job_schema();
+  document.erase("$schema");
+  const json next = {{"type", {"integer", "null"}},
+                     {"description", "ask for `after` this to go on; null: there is no more"}};
+  const json device_count = integer_schema(1, elastic::kMaxWorkers);
+  json schemas;
+  schemas["Error"] = object_schema(
+      {"error"},
+      {{"error", object_schema({"code", "message"},
+                               {{"code", with_help(text(), "stable, for programs")},
+                                {"message", with_help(text(), "for people")},
+                                {"path", with_help(text(), "of the field in the body")}})}});
+  schemas["JobDocument"] = std::move(document);
+  schemas["Job"] = job_schema_full();
+  schemas["JobSummary"] = object_of(job_properties());
+  schemas["JobList"] =
+      object_schema({"jobs", "next"}, {{"jobs", list_of("JobSummary")}, {"next", next}});
+  schemas["Scale"] = object_schema(
+      {"devices"}, {{"devices", with_help(integer_schema(0, elastic::kMaxWorkers),
+                                          "exactly so many; 0: the policy decides again")}});
+  schemas["Why"] = open_object({"code"}, {{"code", text()}});
+  schemas["Plan"] = open_object({"placed", "devices", "start_in_s", "eta_s", "shrinks", "reason"},
+                                {{"placed", {{"type", "boolean"}}},
+                                 {"devices", count()},
+                                 {"start_in_s", {{"type", {"number", "null"}}}},
+                                 {"eta_s", {{"type", {"number", "null"}}}},
+                                 {"shrinks", {{"type", "array"}, {"items", any_object()}}},
+                                 {"reason", text()}});
+  schemas["Event"] = object_schema({"seq", "at", "type", "body"}, {{"seq", count()},
+                                                                   {"at", number()},
+                                                                   {"type", text()},
+                                                                   {"job", count()},
+                                                                   {"tenant", text()},
+                                                                   {"body", any_object()}});
+  schemas["EventList"] =
+      object_schema({"events", "next"}, {{"events", list_of("Event")}, {"next", next}});
+  schemas["Cluster"] = any_object();
+  schemas["Snapshot"] = any_object();
+  schemas["Policy"] = open_object({"name", "summary", "params"},
+                                  {{"name", text()},
+                                   {"summary", text()},
+                                   {"params", {{"type", "array"}, {"items", any_object()}}}});
+  schemas["PolicyList"] =
+      object_schema({"active", "policies"}, {{"active", text()}, {"policies", list_of("Policy")}});
+  const json settings = {{"type", "object"},
+                         {"additionalProperties", {{"type", {"string", "number", "boolean"}}}}};
+  schemas["UsePolicy"] =
+      object_schema({"name"}, {{"name", text_schema(100)}, {"settings", settings}});
+  schemas["ActivePolicy"] =
+      object_schema({"active", "settings"}, {{"active", text()}, {"settings", settings}});
+  schemas["Reservation"] =
+      object_schema({"number", "devices", "from", "until"}, {{"number", count()},
+                                                             {"devices", count()},
+                                                             {"from", seconds("since 1970")},
+                                                             {"until", seconds("since 1970")}});
+  schemas["ReservationList"] =
+      object_schema({"reservations"}, {{"reservations", list_of("Reservation")}});
+  schemas["Reserve"] = object_schema(
+      {"devices", "seconds"},
+      {{"devices", device_count},
+       {"seconds", {{"type", "number"}, {"exclusiveMinimum", 0}, {"maximum", 365 * 86400}}}});
+  const json weight = {{"type", "number"},
+                       {"exclusiveMinimum", 0},
+                       {"maximum", 1e6},
+                       {"description", "share relative to others that want devices"}};
+  const json quota = with_help(integer_schema(0, 1'000'000), "most devices at a time; 0: no limit");
+  schemas["SetTenant"] = object_schema(
+      json::array(), {{"weight", weight}, {"quota", quota}, {"new_token", {{"type", "boolean"}}}});
+  schemas["Tenant"] = object_schema(
+      {"name", "weight", "quota"},
+      {{"name", text()},
+       {"weight", weight},
+       {"quota", quota},
+       {"token", with_help(text(), "of a new tenant, or a new one: shown this once")}});
+  schemas["TenantList"] = object_schema({"tenants"}, {{"tenants", list_of("Tenant")}});
+  schemas["Health"] = object_schema({"status"}, {{"status", {{"const", "ok"}}}});
+  return schemas;
+}
+
+}  // namespace rubato::api

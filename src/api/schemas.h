@@ -1,0 +1,19 @@
+// JSON schemas of what the API takes and answers, for the route table and the OpenAPI document.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace rubato::api {
+
+// {"$ref": "#/components/schemas/NAME"}
+nlohmann::json schema_of(const std::string& name);
+// All named schemas.
+nlohmann::json component_schemas();
+
+nlohmann::json text_schema(int longest);
+nlohmann::json integer_schema(std::int64_t low, std::int64_t high);
+// An object with exactly these fields.
+nlohmann::json object_schema(nlohmann::json required, nlohmann::json properties);
+
+}  // namespace rubato::api

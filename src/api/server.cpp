@@ -1,0 +1,111 @@
+#include "api/server.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include "api/dispatch.h"
+#include "base/text.h"
+
+namespace rubato::api {
+
+namespace {
+
+struct Address {
+  std::string host;
+  int port = 0;
+  bool bracketed = false;
+};
+
+Result<Address> parse_address(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  const auto port = colon == std::string::npos
+                        ? std::nullopt
+                        : parse_int(std::string_view(text).substr(colon + 1));
+  Address address;
+  if (port && *port >= 0 && *port <= 65535) {
+    address.port = static_cast<int>(*port);
+    address.host = text.substr(0, colon);
+    if (address.host.starts_with('[') && address.host.ends_with(']')) {
+      address.host = address.host.substr(1, address.host.size() - 2);
+      address.bracketed = true;
+    }
+    if (!address.host.empty() &&
+        (address.bracketed || address.host.find(':') == std::string::npos)) {
+      return address;
+    }
+  }
+  return invalid_input(fmt::format(
+      "listen address '{}': expected HOST:PORT, such as 127.0.0.1:7117 or [::1]:7117", text));
+}
+
+bool is_loopback(const std::string& host) {
+  in_addr v4{};
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
+  return host == "::1" || host == "localhost";
+}
+
+class ServerImpl final : public Server {
+ public:
+  ServerImpl(control::Controller& controller, const ServerOptions& options, TlsContext tls)
+      : https_(tls != nullptr),
+        streams_(options.streams),
+        dispatcher_(controller, streams_,
+                    {.open_metrics = options.open_metrics,
+                     .per_token = options.per_token,
+                     .per_address = options.per_address},
+                    [this] { return front_.counts(); }),
+        front_(options.limits, std::move(tls),
+               [this](const httplib::Request& request, httplib::Response& response) {
+                 dispatcher_.handle(request, response);
+               }) {}
+  ~ServerImpl() override {
+    streams_.stop();
+    front_.stop_all();
+  }
+  ServerImpl(const ServerImpl&) = delete;
+  ServerImpl& operator=(const ServerImpl&) = delete;
+
+  Status listen(const Address& address) {
+    host_ = address.bracketed ? "[" + address.host + "]" : address.host;
+    return front_.listen_on(address.host, address.port);
+  }
+  int port() const override { return front_.port(); }
+  std::string url() const override {
+    return fmt::format("{}://{}:{}", https_ ? "https" : "http", host_, port());
+  }
+
+ private:
+  const bool https_;
+  std::string host_;
+  Streams streams_;
+  Dispatcher dispatcher_;
+  Front front_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::start(control::Controller& controller,
+                                              const ServerOptions& options) {
+  const Result<Address> address = parse_address(options.listen);
+  if (!address.ok()) return address.error();
+  if (options.tls_certificate.empty() != options.tls_key.empty()) {
+    return invalid_input("TLS needs both a certificate and its key");
+  }
+  TlsContext tls;
+  if (!options.tls_certificate.empty()) {
+    Result<TlsContext> made = make_tls_context(options.tls_certificate, options.tls_key);
+    if (!made.ok()) return made.error();
+    tls = std::move(*made);
+  } else if (!is_loopback(address->host) && !options.insecure) {
+    return invalid_input(fmt::format(
+        "listen address '{}' can be reached from other machines: give a TLS certificate and key, "
+        "or say explicitly that tokens may travel unencrypted",
+        options.listen));
+  }
+  auto server = std::make_unique<ServerImpl>(controller, options, std::move(tls));
+  const Status listening = server->listen(*address);
+  if (!listening.ok()) return listening.error();
+  return Result<std::unique_ptr<Server>>(std::move(server));
+}
+
+}  // namespace rubato::api

@@ -1,0 +1,40 @@
+// The daemon's HTTP API: routes (routes.cpp) on a listening socket (front.h), with tokens and
+// limits. docs/api.md is for its users.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "api/front.h"
+#include "api/rate_limit.h"
+#include "base/result.h"
+#include "control/controller.h"
+
+namespace rubato::api {
+
+struct ServerOptions {
+  std::string listen = "127.0.0.1:0";  // HOST:PORT, [::1]:PORT; port 0: any free one
+  std::string tls_certificate{};       // PEM files; both or none
+  std::string tls_key{};
+  // Beyond the loopback interface tokens would be readable on the wire without TLS: refused unless
+  // said here.
+  bool insecure = false;
+  bool open_metrics = false;  // /metrics without a token
+  FrontLimits limits{};
+  int streams = 64;
+  RateLimit per_token{};
+  RateLimit per_address{};
+};
+
+class Server {
+ public:
+  // Serves until destroyed. `controller` must outlive it.
+  static Result<std::unique_ptr<Server>> start(control::Controller& controller,
+                                               const ServerOptions& options);
+  virtual ~Server() = default;  // ends all streams and connections
+
+  virtual int port() const = 0;
+  virtual std::string url() const = 0;  // "http://127.0.0.1:7117"
+};
+
+}  // namespace rubato::api

@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "api/handlers.h"
+#include "api/log_reader.h"
+#include "api/streams.h"
+#include "base/text.h"
+
+namespace rubato::api {
+
+namespace {
+
+using control::Event;
+using control::JobNumber;
+using nlohmann::json;
+
+constexpr int kEventsAtOnce = 500;
+constexpr double kStreamWait_s = 0.5;
+constexpr int kWaitsPerSign = 30;  // an idle stream shows that it lives every 15 s
+
+Reply no_place(const Streams& streams) {
+  Reply reply = error_reply(
+      503, "too-many-streams",
+      fmt::format("{} streams are open, which is the limit; close one or ask without following",
+                  streams.most()));
+  reply.headers["Retry-After"] = "5";
+  return reply;
+}
+
+std::string event_message(const Event& event) {
+  return fmt::format("id: {}\nevent: {}\ndata: {}\n\n", event.seq, event.type,
+                     to_text(control::to_json(event)));
+}
+
+// Server-sent events from `after` on, until the client leaves.
+Reply event_stream(const Call& call, JobNumber job, std::int64_t after) {
+  const std::shared_ptr<void> place = call.streams.enter();
+  if (!place) return no_place(call.streams);
+  Reply reply{.content_type = "text/event-stream"};
+  reply.headers["Cache-Control"] = "no-store";
+  reply.stream = [&controller = call.controller, &streams = call.streams, caller = call.caller,
+                  place, job, next = after, idle = 0](std::string& text) mutable {
+    if (streams.wait(0)) return false;
+    const auto events = controller.events(caller, next, job, kEventsAtOnce, kStreamWait_s);
+    if (!events.ok()) return false;
+    for (const Event& event : *events) {
+      text += event_message(event);
+      next = event.seq;
+    }
+    idle = events->empty() ? idle + 1 : 0;
+    if (idle > 0 && idle % kWaitsPerSign == 0) text += ": still here\n\n";
+    return true;
+  };
+  return reply;
+}
+
+Reply events_reply(const Call& call, JobNumber job) {
+  std::int64_t after = call.number("after");
+  if (call.wants_events) {
+    if (call.parameters.contains("Last-Event-ID")) after = call.number("Last-Event-ID");
+    return event_stream(call, job, after);
+  }
+  const auto limit = static_cast<int>(call.number("limit"));
+  const auto events = call.controller.events(call.caller, after, job, limit, 0);
+  if (!events.ok()) return error_reply(events.error());
+  json list = json::array();
+  for (const Event& event : *events) list.push_back(control::to_json(event));
+  const bool more = static_cast<int>(list.size()) == limit;
+  return json_reply(
+      {{"next", more ? json(events->back().seq) : json(nullptr)}, {"events", std::move(list)}});
+}
+
+}  // namespace
+
+Reply all_events(const Call& call) { return events_reply(call, 0); }
+
+Reply job_events(const Call& call) {
+  const Result<JobNumber> number = call.controller.find_job(call.caller, call.text("job"));
+  if (!number.ok()) return error_reply(number.error());
+  return events_reply(call, *number);
+}
+
+Reply job_logs(const Call& call) {
+  const Result<JobNumber> number = call.controller.find_job(call.caller, call.text("job"));
+  if (!number.ok()) return error_reply(number.error());
+  const std::int64_t worker = call.parameters.contains("worker") ? call.number("worker") : -1;
+  const std::int64_t tail = call.parameters.contains("tail") ? call.number("tail") : -1;
+  const auto files = [&controller = call.controller, caller = call.caller, job = *number] {
+    Result<std::vector<std::string>> found = controller.log_files(caller, job);
+    return found.ok() ? std::move(*found) : std::vector<std::string>();
+  };
+  const std::shared_ptr<void> place = call.streams.enter();
+  if (!place) return no_place(call.streams);
+  auto reader = std::make_shared<LogReader>(worker, tail);
+  Reply reply{.content_type = "text/plain; charset=utf-8"};
+  reply.stream = [&controller = call.controller, &streams = call.streams, caller = call.caller,
+                  place, files, reader, job = *number,
+                  follow = call.flag("follow")](std::string& text) {
+    // Asked before reading: what a job wrote before it ended is there once it has ended.
+    const Result<control::JobRecord> record = controller.job(caller, job);
+    const bool over = !follow || !record.ok() || ended(record->phase);
+    if (reader->read(files(), text)) return true;
+    return !over && !streams.wait(0.2);
+  };
+  return reply;
+}
+
+}  // namespace rubato::api
