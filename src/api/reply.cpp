@@ -35,6 +35,10 @@ Reply error_reply(const Error& error, int invalid) {
       }
       return error_reply(invalid, invalid == 409 ? "conflict" : "invalid", error.message, path);
     }
+    case ErrorCode::kRefused:
+      return error_reply(409, "conflict", error.message);
+    case ErrorCode::kForbidden:
+      return error_reply(403, "forbidden", error.message);
     case ErrorCode::kIo:
       return error_reply(503, "not-durable", error.message);
     case ErrorCode::kInvalidPlan:
