@@ -189,14 +189,17 @@ void SupervisedJob::read_status() {
   status_version_ = version;
   const Result<std::string> text = read_file(folder_.status_file());
   status_ = json::parse(text.ok() ? *text : "", nullptr, false);
-  if (!status_.is_object()) status_ = json();
+  if (!status_.is_object()) {
+    status_ = json();
+    return;
+  }
   // A status from before the first look at the target says nothing about devices.
   if (const auto obeyed = value_or(status_, "target", std::int64_t{0}); obeyed > 0) {
     targets_.erase(targets_.begin(), targets_.upper_bound(obeyed));
     kept_ = strings_of(status_.value("devices", json()));
   }
   processes_.clear();
-  for (const json& worker : status_.value("workers", json::array())) {
+  for (const json& worker : status_.value("workers", json())) {
     std::string device = value_or(worker, "device", std::string());
     if (!device.empty()) processes_.insert(std::move(device));
   }
