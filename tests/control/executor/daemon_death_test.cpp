@@ -108,7 +108,7 @@ class DaemonDeath : public ExecutorTest {
     int left = options_.machine.devices;
     nlohmann::json wants = nlohmann::json::array();
     for (JobNumber job = 1; job <= kJobs; ++job) {
-      const auto devices = static_cast<int>(random.below(static_cast<std::uint64_t>(left) + 1));
+      const auto devices = random.between(0, left);
       left -= devices;
       wants.push_back(devices);
     }
@@ -139,11 +139,11 @@ class DaemonDeath : public ExecutorTest {
         if (random.below(40) == 0) want_at_random(random);
         const std::vector<LiveProcess> workers = live_workers(root_);
         if (!workers.empty() && random.below(60) == 0) {
-          kill(workers[random.below(workers.size())].pid, SIGKILL);
+          kill(workers[random.below(static_cast<std::uint32_t>(workers.size()))].pid, SIGKILL);
         }
         const std::vector<pid_t> bosses = supervisors(root_);
         if (!bosses.empty() && random.below(100) == 0) {
-          kill(bosses[random.below(bosses.size())], SIGKILL);
+          kill(bosses[random.below(static_cast<std::uint32_t>(bosses.size()))], SIGKILL);
         }
       }
       kill(daemon, SIGKILL);
