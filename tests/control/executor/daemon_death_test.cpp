@@ -129,10 +129,12 @@ class DaemonDeath : public ExecutorTest {
     executor_.reset();
     want_at_random(random);
     for (int death = 0; death < deaths && !HasFailure(); ++death) {
+      if (random.chance(0.5)) want_at_random(random);
       const pid_t daemon = start_daemon(document);
+      // Half of them die while they adopt and start what they find.
+      const std::uint32_t longest = random.chance(0.5) ? 6'000 : 120'000;
       const auto end =
-          std::chrono::steady_clock::now() + std::chrono::microseconds(random.below(120'000));
-      if (random.below(2) == 0) want_at_random(random);
+          std::chrono::steady_clock::now() + std::chrono::microseconds(random.below(longest));
       while (std::chrono::steady_clock::now() < end) {
         check_processes();
         check_supervisors();

@@ -1,7 +1,8 @@
 // Processes that die, programs that misbehave.
-#include <fcntl.h>
+#include <sys/wait.h>
 
 #include "control/executor/executor_fixture.h"
+#include "control/supervise.h"
 #include "elastic/shared_memory.h"
 
 namespace rubato::control {
@@ -58,6 +59,36 @@ TEST_F(ExecutorFaults, AKilledSupervisorIsStartedAgain) {
   ASSERT_TRUE(until([&] { return was_told(1, Notice::Kind::kRestarted); }));
   ASSERT_TRUE(until([&] { return finished(1); }));
   EXPECT_NE(supervisor_pid(1), victim);
+  EXPECT_EQ(hash(1), expected);
+}
+
+// A daemon that was killed may have started one that comes when another runs, or when the job has
+// been stopped and its devices are somebody else's.
+TEST_F(ExecutorFaults, ASupervisorThatComesLateDoesNothing) {
+  start_executor();
+  const JobDocument document = toy(600);
+  const std::string expected = undisturbed(document);
+  want(1, document, 2);
+  ASSERT_TRUE(until([&] { return step(1) > 10; }));
+  const auto come_late = [&] {
+    const Result<pid_t> late = start_supervisor(options_.supervisor, executor_->job_folder(1));
+    ASSERT_TRUE(late.ok()) << late.error().message;
+    int status = 0;
+    waitpid(*late, &status, 0);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), kSupervisedAlready);
+    EXPECT_FALSE(signal_supervisor(executor_->job_folder(7), 0));
+  };
+  const pid_t supervisor = supervisor_pid(1);
+  come_late();
+  EXPECT_EQ(supervisor_pid(1), supervisor);
+  EXPECT_EQ(supervisors(root_).size(), 1u);
+  want(1, 0);
+  ASSERT_TRUE(until([&] { return was_told(1, Notice::Kind::kStopped); }));
+  come_late();
+  EXPECT_TRUE(supervisors(root_).empty());
+  want(1, 2);
+  ASSERT_TRUE(until([&] { return finished(1); }));
   EXPECT_EQ(hash(1), expected);
 }
 
