@@ -29,6 +29,16 @@ namespace rubato::control {
 
 using DeviceSet = std::set<std::string>;
 
+// What a launcher says in status.json (elastic/launcher.h).
+struct LauncherStatus {
+  bool known = false;  // it is there, and readable
+  std::string state;
+  std::string message;
+  std::int64_t target = 0;  // version that it obeys; 0: has not looked yet
+  DeviceSet devices;        // that it keeps
+  DeviceSet in_use;         // by its living workers
+};
+
 class SupervisedJob {
  public:
   SupervisedJob(JobNumber number, std::string folder, const LocalExecutorOptions& options);
@@ -66,6 +76,8 @@ class SupervisedJob {
   void mend_folder() const;
   void reap_starter();
   void read_status();
+  void forget_status();
+  std::optional<nlohmann::json> result() const;
   void count_held();
   void read_events(std::vector<Notice>& notices);
   bool all_gone();
@@ -93,8 +105,6 @@ class SupervisedJob {
   std::map<std::int64_t, DeviceSet> targets_;
   int target_workers_ = 0;  // of the newest
   std::int64_t target_batch_ = 0;
-  DeviceSet kept_;       // as the launcher says
-  DeviceSet processes_;  // devices of its living workers
   DeviceSet held_;
   int told_held_ = 0;
 
@@ -113,7 +123,7 @@ class SupervisedJob {
     std::int64_t changed_ns = 0;
     bool operator==(const FileVersion&) const = default;
   } status_version_;
-  nlohmann::json status_;
+  LauncherStatus status_;
   EventTail events_;
   JobProgress progress_;
 };
