@@ -1,5 +1,6 @@
 #include "base/file.h"
 
+#include <fcntl.h>
 #include <ftw.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,6 +26,28 @@ Error io_error(const std::string& path, const char* doing) {
   return {code, path + ": cannot " + doing + ": " + std::strerror(errno)};
 }
 
+Status write_with_mode(const std::string& path, std::string_view content, mode_t mode) {
+  const std::string beside = path + ".tmp" + std::to_string(::getpid());
+  {
+    const int fd = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+    if (fd < 0) return io_error(beside, "create");
+    const File file(::fdopen(fd, "wb"));
+    if (!file) return io_error(beside, "create");
+    if (std::fwrite(content.data(), 1, content.size(), file.get()) != content.size() ||
+        std::fflush(file.get()) != 0) {
+      Error error = io_error(beside, "write");
+      std::remove(beside.c_str());
+      return error;
+    }
+  }
+  if (std::rename(beside.c_str(), path.c_str()) != 0) {
+    Error error = io_error(path, "replace");
+    std::remove(beside.c_str());
+    return error;
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 Result<std::string> read_file(const std::string& path) {
@@ -44,23 +67,11 @@ Result<std::string> read_file(const std::string& path) {
 }
 
 Status write_file(const std::string& path, std::string_view content) {
-  const std::string beside = path + ".tmp" + std::to_string(::getpid());
-  {
-    File file(std::fopen(beside.c_str(), "wb"));
-    if (!file) return io_error(beside, "create");
-    if (std::fwrite(content.data(), 1, content.size(), file.get()) != content.size() ||
-        std::fflush(file.get()) != 0) {
-      Error error = io_error(beside, "write");
-      std::remove(beside.c_str());
-      return error;
-    }
-  }
-  if (std::rename(beside.c_str(), path.c_str()) != 0) {
-    Error error = io_error(path, "replace");
-    std::remove(beside.c_str());
-    return error;
-  }
-  return ok_status();
+  return write_with_mode(path, content, 0666);
+}
+
+Status write_private_file(const std::string& path, std::string_view content) {
+  return write_with_mode(path, content, 0600);
 }
 
 Status make_directories(const std::string& path) {

@@ -12,6 +12,8 @@ namespace rubato {
 Result<std::string> read_file(const std::string& path);
 // Writes beside the target and renames, so that a reader never sees half a file.
 Status write_file(const std::string& path, std::string_view content);
+// The same for a file that only its owner may read (mode 0600).
+Status write_private_file(const std::string& path, std::string_view content);
 Status make_directories(const std::string& path);
 // Removes a file or a folder with everything in it, as far as that is possible.
 void remove_tree(const std::string& path);

@@ -15,6 +15,8 @@ enum class ErrorCode {
   kInvalidInput,  // the caller's data is wrong; the message says where, what and what was expected
   kNotFound,      // a file or a name does not exist
   kIo,            // the operating system refused
+  kRefused,       // right in itself, but not in the present state (a job that ended already)
+  kForbidden,     // the caller may not do this
   kInvalidPlan,   // a policy returned a plan that breaks a rule: a bug in the policy
 };
 

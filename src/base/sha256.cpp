@@ -199,6 +199,12 @@ Sha256Digest hmac_sha256(std::string_view key, std::string_view message) {
   return outer.finish();
 }
 
+std::string sha256_hex(std::string_view text) {
+  Sha256 hash;
+  hash.update(text);
+  return to_hex(hash.finish());
+}
+
 std::string to_hex(std::span<const std::uint8_t> bytes) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;

@@ -39,6 +39,9 @@ class Sha256 {
 
 Sha256Digest hmac_sha256(std::string_view key, std::string_view message);
 
+// The digest of a text in hexadecimal.
+std::string sha256_hex(std::string_view text);
+
 // Lower case.
 std::string to_hex(std::span<const std::uint8_t> bytes);
 

@@ -50,6 +50,8 @@ Result<JobDocument> parse_job_yaml(std::string_view text, const std::string& fil
 Result<JobDocument> parse_job_json(const nlohmann::json& object);
 // Canonical: parse_job_json(to_json(d)) == d.
 nlohmann::json to_json(const JobDocument& document);
+// What people see as the job's name: `name`, or the program's file name.
+std::string job_title(const JobDocument& document);
 // JSON Schema (draft 2020-12) of the document.
 nlohmann::json job_schema();
 // Durations as people write them: 90, "90s", "15m", "2h", "1d".

@@ -8,7 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <vector>
+#include <string_view>
+#include <utility>
 
 #include "control/job_document.h"
 
@@ -23,7 +24,7 @@ std::string job_name_of(JobNumber number);  // "j12"
 struct Event {
   std::int64_t seq = 0;  // given by the store: 1, 2, 3, ... without gaps
   double at = 0;         // seconds since 1970
-  std::string type;      // see kEventTypes in the source; docs/events.md
+  std::string type;      // see control/event_types.h and docs/events.md
   JobNumber job = 0;     // 0: not about a job
   std::string tenant;    // of the job; empty: only administrators see it
   nlohmann::json body = nlohmann::json::object();
@@ -66,8 +67,10 @@ struct JobRecord {
   nlohmann::json progress = nlohmann::json::object();  // step, total_steps, epoch, epochs, loss
   nlohmann::json result = nlohmann::json::object();    // result.json of a finished job
 };
-// What the API shows of a job.
+// What the API shows of a job: everything, with its `id` ("j12"), name and device range.
 nlohmann::json to_json(const JobRecord& job);
+// job_from_json(to_json(job)) is the same job.
+Result<JobRecord> job_from_json(const nlohmann::json& object);
 
 struct Tenant {
   std::string name;
@@ -75,6 +78,7 @@ struct Tenant {
   int quota = 0;             // most devices at a time; 0: no limit
   std::string token_sha256;  // hex; the token itself is not kept
 };
+nlohmann::json to_json(const Tenant& tenant);  // with token_sha256: not for the API
 
 struct Reservation {
   std::int64_t number = 0;
@@ -82,6 +86,7 @@ struct Reservation {
   double from = 0;
   double until = 0;
 };
+nlohmann::json to_json(const Reservation& reservation);
 
 struct State {
   std::int64_t last_seq = 0;
@@ -93,7 +98,14 @@ struct State {
   // Step seconds by program (see profile_key) and devices, learned while jobs ran.
   std::map<std::string, nlohmann::json> profiles;
 
-  // An event of an unknown type or a malformed body is refused and changes nothing.
+  JobNumber next_job = 1;  // the number that the next submitted job must have
+  std::int64_t next_reservation = 1;
+  // The job of every idempotency key, by tenant and key.
+  std::map<std::pair<std::string, std::string>, JobNumber> keys;
+
+  // An event is refused, and changes nothing, when its number is not the next one, its type is
+  // unknown (control/event_types.h), its body malformed, or when it does not fit: it is about an
+  // unknown job, another tenant's, or one that has ended (which can only give its devices back).
   Status apply(const Event& event);
 };
 nlohmann::json to_json(const State& state);

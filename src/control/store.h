@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <shared_mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,7 +28,11 @@ class Store {
   // Gives the events their numbers, checks each against the state, makes all durable in one
   // transaction and applies them. All or nothing.
   virtual Status append(std::span<Event> events) = 0;
+  // The writer's thread may look at it at any time. Other threads hold state_lock() (shared) while
+  // they look; append() holds it only for the moment in which it changes the state, not while it
+  // writes.
   virtual const State& state() const = 0;
+  virtual std::shared_mutex& state_lock() const = 0;
 
   // Safe beside append(), from any thread: events after `seq`, oldest first, at most `limit`;
   // `job` 0 and an empty tenant mean all.

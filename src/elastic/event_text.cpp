@@ -20,6 +20,10 @@ std::string describe_event(std::string_view json_line) {
           event.value("step", 0), event.value("prepare_s", 0.0), event.value("stall_ms", 0.0),
           event.value("steps_redone", 0));
     }
+    if (type == "started") {
+      return fmt::format("leader   from step {} of {}", event.value("step", std::int64_t{0}),
+                         event.value("total_steps", std::int64_t{0}));
+    }
     if (type == "lost") {
       return fmt::format("lost     worker {}: {}", event.value("worker", -1),
                          event.value("reason", ""));

@@ -32,7 +32,7 @@ std::string JobFolder::log_file(int worker) const {
   return fmt::format("{}/logs/worker-{}.log", path_, worker);
 }
 
-Status JobFolder::write_settings(const JobSettings& s) const {
+json to_json(const JobSettings& s) {
   const json value = {{"name", s.name},
                       {"token", s.token},
                       {"logical_workers", s.logical_workers},
@@ -45,14 +45,11 @@ Status JobFolder::write_settings(const JobSettings& s) const {
                       {"ledger", s.ledger},
                       {"consistency", s.consistency},
                       {"command", s.command}};
-  return write_file(settings_file(), value.dump(2) + "\n");
+  return value;
 }
 
-Result<JobSettings> JobFolder::read_settings() const {
-  Result<std::string> text = read_file(settings_file());
-  if (!text.ok()) return text.error();
-  Result<json> value = parse(*text, settings_file());
-  if (!value.ok()) return value.error();
+Result<JobSettings> parse_settings(const json& settings, const std::string& where) {
+  const json* const value = &settings;
   JobSettings s;
   try {
     s.name = value->at("name").get<std::string>();
@@ -68,12 +65,24 @@ Result<JobSettings> JobFolder::read_settings() const {
     s.consistency = value->at("consistency").get<std::string>();
     s.command = value->at("command").get<std::vector<std::string>>();
   } catch (const json::exception& error) {
-    return invalid_input(fmt::format("{}: {}", settings_file(), error.what()));
+    return invalid_input(fmt::format("{}: {}", where, error.what()));
   }
   if (s.logical_workers < 1 || s.max_workers < 1 || s.spares < 0 || s.failure_timeout_s <= 0) {
-    return invalid_input(fmt::format("{}: counts and times must be positive", settings_file()));
+    return invalid_input(fmt::format("{}: counts and times must be positive", where));
   }
   return s;
+}
+
+Status JobFolder::write_settings(const JobSettings& settings) const {
+  return write_file(settings_file(), to_json(settings).dump(2) + "\n");
+}
+
+Result<JobSettings> JobFolder::read_settings() const {
+  Result<std::string> text = read_file(settings_file());
+  if (!text.ok()) return text.error();
+  Result<json> value = parse(*text, settings_file());
+  if (!value.ok()) return value.error();
+  return parse_settings(*value, settings_file());
 }
 
 Status JobFolder::make_secret() const { return create_secret(secret_file()); }
@@ -83,7 +92,8 @@ Result<std::string> JobFolder::read_secret() const {
 }
 
 Status JobFolder::append_event(const json& event) const {
-  const std::string line = event.dump() + "\n";
+  // A program's last words, which may be in it, need not be text.
+  const std::string line = event.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
   const int file = ::open(events_file().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   const bool written =
       file >= 0 && write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
@@ -120,6 +130,7 @@ Result<Target> newest_target(Registry& registry, std::int64_t* version) {
     target.migrate = value->at("migrate").get<std::vector<int>>();
     target.stop = value->at("stop").get<bool>();
     target.at = value->at("at").get<double>();
+    target.devices = value->value("devices", std::vector<std::string>());
   } catch (const json::exception& error) {
     return invalid_input(fmt::format("target in the registry: {}", error.what()));
   }
@@ -136,7 +147,8 @@ Status change_target(Registry& registry, const std::function<Status(Target&)>& c
     const json value = {{"workers", target->workers},
                         {"migrate", target->migrate},
                         {"stop", target->stop},
-                        {"at", target->at}};
+                        {"at", target->at},
+                        {"devices", target->devices}};
     Result<bool> won = registry.compare_and_swap(kTargetRecord, version, value.dump());
     if (!won.ok()) return won.error();
     if (*won) return ok_status();

@@ -4,7 +4,7 @@
 //   secret         random bytes; who holds them may join (mode 0600)
 //   registry/      views and the target (elastic/registry.h)
 //   events.jsonl   one line per view change and other events
-//   status.json    the launcher's process, state
+//   status.json    the launcher's process, state, worker processes and their devices
 //   result.json    left by a finished job
 //   checkpoints/   elastic/checkpoint.h
 //   logs/          output of the workers
@@ -44,7 +44,14 @@ struct Target {
   std::vector<int> migrate;  // workers to be replaced
   bool stop = false;
   double at = 0;  // seconds since 1970, when it was asked
+  // One for each worker; a newcomer gets one that no living worker has. Empty: workers are not tied
+  // to devices. Otherwise there are never more processes than devices.
+  std::vector<std::string> devices{};
 };
+
+nlohmann::json to_json(const JobSettings& settings);
+// `where` is for messages.
+Result<JobSettings> parse_settings(const nlohmann::json& settings, const std::string& where);
 
 class JobFolder {
  public:

@@ -1,24 +1,19 @@
 #include "elastic/launcher.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <optional>
 #include <thread>
+#include <tuple>
 
 #include "base/file.h"
 #include "elastic/board.h"
@@ -42,12 +37,6 @@ constexpr auto kLongestPause = std::chrono::seconds(30);
 volatile std::sig_atomic_t g_interrupts = 0;  // Ctrl-C: once to stop, twice to kill
 void on_interrupt(int) { g_interrupts = g_interrupts + 1; }
 
-struct Child {
-  int worker = 0;
-  pid_t pid = 0;
-  bool was_member = false;
-};
-
 class Launcher {
  public:
   Launcher(const LaunchOptions& options, JobSettings settings,
@@ -55,21 +44,27 @@ class Launcher {
       : options_(options),
         settings_(std::move(settings)),
         folder_(options.folder),
-        registry_(std::move(registry)) {
+        registry_(std::move(registry)),
+        processes_(folder_, options.processes, settings_.command) {
+    processes_.set_variable("RUBATO_CONSISTENCY", settings_.consistency);
     const Result<Consistency> level = parse_consistency(settings_.consistency);
-    if (level.ok()) pinned_ = pinned_variables(*level);
+    if (!level.ok()) return;
+    // Set by the launcher, so that a worker need not execute itself anew.
+    for (const auto& [name, value] : pinned_variables(*level)) processes_.set_variable(name, value);
   }
 
   LaunchResult run() {
     std::signal(SIGINT, on_interrupt);
     std::signal(SIGTERM, on_interrupt);
     LaunchResult result = watch();
-    end_all_children();
+    processes_.end_all();
     remove_segments(prefix());
     const char* state = result.state == LaunchResult::State::kFinished  ? "finished"
                         : result.state == LaunchResult::State::kStopped ? "stopped"
+                        : g_interrupts >= 2                             ? "killed"
                                                                         : "failed";
-    write_status(state, result.message);
+    state_ = state;
+    write_status(result.message);
     print_new_events();
     return result;
   }
@@ -93,12 +88,13 @@ class Launcher {
   std::string prefix() const { return fmt::format("rubato.{}.", settings_.token); }
 
   LaunchResult watch() {
-    write_status("running", "");
+    write_status("");
     bool stop_asked = false;
     for (;;) {
-      reap();
+      for (const WorkerProcesses::End& end : processes_.reap()) note_end(end);
+      processes_.limit_logs();
       print_new_events();
-      if (is_file(folder_.result_file()) && children_.empty()) {
+      if (is_file(folder_.result_file()) && processes_.empty()) {
         return {LaunchResult::State::kFinished, ""};
       }
       if (g_interrupts >= 2) return {LaunchResult::State::kFailed, "killed by a second interrupt"};
@@ -110,10 +106,15 @@ class Launcher {
         }));
       }
       Result<View> view = newest_view(*registry_);
-      Result<Target> target = newest_target(*registry_);
+      std::int64_t version = 0;
+      Result<Target> target = newest_target(*registry_, &version);
       if (!view.ok()) return {LaunchResult::State::kFailed, view.error().message};
       if (!target.ok()) return {LaunchResult::State::kFailed, target.error().message};
-      if (target->stop && children_.empty()) {
+      if (version != target_version_) {
+        target_version_ = version;
+        devices_ = target->devices;
+      }
+      if (target->stop && processes_.empty()) {
         return {LaunchResult::State::kStopped,
                 fmt::format("stopped before step {}", view->first_step)};
       }
@@ -121,6 +122,7 @@ class Launcher {
         std::string problem = keep_alive(*view, *target);
         if (!problem.empty()) return {LaunchResult::State::kFailed, std::move(problem)};
       }
+      write_status("");
       std::this_thread::sleep_for(kLook);
     }
   }
@@ -129,17 +131,16 @@ class Launcher {
   std::string keep_alive(const View& view, const Target& target) {
     int members = 0;
     int joining = 0;
-    for (Child& child : children_) {
-      const bool member = view.find(child.worker) != nullptr;
+    for (WorkerProcess& process : processes_.all()) {
+      const bool member = view.find(process.worker) != nullptr;
       if (member) {
-        if (!child.was_member) pause_ = {};
-        child.was_member = true;
+        if (!process.was_member) pause_ = {};
+        process.was_member = true;
         ++members;
-      } else if (!child.was_member) {
+      } else if (!process.was_member) {
         ++joining;
       }
     }
-    note_newcomers();
     if (members > 0) note_progress(view);
     // As long as somebody trains, the job is well.
     if (members == 0 && failures_ >= kMostFailuresWithoutProgress) {
@@ -148,33 +149,101 @@ class Launcher {
     }
     if (!view.empty() && members == 0) {
       // Everybody who had the state is gone. Newcomers cannot go on alone.
-      end_all_children();
+      processes_.end_all();
       const Status cleared = clear_view("restart");
       if (!cleared.ok()) return cleared.error().message;
       failures_ += 1;
       if (last_failure_.empty()) last_failure_ = "all workers were killed";
       return "";
     }
-    if (target.stop) return "";
-    if (members > 0 && steady_clock::now() < next_start_) return "";
+    if (target.stop) return stop_who_has_nothing(view);
     int wanted = std::min(target.workers, settings_.logical_workers) + settings_.spares;
     for (const int worker : target.migrate) wanted += view.find(worker) != nullptr ? 1 : 0;
-    for (int missing = wanted - members - joining; missing > 0; --missing) {
-      std::string problem = start_worker();
-      if (!problem.empty()) return problem;
+    int missing = wanted - members - joining;
+    if (!devices_.empty()) {
+      wanted = std::min(wanted, static_cast<int>(devices_.size()));
+      end_surplus(view, wanted, joining - std::max(0, wanted - members));
+      keep_devices(static_cast<std::size_t>(wanted));
+      missing = wanted - static_cast<int>(processes_.size());
+    }
+    if (members > 0 && steady_clock::now() < next_start_) return "";
+    for (; missing > 0; --missing) {
+      const Status started = processes_.start(next_worker_++, free_device());
+      if (!started.ok()) return started.error().message;
     }
     return "";
   }
 
-  // For 'rubato ps': spares, and others that have not come in yet.
-  void note_newcomers() {
-    nlohmann::json now = nlohmann::json::array();
-    for (const Child& child : children_) {
-      if (!child.was_member) now.push_back({{"id", child.worker}, {"pid", child.pid}});
+  // While a job stops in order, its members finish a step and write a checkpoint. Newcomers have
+  // nothing to save, and neither has a job that has not done a step since it was started.
+  std::string stop_who_has_nothing(const View& view) {
+    const bool before_first_step = !view.empty() &&
+                                   (view.cause == "start" || view.cause == "restart") && board_ &&
+                                   board_->completed() < view.first_step;
+    if (before_first_step) {
+      processes_.end_all();
+      const Status cleared = clear_view("stop");
+      return cleared.ok() ? "" : cleared.error().message;
     }
-    if (now == newcomers_) return;
-    newcomers_ = std::move(now);
-    write_status("running", "");
+    for (const WorkerProcess& process : processes_.all()) {
+      if (!process.was_member) WorkerProcesses::send(process, SIGKILL);
+    }
+    return "";
+  }
+
+  // Tied to devices, a job that should shrink gives back what newcomers have at once. Members leave
+  // by the next view; who does not in time is asked, then killed.
+  void end_surplus(const View& view, int wanted, int newcomers_too_many) {
+    for (auto it = processes_.all().rbegin(); it != processes_.all().rend(); ++it) {
+      if (newcomers_too_many <= 0) break;
+      if (it->was_member) continue;
+      WorkerProcesses::send(*it, SIGKILL);
+      --newcomers_too_many;
+    }
+    const int surplus = static_cast<int>(processes_.size()) - wanted;
+    const auto now = steady_clock::now();
+    if (surplus <= 0) {
+      surplus_since_.reset();
+      asked_surplus_ = false;
+      return;
+    }
+    if (!surplus_since_) surplus_since_ = now;
+    const double passed = std::chrono::duration<double>(now - *surplus_since_).count();
+    const double term_after = options_.processes.term_after_s;
+    const bool kill = passed > term_after + options_.processes.kill_after_s;
+    if (passed <= term_after || (asked_surplus_ && !kill)) return;
+    asked_surplus_ = true;
+    // Who has left the view already goes first, the leader last.
+    std::vector<WorkerProcess> order = processes_.all();
+    const auto rank = [&](const WorkerProcess& process) {
+      return std::tuple(view.find(process.worker) == nullptr, process.worker != view.leader,
+                        process.worker);
+    };
+    std::sort(order.begin(), order.end(),
+              [&](const auto& a, const auto& b) { return rank(a) > rank(b); });
+    order.resize(static_cast<std::size_t>(surplus));
+    for (const WorkerProcess& process : order) {
+      WorkerProcesses::send(process, kill ? SIGKILL : SIGTERM);
+    }
+  }
+
+  // The devices that are too many after a job has shrunk are whoever's from now on.
+  void keep_devices(std::size_t wanted) {
+    if (devices_.size() <= wanted || processes_.size() > wanted) return;
+    std::stable_partition(devices_.begin(), devices_.end(),
+                          [&](const std::string& device) { return in_use(device); });
+    devices_.resize(wanted);
+  }
+
+  bool in_use(const std::string& device) const {
+    return std::any_of(processes_.all().begin(), processes_.all().end(),
+                       [&](const WorkerProcess& process) { return process.device == device; });
+  }
+
+  std::string free_device() const {
+    const auto found = std::find_if(devices_.begin(), devices_.end(),
+                                    [&](const std::string& device) { return !in_use(device); });
+    return found == devices_.end() ? "" : *found;
   }
 
   void note_progress(const View& view) {
@@ -194,56 +263,9 @@ class Launcher {
     }
   }
 
-  std::string start_worker() {
-    const int worker = next_worker_++;
-    const std::string log = folder_.log_file(worker);
-    std::vector<char*> arguments;
-    for (const std::string& part : settings_.command) {
-      arguments.push_back(const_cast<char*>(part.c_str()));
-    }
-    arguments.push_back(nullptr);
-    const std::string number = std::to_string(worker);
-    const pid_t launcher = getpid();
-    const pid_t pid = fork();
-    if (pid < 0) return fmt::format("cannot start a worker: {}", std::strerror(errno));
-    if (pid == 0) {
-      // At once, not when the program has loaded: a worker that outlived its launcher while loading
-      // would come into the job's next life.
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != launcher) _exit(kWorkerExcluded);
-      setpgid(0, 0);  // Ctrl-C reaches the launcher, which stops the workers in order
-      setenv(kJobFolderVariable, folder_.path().c_str(), 1);
-      setenv(kWorkerVariable, number.c_str(), 1);
-      setenv("RUBATO_CONSISTENCY", settings_.consistency.c_str(), 1);
-      for (const auto& [name, value] : pinned_) setenv(name.c_str(), value.c_str(), 1);
-      const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
-      if (out >= 0) {
-        dup2(out, STDOUT_FILENO);
-        dup2(out, STDERR_FILENO);
-      }
-      execvp(arguments[0], arguments.data());
-      dprintf(STDERR_FILENO, "rubato: cannot start %s: %s\n", arguments[0], std::strerror(errno));
-      _exit(127);
-    }
-    children_.push_back({.worker = worker, .pid = pid});
-    return "";
-  }
-
-  void reap() {
-    for (;;) {
-      int status = 0;
-      const pid_t pid = waitpid(-1, &status, WNOHANG);
-      if (pid <= 0) return;
-      const auto found = std::find_if(children_.begin(), children_.end(),
-                                      [&](const Child& child) { return child.pid == pid; });
-      if (found == children_.end()) continue;
-      const Child child = *found;
-      children_.erase(found);
-      note_end(child, status);
-    }
-  }
-
-  void note_end(const Child& child, int status) {
+  void note_end(const WorkerProcesses::End& end) {
+    const WorkerProcess& child = end.process;
+    const int status = end.status;
     std::string how;
     if (WIFEXITED(status) && WEXITSTATUS(status) == kWorkerDone) {
       // Well, unless it is expected to train: the program ended in the middle of a step.
@@ -262,8 +284,10 @@ class Launcher {
       how = fmt::format("crashed: {}", strsignal(signal));
     }
     ++failures_;
-    last_failure_ = fmt::format("{} (worker {} {})", last_line(folder_.log_file(child.worker)),
-                                child.worker, how);
+    const std::string log = folder_.log_file(child.worker);
+    std::string words = last_line(log);
+    if (words.empty()) words = fmt::format("no output in {}", log);
+    last_failure_ = fmt::format("{} (worker {} {})", words, child.worker, how);
     static_cast<void>(folder_.append_event(
         {{"type", "failed"}, {"worker", child.worker}, {"reason", last_failure_}}));
     if (child.was_member) return;
@@ -272,29 +296,25 @@ class Launcher {
     next_start_ = steady_clock::now() + pause_;
   }
 
-  static std::string last_line(const std::string& path) {
-    const Result<std::string> text = read_file(path);
-    if (!text.ok()) return text.error().message;
-    std::string_view rest = *text;
-    while (!rest.empty() && rest.back() == '\n') rest.remove_suffix(1);
-    const std::size_t start = rest.rfind('\n');
-    if (start != std::string_view::npos) rest.remove_prefix(start + 1);
-    return rest.empty() ? fmt::format("no output in {}", path) : std::string(rest);
-  }
-
-  void end_all_children() {
-    for (const Child& child : children_) kill(child.pid, SIGKILL);
-    for (const Child& child : children_) {
-      int status = 0;
-      waitpid(child.pid, &status, 0);
+  // Only when it says something new.
+  void write_status(const std::string& message) {
+    nlohmann::json newcomers = nlohmann::json::array();
+    nlohmann::json workers = nlohmann::json::array();
+    for (const WorkerProcess& process : processes_.all()) {
+      workers.push_back({{"id", process.worker}, {"pid", process.pid}, {"device", process.device}});
+      // For 'rubato ps': spares, and others that have not come in yet.
+      if (!process.was_member) {
+        newcomers.push_back({{"id", process.worker}, {"pid", process.pid}});
+      }
     }
-    children_.clear();
-  }
-
-  void write_status(const std::string& state, const std::string& message) const {
-    const nlohmann::json status = {
-        {"state", state}, {"pid", getpid()}, {"message", message}, {"newcomers", newcomers_}};
-    static_cast<void>(write_file(folder_.status_file(), status.dump() + "\n"));
+    nlohmann::json status = {{"state", state_},    {"pid", getpid()},
+                             {"message", message}, {"newcomers", newcomers},
+                             {"workers", workers}, {"target", target_version_},
+                             {"devices", devices_}};
+    if (status == status_) return;
+    const std::string text =
+        status.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    if (write_file(folder_.status_file(), text).ok()) status_ = std::move(status);
   }
 
   void print_new_events() {
@@ -315,8 +335,12 @@ class Launcher {
   JobSettings settings_;
   JobFolder folder_;
   std::unique_ptr<FileRegistry> registry_;
-  std::vector<Child> children_;
+  WorkerProcesses processes_;
   int next_worker_ = 0;
+  std::int64_t target_version_ = 0;
+  std::vector<std::string> devices_;  // of the target; see keep_devices()
+  std::optional<steady_clock::time_point> surplus_since_;
+  bool asked_surplus_ = false;
   int failures_ = 0;  // since the job last made progress
   std::string last_failure_;
   steady_clock::duration pause_{};  // after newcomers that failed
@@ -325,9 +349,8 @@ class Launcher {
   std::string board_name_;
   std::int64_t last_step_ = -1;
   std::size_t events_shown_ = 0;
-  nlohmann::json newcomers_ = nlohmann::json::array();
-  // Set by the launcher, so that a worker need not execute itself anew.
-  std::vector<std::pair<std::string, std::string>> pinned_;
+  std::string state_ = "running";
+  nlohmann::json status_;  // as written
 
  public:
   void number_workers_from(int worker) { next_worker_ = worker; }
@@ -389,13 +412,17 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
   if (!written.ok()) return written.error();
   Result<std::unique_ptr<FileRegistry>> registry = FileRegistry::open(folder.registry_folder());
   if (!registry.ok()) return registry.error();
-  Status targeted = change_target(**registry, [&](Target& target) {
-    target = {.workers = options.workers, .at = unix_seconds()};
-    return ok_status();
-  });
-  if (!targeted.ok()) return targeted.error();
-  Status registered = register_job(settings.name, options.folder);
-  if (!registered.ok()) return registered.error();
+  if (!options.keep_target) {
+    Status targeted = change_target(**registry, [&](Target& target) {
+      target = {.workers = options.workers, .at = unix_seconds()};
+      return ok_status();
+    });
+    if (!targeted.ok()) return targeted.error();
+  }
+  if (options.listed) {
+    Status registered = register_job(settings.name, options.folder);
+    if (!registered.ok()) return registered.error();
+  }
   Result<View> latest = newest_view(**registry);
   if (!latest.ok()) return latest.error();
   const int next_worker = first_free_worker(**registry, latest->number);

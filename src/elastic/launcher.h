@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "elastic/job_folder.h"
+#include "elastic/worker_processes.h"
 
 namespace rubato::elastic {
 
@@ -18,6 +19,9 @@ struct LaunchOptions {
   int workers = 1;
   std::vector<std::string> command;
   bool quiet = false;
+  bool keep_target = false;  // it is in the registry already, and `workers` means nothing
+  bool listed = true;        // by 'rubato ps'
+  ProcessOptions processes{};
 };
 
 struct LaunchResult {
@@ -25,6 +29,12 @@ struct LaunchResult {
   std::string message;
 };
 
+// While the job runs, status.json says: `state`, `pid` of the launcher, `newcomers`, `workers` (id,
+// pid, device of each living process), `target` (version of the target that the launcher obeys) and
+// `devices` (those of the target that it goes on using: when the target has more devices than
+// workers, as many as workers once the others have left theirs). Processes that were started under
+// an older target are all in `workers`.
+//
 // A new job, or, when the folder holds an unfinished one with the same logical workers, that one
 // continued. Returns when the job has ended; every process it started has ended then.
 Result<LaunchResult> launch(const LaunchOptions& options);

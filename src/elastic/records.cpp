@@ -72,6 +72,16 @@ Result<std::unique_ptr<LeaderRecords>> LeaderRecords::open(const Context& contex
       if (!appended.ok()) return appended.error();
     }
   }
+  const DataOrder& order = *context.order;
+  static_cast<void>(
+      context.folder->append_event({{"type", "started"},
+                                    {"at", unix_seconds()},
+                                    {"step", next_step},
+                                    {"total_steps", context.total_steps},
+                                    {"steps_per_epoch", order.steps_per_epoch()},
+                                    {"batch", order.options().batch},
+                                    {"samples", order.options().samples},
+                                    {"logical_workers", context.settings->logical_workers}}));
   return records;
 }
 

@@ -57,6 +57,7 @@ class LeaderRecords {
     const DataOrder* order;
     std::int64_t total_steps;
   };
+  // Also writes the event `started`, which says how long the training is.
   static Result<std::unique_ptr<LeaderRecords>> open(const Context& context,
                                                      std::int64_t next_step);
 

@@ -32,6 +32,7 @@ struct JobSpec {
   int max_devices = 1;
   int requested_devices = 1;          // what a scheduler that does not resize gives
   std::uint32_t allowed_types = ~0U;  // bit per DeviceTypeId
+  bool power_of_two_sizes = false;    // runs on 1, 2, 4, ... devices only
 
   BatchLimits batch;
   int epochs = 0;                    // how long its owner wants to train; 0: not said

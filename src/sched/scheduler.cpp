@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "sched/placement.h"
+#include "sched/sizes.h"
 #include "sched/validate.h"
 
 namespace rubato {
@@ -46,10 +47,7 @@ Scheduler::Scheduler(const Cluster& cluster, const PolicyInfo& info, std::unique
   refresh_usable();
 }
 
-Status Scheduler::submit(JobSpec spec, const JobKnowledge& knowledge) {
-  if (by_id_.contains(spec.id)) {
-    return invalid_input(fmt::format("job '{}' is active already", spec.name));
-  }
+Status Scheduler::check(const JobSpec& spec) const {
   int largest = 0;
   for (std::size_t type = 0; type < cluster_.type_count(); ++type) {
     if (spec.allows(DeviceTypeId(type))) largest = std::max(largest, cluster_.capacity().of[type]);
@@ -65,16 +63,55 @@ Status Scheduler::submit(JobSpec spec, const JobKnowledge& knowledge) {
         "job '{}' needs {} to {} devices; the cluster has at most {} of a type it allows",
         spec.name, smallest, spec.max_devices, largest));
   }
+  return ok_status();
+}
+
+void Scheduler::know(JobState& state, const JobKnowledge& knowledge) const {
+  state.profiled = knowledge.profiled;
+  state.learned = knowledge.learned;
+  state.progress = knowledge.progress;
+  state.resize_cost_s = knowledge.resize_cost_s;
+  if (info_.needs_knowledge(Knowledge::kRemainingWork)) state.remaining = knowledge.remaining;
+}
+
+Status Scheduler::submit(JobSpec spec, const JobKnowledge& knowledge) {
+  return adopt(std::move(spec), knowledge, {.allocation = {}, .changed_at_s = clock_.now_s()});
+}
+
+Status Scheduler::adopt(JobSpec spec, const JobKnowledge& knowledge, JobPast past) {
+  if (by_id_.contains(spec.id)) {
+    return invalid_input(fmt::format("job '{}' is active already", spec.name));
+  }
+  Status possible = check(spec);
+  if (!possible.ok()) return possible;
   auto state = std::make_unique<JobState>();
-  state->changed_at_s = clock_.now_s();
-  state->profiled = knowledge.profiled;
-  state->learned = knowledge.learned;
-  state->progress = knowledge.progress;
-  state->resize_cost_s = knowledge.resize_cost_s;
-  if (info_.needs_knowledge(Knowledge::kRemainingWork)) state->remaining = knowledge.remaining;
+  know(*state, knowledge);
   state->spec = std::move(spec);
+  state->changed_at_s = past.changed_at_s;
+  state->executed_until_change_s = past.executed_s;
+  state->service_until_change = past.service;
+  state->starts = past.starts;
+  state->resizes = past.resizes;
+  state->allocation = std::move(past.allocation);
+  if (state->running()) {
+    state->reason = Reason::kKept;
+    allocated_ += state->allocation.devices();
+    ++running_;
+  }
   active_.push_back(state.get());
   by_id_.emplace(state->spec.id, std::move(state));
+  return ok_status();
+}
+
+Status Scheduler::update(JobSpec spec, const JobKnowledge& knowledge) {
+  const auto found = by_id_.find(spec.id);
+  if (found == by_id_.end()) {
+    return invalid_input(fmt::format("job '{}' is not active", spec.name));
+  }
+  Status possible = check(spec);
+  if (!possible.ok()) return possible;
+  know(*found->second, knowledge);
+  found->second->spec = std::move(spec);
   return ok_status();
 }
 
@@ -218,11 +255,12 @@ Result<RoundRecord> Scheduler::round() {
                           .jobs = jobs(),
                           .finished = finished_};
   const Stopwatch deciding;
-  const Plan plan = policy_->decide(input);
+  Plan plan = policy_->decide(input);
   RoundRecord record{.algorithm_s = deciding.elapsed_s(),
                      .solver_s = plan.solver_s,
                      .wake_at_s = plan.wake_at_s,
                      .note = plan.note};
+  keep_to_sizes(plan, input);
   if (const auto error = validate(plan, input)) {
     return Error{ErrorCode::kInvalidPlan,
                  fmt::format("policy {} returned an invalid plan at {} s: {}", info_.name,

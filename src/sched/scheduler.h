@@ -54,6 +54,17 @@ struct JobKnowledge {
   Seconds resize_cost_s = 0;
 };
 
+// What a job has behind it, for one that was scheduled by another Scheduler before (the daemon was
+// restarted, or uses another policy now).
+struct JobPast {
+  Allocation allocation;
+  Seconds changed_at_s = 0;  // when it got this allocation, or lost its last one
+  Seconds executed_s = 0;    // seconds with devices before that
+  double service = 0;        // device-seconds before that
+  int starts = 0;
+  int resizes = 0;
+};
+
 // Not thread-safe: one owner calls it. Every method that changes something takes effect at
 // clock.now_s().
 class Scheduler {
@@ -63,6 +74,11 @@ class Scheduler {
 
   // A job arrives. Refused when its id is active already or no type could ever hold its minimum.
   Status submit(JobSpec spec, const JobKnowledge& knowledge);
+  // A job that is scheduled already; the same refusals. Its devices must be free here.
+  Status adopt(JobSpec spec, const JobKnowledge& knowledge, JobPast past);
+  // Its owner, or what was measured, changed the range in which it may be resized, or its priority;
+  // takes effect at the next round. Refused like a submission.
+  Status update(JobSpec spec, const JobKnowledge& knowledge);
   // A job ended (or was cancelled); its devices are free at once.
   void remove(JobId job);
   // A node goes down or comes back; jobs there lose their devices at once (see evict in the
@@ -90,6 +106,8 @@ class Scheduler {
   const Cluster& cluster() const { return cluster_; }
 
  private:
+  Status check(const JobSpec& spec) const;
+  void know(JobState& state, const JobKnowledge& knowledge) const;
   void refresh_usable();
   void refresh_owed();
   void evict(Reason reason);

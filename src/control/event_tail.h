@@ -1,0 +1,32 @@
+// Reads the lines that are appended to a file of JSON objects, a piece at a time.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace rubato::control {
+
+class EventTail {
+ public:
+  explicit EventTail(std::string path, std::int64_t offset = 0)
+      : path_(std::move(path)), offset_(offset) {}
+
+  struct Line {
+    nlohmann::json value;
+    std::int64_t end = 0;  // offset behind it
+  };
+  // Objects whose lines were completed since the last call, at most a few hundred kilobytes of
+  // them; half a line waits. Lines that are no objects are passed over. A file that has become
+  // shorter is read from its start. A file that is not there has no lines.
+  std::vector<Line> read();
+  std::int64_t offset() const { return offset_; }
+
+ private:
+  std::string path_;
+  std::int64_t offset_ = 0;  // behind the last complete line
+};
+
+}  // namespace rubato::control

@@ -1,0 +1,376 @@
+#include "control/event_types.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/text.h"
+#include "control/job_fields.h"
+#include "sim/located_json.h"
+#include "sim/workload_readers.h"
+
+namespace rubato::control {
+
+namespace {
+
+using nlohmann::json;
+
+Error refused(const Event& event, const std::string& problem) {
+  const std::string job = event.job == 0 ? "" : fmt::format(" of job {}", job_name_of(event.job));
+  return invalid_input(fmt::format("event '{}'{}: {}", event.type, job, problem));
+}
+
+int count_in(const Event& event, const char* field) { return event.body.at(field).get<int>(); }
+std::string text_in(const Event& event, const char* field) {
+  return event.body.value(field, std::string());
+}
+
+Result<JobRecord*> known_job(State& state, const Event& event) {
+  const auto found = state.jobs.find(event.job);
+  if (found == state.jobs.end()) return refused(event, "there is no such job");
+  if (found->second.tenant != event.tenant) {
+    return refused(event, fmt::format("tenant '{}'; the job belongs to '{}'", event.tenant,
+                                      found->second.tenant));
+  }
+  return &found->second;
+}
+
+Result<JobRecord*> active_job(State& state, const Event& event) {
+  auto job = known_job(state, event);
+  if (job && ended((*job)->phase)) {
+    return refused(event, fmt::format("it has ended ({})", to_string((*job)->phase)));
+  }
+  return job;
+}
+
+Status check_size(const JobRecord& job, const Event& event, int devices) {
+  if (devices >= job.document.min_devices && devices <= job.document.max_devices) {
+    return ok_status();
+  }
+  return refused(event, fmt::format("{} devices; the job has {}..{}", devices,
+                                    job.document.min_devices, job.document.max_devices));
+}
+
+Status nothing(State& /*state*/, const Event& /*event*/) { return ok_status(); }
+
+Status about_known_job(State& state, const Event& event) {
+  const auto job = known_job(state, event);
+  return job ? ok_status() : Status(job.error());
+}
+
+Status submitted(State& state, const Event& event) {
+  if (event.job != state.next_job) {
+    return refused(event, fmt::format("expected the number {}", job_name_of(state.next_job)));
+  }
+  auto document = stored_document(event.body.at("document"));
+  if (!document) return refused(event, document.error().message);
+  if (document->run.empty()) return refused(event, "there is nothing to run");
+  JobRecord job;
+  job.key = text_in(event, "key");
+  if (!job.key.empty() && !state.keys.try_emplace({event.tenant, job.key}, event.job).second) {
+    return refused(event, "its key was used before");
+  }
+  job.number = event.job;
+  job.document = std::move(*document);
+  job.tenant = event.tenant;
+  job.submitted_at = event.at;
+  job.held_at = event.at;
+  state.jobs.emplace(event.job, std::move(job));
+  ++state.next_job;
+  return ok_status();
+}
+
+Status granted(State& state, const Event& event) {
+  const auto found = active_job(state, event);
+  if (!found) return found.error();
+  JobRecord& job = **found;
+  const int devices = count_in(event, "devices");
+  if (devices > 0) {
+    if (job.phase == Phase::kPaused) return refused(event, "it is paused");
+    if (auto status = check_size(job, event, devices); !status) return status;
+    if (job.started_at == 0) job.started_at = event.at;
+    if (job.granted > 0 && job.granted != devices) ++job.resizes;
+  }
+  if (job.phase != Phase::kPaused) job.phase = devices > 0 ? Phase::kRunning : Phase::kQueued;
+  job.granted = devices;
+  job.batch = event.body.value("batch", std::int64_t{0});
+  job.reason = text_in(event, "reason");
+  return ok_status();
+}
+
+Status held(State& state, const Event& event) {
+  const auto found = known_job(state, event);
+  if (!found) return found.error();
+  JobRecord& job = **found;
+  const int devices = count_in(event, "devices");
+  if (ended(job.phase) && devices > job.held) {
+    return refused(event, "it has ended; it can only give devices back");
+  }
+  job.device_s += job.held * std::max(0.0, event.at - job.held_at);
+  job.held = devices;
+  job.held_at = event.at;
+  return ok_status();
+}
+
+Status progress(State& state, const Event& event) {
+  const auto job = active_job(state, event);
+  if (!job) return job.error();
+  (*job)->progress = event.body;
+  return ok_status();
+}
+
+Status paused(State& state, const Event& event) {
+  const auto job = active_job(state, event);
+  if (!job) return job.error();
+  if ((*job)->phase == Phase::kPaused) return refused(event, "it is paused already");
+  (*job)->phase = Phase::kPaused;
+  (*job)->granted = 0;
+  (*job)->reason = "paused";
+  return ok_status();
+}
+
+Status resumed(State& state, const Event& event) {
+  const auto job = active_job(state, event);
+  if (!job) return job.error();
+  if ((*job)->phase != Phase::kPaused) return refused(event, "it is not paused");
+  (*job)->phase = Phase::kQueued;
+  (*job)->reason = "waits-for-devices";
+  return ok_status();
+}
+
+Status scaled(State& state, const Event& event) {
+  const auto job = active_job(state, event);
+  if (!job) return job.error();
+  const int devices = count_in(event, "devices");
+  if (devices > 0) {
+    if (auto status = check_size(**job, event, devices); !status) return status;
+  }
+  (*job)->scale = devices;
+  return ok_status();
+}
+
+Status end_job(State& state, const Event& event, Phase phase) {
+  const auto job = active_job(state, event);
+  if (!job) return job.error();
+  (*job)->phase = phase;
+  (*job)->granted = 0;
+  (*job)->ended_at = event.at;
+  (*job)->reason = to_string(phase);
+  (*job)->message = text_in(event, "message");
+  if (event.body.contains("result")) (*job)->result = event.body.at("result");
+  return ok_status();
+}
+
+Status restarted(State& state, const Event& event) {
+  const auto job = active_job(state, event);
+  if (!job) return job.error();
+  ++(*job)->restarts;
+  return ok_status();
+}
+
+Status capped(State& state, const Event& event) {
+  const auto job = active_job(state, event);
+  if (!job) return job.error();
+  (*job)->max_useful = count_in(event, "max_useful");
+  return ok_status();
+}
+
+Status learned(State& state, const Event& event) {
+  std::string key = text_in(event, "key");
+  if (key.empty()) return refused(event, "its key is empty");
+  state.profiles[std::move(key)] = event.body.at("profile");
+  return ok_status();
+}
+
+Status policy(State& state, const Event& event) {
+  std::string name = text_in(event, "name");
+  if (name.empty()) return refused(event, "its name is empty");
+  state.policy = std::move(name);
+  state.policy_settings.clear();
+  for (const auto& [key, value] : event.body.at("settings").items()) {
+    state.policy_settings[key] = value.get<std::string>();
+  }
+  return ok_status();
+}
+
+Status reserved(State& state, const Event& event) {
+  const auto number = event.body.at("number").get<std::int64_t>();
+  if (number != state.next_reservation) {
+    return refused(event, fmt::format("expected the number {}", state.next_reservation));
+  }
+  const Reservation reservation{number, count_in(event, "devices"), event.at,
+                                event.body.at("until").get<double>()};
+  if (reservation.devices == 0) return refused(event, "no devices");
+  if (reservation.until <= reservation.from) return refused(event, "it ends before it begins");
+  state.reservations.emplace(number, reservation);
+  ++state.next_reservation;
+  return ok_status();
+}
+
+Status released(State& state, const Event& event) {
+  const auto number = event.body.at("number").get<std::int64_t>();
+  if (state.reservations.erase(number) == 0) {
+    return refused(event, fmt::format("there is no reservation {}", number));
+  }
+  return ok_status();
+}
+
+Status tenant(State& state, const Event& event) {
+  Tenant tenant{text_in(event, "name"), event.body.at("weight").get<double>(),
+                count_in(event, "quota"), text_in(event, "token_sha256")};
+  if (const auto problem = name_problem(tenant.name); !problem.empty()) {
+    return refused(event, fmt::format("its name: {}", problem));
+  }
+  if (tenant.weight <= 0) return refused(event, "expected a weight above 0");
+  const bool hex = tenant.token_sha256.size() == 64 &&
+                   tenant.token_sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (!tenant.token_sha256.empty() && !hex) {
+    return refused(event, "token_sha256: expected 64 hexadecimal digits or nothing");
+  }
+  state.tenants[tenant.name] = std::move(tenant);
+  return ok_status();
+}
+
+const std::vector<EventType>& table() {
+  using enum FieldKind;
+  // clang-format off
+  static const std::vector<EventType> types{
+      {"started", Subject::kNothing, "The daemon started.", {}, true, nothing},
+      {"warning", Subject::kNothing, "Something an operator should know, such as an invalid plan of a policy.",
+       {{"message", kText, true, "what happened"}}, true, nothing},
+      {"submitted", Subject::kJob, "A job was accepted.",
+       {{"document", kObject, true, "the job, as in [jobs.md](jobs.md)"},
+        {"key", kText, false, "makes a repeated submission return this job"}}, false, submitted},
+      {"granted", Subject::kJob, "The scheduler decided what the job gets. 0 devices: it waits, and the reason says why.",
+       {{"devices", kCount, true, "how many"}, {"batch", kWhole, false, "total batch of an adaptive job; 0: its own choice"},
+        {"reason", kText, true, "code of the decision"}}, false, granted},
+      {"held", Subject::kJob, "The job's processes occupy this many devices now.",
+       {{"devices", kCount, true, "how many"}}, false, held},
+      {"progress", Subject::kJob, "How far the job is.",
+       {{"step", kWhole, false, "steps done"}, {"total_steps", kWhole, false, "steps of the whole training"},
+        {"epoch", kNumber, false, "epochs done"}, {"epochs", kNumber, false, "epochs of the whole training"},
+        {"workers", kCount, false, "workers that train now"}}, true, progress},
+      {"view", Subject::kNothing, "The runtime changed the job's workers; the body is the line of its own log (docs/runtime.md).",
+       {}, true, about_known_job},
+      {"paused", Subject::kJob, "Its owner paused the job: it gives its devices back and keeps its state.", {}, false, paused},
+      {"resumed", Subject::kJob, "Its owner let the job go on: it waits for devices again.", {}, false, resumed},
+      {"scaled", Subject::kJob, "Its owner asked for exactly this many devices. 0: the policy decides again.",
+       {{"devices", kCount, true, "how many"}}, false, scaled},
+      {"restarted", Subject::kJob, "The job's processes had vanished and were started again from its checkpoint.", {}, true, restarted},
+      {"capped", Subject::kJob, "More devices than this made the job slower. 0: forgotten.",
+       {{"max_useful", kCount, true, "most devices that help"}}, true, capped},
+      {"finished", Subject::kJob, "The job ended with a result.", {{"result", kObject, true, "the runtime's result.json"}}, false,
+       [](State& s, const Event& e) { return end_job(s, e, Phase::kFinished); }},
+      {"failed", Subject::kJob, "The job ended without a result.", {{"message", kText, true, "why"}}, false,
+       [](State& s, const Event& e) { return end_job(s, e, Phase::kFailed); }},
+      {"cancelled", Subject::kJob, "Its owner ended the job.", {}, false,
+       [](State& s, const Event& e) { return end_job(s, e, Phase::kCancelled); }},
+      {"learned", Subject::kProfile, "Step times of a program were measured.",
+       {{"key", kText, true, "which program"}, {"profile", kObject, true, "seconds of a step by devices"}}, false, learned},
+      {"policy", Subject::kPolicy, "Another policy decides from now on.",
+       {{"name", kText, true, "which"}, {"settings", kTexts, true, "its parameters that differ from their defaults"}}, false, policy},
+      {"reserved", Subject::kReservation, "Devices were taken from training for something else.",
+       {{"number", kWhole, true, "of the reservation"}, {"devices", kCount, true, "how many"},
+        {"until", kNumber, true, "seconds since 1970"}}, false, reserved},
+      {"released", Subject::kReservation, "A reservation ended; training has the devices again.",
+       {{"number", kWhole, true, "of the reservation"}}, false, released},
+      {"tenant", Subject::kTenant, "A tenant was added or changed.",
+       {{"name", kText, true, "who"}, {"weight", kNumber, true, "share relative to others"},
+        {"quota", kCount, true, "most devices at a time; 0: no limit"},
+        {"token_sha256", kText, true, "SHA-256 of its token, hexadecimal; empty: it has none"}}, false, tenant},
+  };
+  // clang-format on
+  return types;
+}
+
+bool fits(const json& value, FieldKind kind) {
+  switch (kind) {
+    case FieldKind::kCount:
+      return value.is_number_integer() && value >= 0 &&
+             value <= std::numeric_limits<std::int32_t>::max();
+    case FieldKind::kWhole:
+      return value.is_number_integer() && value >= 0 &&
+             value <= std::numeric_limits<std::int64_t>::max();
+    case FieldKind::kNumber:
+      return value.is_number() && std::isfinite(value.get<double>()) && value >= 0;
+    case FieldKind::kText:
+      return value.is_string();
+    case FieldKind::kObject:
+      return value.is_object();
+    case FieldKind::kTexts:
+      return value.is_object() && std::all_of(value.begin(), value.end(),
+                                              [](const json& each) { return each.is_string(); });
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string_view to_string(FieldKind kind) {
+  switch (kind) {
+    case FieldKind::kCount:
+    case FieldKind::kWhole:
+      return "whole number";
+    case FieldKind::kNumber:
+      return "number";
+    case FieldKind::kText:
+      return "text";
+    case FieldKind::kObject:
+      return "object";
+    case FieldKind::kTexts:
+      return "object of texts";
+  }
+  return "?";
+}
+
+std::span<const EventType> event_types() { return table(); }
+
+const EventType* find_event_type(std::string_view name) {
+  const auto types = event_types();
+  const auto found = std::find_if(types.begin(), types.end(),
+                                  [&](const EventType& type) { return type.name == name; });
+  return found == types.end() ? nullptr : &*found;
+}
+
+Status check_event(const EventType& type, const Event& event) {
+  if (!std::isfinite(event.at) || event.at < 0) return refused(event, "its time is not a number");
+  const bool job_only = type.subject == Subject::kJob || type.apply == &about_known_job;
+  if (event.job < 0 || (job_only && event.job == 0)) return refused(event, "it names no job");
+  if (job_only && event.tenant.empty()) return refused(event, "it names no tenant");
+  if (!event.body.is_object()) return refused(event, "its body is not an object");
+  for (const EventField& field : type.fields) {
+    const auto found = event.body.find(field.name);
+    if (found == event.body.end()) {
+      if (!field.required) continue;
+      return refused(event, fmt::format("`{}` is missing", field.name));
+    }
+    if (fits(*found, field.kind)) continue;
+    return refused(event, fmt::format("{}: {}; expected {}", field.name, shown(*found),
+                                      to_string(field.kind)));
+  }
+  if (type.more_fields) return ok_status();
+  for (const auto& [name, value] : event.body.items()) {
+    const bool known = std::any_of(type.fields.begin(), type.fields.end(),
+                                   [&](const EventField& field) { return field.name == name; });
+    if (!known) return refused(event, fmt::format("unknown field {}", shown(json(name))));
+  }
+  return ok_status();
+}
+
+std::string event_types_markdown() {
+  std::string page = "| event | meaning | fields of `body` |\n|---|---|---|\n";
+  for (const EventType& type : table()) {
+    std::vector<std::string> fields;
+    for (const EventField& field : type.fields) {
+      fields.push_back(fmt::format("`{}` ({}{}): {}", field.name, to_string(field.kind),
+                                   field.required ? "" : ", optional", field.help));
+    }
+    if (type.more_fields) fields.emplace_back(fields.empty() ? "any" : "others");
+    page += fmt::format("| `{}` | {} | {} |\n", type.name, type.meaning, join(fields, "; "));
+  }
+  return page;
+}
+
+}  // namespace rubato::control

@@ -1,0 +1,56 @@
+// The table of event types: what each is about, which fields its body has. State::apply checks
+// events against it, the store finds in it what an event changes, docs/events.md is made of it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "control/state.h"
+
+namespace rubato::control {
+
+// The part of a State that an event changes.
+enum class Subject { kNothing, kJob, kTenant, kReservation, kProfile, kPolicy };
+
+enum class FieldKind {
+  kCount,   // whole number from 0 to 2^31 - 1
+  kWhole,   // whole number from 0
+  kNumber,  // finite, from 0
+  kText,
+  kObject,
+  kTexts,  // object whose values are texts
+};
+std::string_view to_string(FieldKind kind);
+
+struct EventField {
+  std::string_view name;
+  FieldKind kind = FieldKind::kCount;
+  bool required = true;
+  std::string_view help{};
+};
+
+struct EventType {
+  std::string_view name;
+  Subject subject = Subject::kNothing;
+  std::string_view meaning{};
+  std::vector<EventField> fields{};
+  bool more_fields = false;  // others are allowed and kept
+  // Checks the event against the state and changes it. Changes nothing when it refuses.
+  Status (*apply)(State& state, const Event& event) = nullptr;
+};
+
+// In the order in which docs list them.
+std::span<const EventType> event_types();
+// Null when there is no such type.
+const EventType* find_event_type(std::string_view name);
+// Checks the body's fields, whether the event names a job, and its time.
+Status check_event(const EventType& type, const Event& event);
+
+// The table as Markdown (docs/events.md).
+std::string event_types_markdown();
+
+}  // namespace rubato::control

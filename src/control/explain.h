@@ -1,0 +1,19 @@
+// Why a job has what it has: code, a sentence with numbers, who holds what it waits for, and what
+// would help.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "control/local_executor.h"
+#include "control/state.h"
+
+namespace rubato::control {
+
+// {"job", "phase", "code", "text", "numbers": {...}, "blockers": [{"job", "name", "devices"}],
+//  "remedy"}. `own` limits the blockers that are named to one tenant's jobs (empty: all); the
+//  others
+// are counted.
+nlohmann::json explain(const JobRecord& job, const State& state, const Machine& machine,
+                       const std::string& own);
+
+}  // namespace rubato::control

@@ -1,0 +1,117 @@
+#include "control/history.h"
+
+#include <algorithm>
+#include <set>
+
+namespace rubato::control {
+
+namespace {
+
+int whole(const nlohmann::json& body, const char* name) {
+  const auto found = body.find(name);
+  return found != body.end() && found->is_number() ? found->get<int>() : 0;
+}
+
+// Follows the log; time passes between two events.
+class Reader {
+ public:
+  History read(std::span<const Event> events) {
+    for (const Event& event : events) {
+      pass(event.at);
+      take(event);
+    }
+    double sum = 0;
+    int finished = 0;
+    for (const auto& [number, job] : history_.jobs) {
+      if (!job.finished) continue;
+      sum += job.ended_at - job.submitted_at;
+      ++finished;
+    }
+    history_.mean_completion_s = finished > 0 ? sum / finished : 0;
+    history_.makespan_s = std::max(0.0, last_end_ - first_submission_);
+    history_.held_share = there_ > 0 ? held_there_ / there_ : 0;
+    history_.held_share_while_waiting = there_waiting_ > 0 ? held_waiting_ / there_waiting_ : 0;
+    return history_;
+  }
+
+ private:
+  void pass(double to) {
+    const double passed = to - at_;
+    if (at_ > 0 && passed > 0 && active_ > 0) {
+      const double there = passed * std::max(0, history_.devices - reserved_total_);
+      const double held = passed * held_total_;
+      there_ += there;
+      held_there_ += std::min(held, there);
+      if (!waiting_.empty()) {
+        there_waiting_ += there;
+        held_waiting_ += std::min(held, there);
+        history_.waiting_s += passed;
+      }
+    }
+    at_ = std::max(at_, to);
+  }
+
+  void take(const Event& event) {
+    if (event.type == "started") history_.devices = whole(event.body, "devices");
+    if (event.type == "reserved") {
+      reserved_[whole(event.body, "number")] = whole(event.body, "devices");
+    }
+    if (event.type == "released") reserved_.erase(whole(event.body, "number"));
+    reserved_total_ = 0;
+    for (const auto& [number, devices] : reserved_) reserved_total_ += devices;
+    if (event.job == 0) return;
+    JobHistory& job = history_.jobs[event.job];
+    if (event.type == "submitted") {
+      job.submitted_at = event.at;
+      if (first_submission_ == 0) first_submission_ = event.at;
+      ++active_;
+      waiting_.insert(event.job);
+    } else if (event.type == "resumed") {
+      waiting_.insert(event.job);
+    } else if (event.type == "granted") {
+      const int devices = whole(event.body, "devices");
+      int& before = granted_[event.job];
+      if (devices > 0) {
+        if (job.started_at == 0) job.started_at = event.at;
+        if (before > 0 && before != devices) ++job.resizes;
+        waiting_.erase(event.job);
+      } else {
+        waiting_.insert(event.job);
+      }
+      before = devices;
+    } else if (event.type == "held") {
+      const int devices = whole(event.body, "devices");
+      held_total_ += devices - held_[event.job];
+      held_[event.job] = devices;
+      history_.most_held = std::max(history_.most_held, held_total_);
+    } else if (event.type == "paused") {
+      waiting_.erase(event.job);
+    } else if (event.type == "finished" || event.type == "failed" || event.type == "cancelled") {
+      job.ended_at = event.at;
+      job.finished = event.type == "finished";
+      waiting_.erase(event.job);
+      --active_;
+      last_end_ = event.at;
+    }
+  }
+
+  History history_;
+  double at_ = 0;
+  double first_submission_ = 0;
+  double last_end_ = 0;
+  int active_ = 0;
+  std::set<JobNumber> waiting_;
+  std::map<JobNumber, int> granted_;
+  std::map<JobNumber, int> held_;
+  std::map<int, int> reserved_;
+  int held_total_ = 0;
+  int reserved_total_ = 0;
+  double there_ = 0, held_there_ = 0;
+  double there_waiting_ = 0, held_waiting_ = 0;
+};
+
+}  // namespace
+
+History history_of(std::span<const Event> events) { return Reader().read(events); }
+
+}  // namespace rubato::control

@@ -1,0 +1,338 @@
+#include "control/job_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "base/text.h"
+#include "control/shell_words.h"
+#include "elastic/board.h"
+#include "sim/workload_readers.h"
+
+namespace rubato::control {
+
+namespace {
+
+using nlohmann::json;
+using Kind = DocumentNode::Kind;
+
+constexpr std::size_t kMostWords = 1024;
+constexpr std::size_t kMostVariables = 256;
+constexpr std::size_t kLongestPath = 4096;
+constexpr double kLongestDuration = 365 * 86400.0;
+
+struct Limits {
+  std::int64_t low;
+  std::int64_t high;
+};
+constexpr Limits kDevices{1, elastic::kMaxWorkers};
+constexpr Limits kLogicalWorkers{1, 65536};
+constexpr Limits kBatch{1, 1'000'000'000};
+constexpr Limits kPriority{-1000, 1000};
+constexpr Limits kEpochs{1, 1'000'000'000};
+constexpr Limits kKeep{1, 1000};
+constexpr double kShortestCheckpoint = 0.01;
+
+Error expected(const DocumentNode& node, const std::string& what) {
+  return node.error(fmt::format("{}; expected {}", node.shown(), what));
+}
+
+bool is_text(const DocumentNode& node) {
+  return node.kind == Kind::kPlain || node.kind == Kind::kText;
+}
+bool is_number(const DocumentNode& node) {
+  return node.kind == Kind::kPlain || node.kind == Kind::kNumber;
+}
+
+Result<std::int64_t> read_integer(const DocumentNode& node, Limits limits) {
+  const auto value = is_number(node) ? parse_int(node.text) : std::nullopt;
+  if (value && *value >= limits.low && *value <= limits.high) return *value;
+  return expected(node, fmt::format("a whole number from {} to {}", limits.low, limits.high));
+}
+
+Status read_int(const DocumentNode& node, Limits limits, int& out) {
+  const auto value = read_integer(node, limits);
+  if (!value) return value.error();
+  out = static_cast<int>(*value);
+  return ok_status();
+}
+
+// N or LOW..HIGH.
+Result<Limits> read_range(const DocumentNode& node, Limits limits) {
+  const std::string what = fmt::format("a whole number or a range such as 2..16, from {} to {}",
+                                       limits.low, limits.high);
+  if (!is_text(node) && !is_number(node)) return expected(node, what);
+  const std::string_view text = node.text;
+  const std::size_t dots = text.find("..");
+  const auto low = parse_int(trim(text.substr(0, dots)));
+  const auto high = dots == std::string_view::npos ? low : parse_int(trim(text.substr(dots + 2)));
+  if (!low || !high || *low < limits.low || *high > limits.high) return expected(node, what);
+  if (*low > *high) return expected(node, fmt::format("a range, such as {}..{}", *high, *low));
+  return Limits{*low, *high};
+}
+
+Status read_name(const DocumentNode& node, std::string& out) {
+  if (!is_text(node)) return expected(node, "a text");
+  if (const auto problem = name_problem(node.text); !problem.empty()) {
+    return node.error(fmt::format("{}; {}", node.shown(), problem));
+  }
+  out = node.text;
+  return ok_status();
+}
+
+Status read_seconds(const DocumentNode& node, double low, double& out) {
+  const std::string what = fmt::format("a duration such as 90, 90s, 15m, 2h or 1d, from {} to {} s",
+                                       low, kLongestDuration);
+  if (!is_text(node) && !is_number(node)) return expected(node, what);
+  const auto seconds = parse_duration(node.text);
+  if (!seconds || *seconds < low || *seconds > kLongestDuration) return expected(node, what);
+  out = *seconds;
+  return ok_status();
+}
+
+template <typename Value>
+struct Choice {
+  std::string_view name;
+  Value value;
+};
+
+template <typename Value, std::size_t N>
+Status read_choice(const DocumentNode& node, const std::array<Choice<Value>, N>& choices,
+                   Value& out) {
+  std::vector<std::string> names;
+  for (const auto& choice : choices) {
+    if (is_text(node) && node.text == choice.name) {
+      out = choice.value;
+      return ok_status();
+    }
+    names.emplace_back(choice.name);
+  }
+  return expected(node, join(names, " | ") + (is_text(node) ? did_you_mean(node.text, names) : ""));
+}
+
+template <typename Value, std::size_t N>
+json choices_schema(const std::array<Choice<Value>, N>& choices) {
+  json names = json::array();
+  for (const auto& choice : choices) names.push_back(choice.name);
+  return {{"enum", std::move(names)}};
+}
+
+template <typename Value, std::size_t N>
+std::string_view choice_name(const std::array<Choice<Value>, N>& choices, Value value) {
+  return std::find_if(choices.begin(), choices.end(),
+                      [&](const auto& choice) { return choice.value == value; })
+      ->name;
+}
+
+constexpr std::array kModes{Choice<ElasticMode>{"consistent", ElasticMode::kConsistent},
+                            Choice<ElasticMode>{"adaptive", ElasticMode::kAdaptive},
+                            Choice<ElasticMode>{"rigid", ElasticMode::kRigid}};
+constexpr std::array kSizes{Choice<bool>{"any", false}, Choice<bool>{"power_of_two", true}};
+constexpr std::array kRules{Choice<LearningRateRule>{"linear", LearningRateRule::kLinear},
+                            Choice<LearningRateRule>{"sqrt", LearningRateRule::kSqrt},
+                            Choice<LearningRateRule>{"none", LearningRateRule::kNone}};
+
+json integer_schema(Limits limits) {
+  return {{"type", "integer"}, {"minimum", limits.low}, {"maximum", limits.high}};
+}
+json range_schema(Limits limits) {
+  json integer = integer_schema(limits);
+  return {{"anyOf",
+           {std::move(integer), {{"type", "string"}, {"pattern", R"(^[0-9]+(\.\.[0-9]+)?$)"}}}}};
+}
+json text_schema(std::size_t longest) {
+  return {{"type", "string"}, {"minLength", 1}, {"maxLength", longest}};
+}
+json name_schema() {
+  json schema = text_schema(200);
+  schema["pattern"] = R"(^[ !#-+\--\[\]-~]*$)";
+  return schema;
+}
+json duration_schema(double low) {
+  return {{"anyOf",
+           {{{"type", "number"}, {"minimum", low}, {"maximum", kLongestDuration}},
+            {{"type", "string"}, {"pattern", R"(^[0-9]+(\.[0-9]+)?[smhd]?$)"}}}}};
+}
+
+json range_json(std::int64_t low, std::int64_t high) {
+  if (low == high) return low;
+  return fmt::format("{}..{}", low, high);
+}
+json unless_empty(const std::string& text) { return text.empty() ? json() : json(text); }
+json unless_zero(std::int64_t value) { return value == 0 ? json() : json(value); }
+
+Status read_run(const DocumentNode& node, JobDocument& document) {
+  const auto problem = [&](const std::string& what) { return Status(expected(node, what)); };
+  if (node.kind == Kind::kList) {
+    document.run.clear();
+    for (const DocumentNode& item : node.items) {
+      if (!is_text(item) && item.kind != Kind::kNumber) return expected(item, "a word");
+      document.run.push_back(item.text);
+    }
+  } else if (is_text(node)) {
+    auto words = shell_words(node.text);
+    if (!words) return node.error(words.error().message);
+    document.run = std::move(*words);
+  } else {
+    return problem("a program with its arguments, as a list or as one line");
+  }
+  if (document.run.size() > kMostWords) {
+    return node.error(
+        fmt::format("{} words; expected at most {}", document.run.size(), kMostWords));
+  }
+  if (document.run.empty() || document.run.front().empty()) {
+    return problem("a program with its arguments, as a list or as one line");
+  }
+  return ok_status();
+}
+
+Status read_dir(const DocumentNode& node, JobDocument& document) {
+  if (!is_text(node) || node.text.empty() || node.text.size() > kLongestPath) {
+    return expected(node, fmt::format("the path of a folder, at most {} bytes", kLongestPath));
+  }
+  document.dir = node.text;
+  return ok_status();
+}
+
+bool is_variable_name(std::string_view name) {
+  const auto fits = [](char c) {
+    return (std::isalnum(static_cast<unsigned char>(c)) != 0) || c == '_';
+  };
+  return !name.empty() && name.size() <= 200 &&
+         std::isdigit(static_cast<unsigned char>(name.front())) == 0 &&
+         std::all_of(name.begin(), name.end(), fits);
+}
+
+Status read_env(const DocumentNode& node, JobDocument& document) {
+  if (node.kind != Kind::kMap) return expected(node, "variables, such as {SEED: 1}");
+  if (node.entries.size() > kMostVariables) {
+    return node.error(
+        fmt::format("{} variables; expected at most {}", node.entries.size(), kMostVariables));
+  }
+  document.env.clear();
+  for (const auto& entry : node.entries) {
+    if (!is_variable_name(entry.name)) {
+      return invalid_input(entry.place +
+                           ": expected a name of letters, digits and _, not starting with a digit");
+    }
+    if (!is_text(entry.value) && entry.value.kind != Kind::kNumber) {
+      return expected(entry.value, "a text");
+    }
+    document.env[entry.name] = entry.value.text;
+  }
+  return ok_status();
+}
+
+Status read_devices(const DocumentNode& node, JobDocument& document) {
+  const auto range = read_range(node, kDevices);
+  if (!range) return range.error();
+  document.min_devices = static_cast<int>(range->low);
+  document.max_devices = static_cast<int>(range->high);
+  return ok_status();
+}
+
+Status read_batch(const DocumentNode& node, JobDocument& document) {
+  const auto range = read_range(node, kBatch);
+  if (!range) return range.error();
+  document.min_batch = range->low;
+  document.max_batch = range->high;
+  return ok_status();
+}
+
+// clang-format off
+constexpr std::array kFields{
+    JobField{"run", "list of words, or one line", "(required)",
+             "The program and its arguments. One line is split into words as a shell does it (quotes, backslash), "
+             "but there is no shell: nothing is expanded.",
+             read_run, [](const JobDocument& d) { return json(d.run); },
+             [] {
+               return json{{"anyOf", {{{"type", "array"}, {"items", {{"type", "string"}}}, {"minItems", 1},
+                                       {"maxItems", kMostWords}},
+                                      {{"type", "string"}, {"minLength", 1}}}}};
+             }},
+    JobField{"name", "text", "the program's name",
+             "What people call the job; need not be unique.",
+             [](const DocumentNode& n, JobDocument& d) { return read_name(n, d.name); },
+             [](const JobDocument& d) { return unless_empty(d.name); }, name_schema},
+    JobField{"dir", "path", "where `rubato submit` runs",
+             "Folder in which the program runs. Over HTTP it must be absolute.",
+             read_dir, [](const JobDocument& d) { return unless_empty(d.dir); },
+             [] { return text_schema(kLongestPath); }},
+    JobField{"env", "names with values", "none",
+             "Variables added to the program's environment, at most 256.",
+             read_env, [](const JobDocument& d) { return d.env.empty() ? json() : json(d.env); },
+             [] {
+               return json{{"type", "object"}, {"maxProperties", kMostVariables},
+                           {"propertyNames", {{"pattern", "^[A-Za-z_][A-Za-z0-9_]{0,199}$"}}},
+                           {"additionalProperties", {{"type", "string"}}}};
+             }},
+    JobField{"tenant", "text", "the tenant of the token",
+             "Who pays. Only an administrator may name another tenant than its own.",
+             [](const DocumentNode& n, JobDocument& d) { return read_name(n, d.tenant); },
+             [](const JobDocument& d) { return unless_empty(d.tenant); }, name_schema},
+    JobField{"priority", "whole number", "0", "Larger is more urgent, within the tenant.",
+             [](const DocumentNode& n, JobDocument& d) { return read_int(n, kPriority, d.priority); },
+             [](const JobDocument& d) { return json(d.priority); }, [] { return integer_schema(kPriority); }},
+    JobField{"mode", "consistent \\| adaptive \\| rigid", "consistent",
+             "consistent: any number of devices in the range, and always the same result. adaptive: the batch may change too. "
+             "rigid: exactly the devices asked for.",
+             [](const DocumentNode& n, JobDocument& d) { return read_choice(n, kModes, d.mode); },
+             [](const JobDocument& d) { return json(choice_name(kModes, d.mode)); }, [] { return choices_schema(kModes); }},
+    JobField{"devices", "N or LOW..HIGH", "1..8; 1..`logical_workers` where that is given; 1 for a rigid job",
+             "How many devices the job can use. One number is both limits; a rigid job has one number.",
+             read_devices, [](const JobDocument& d) { return range_json(d.min_devices, d.max_devices); },
+             [] { return range_schema(kDevices); }},
+    JobField{"sizes", "any \\| power_of_two", "any", "Which numbers of devices within the range the program can use.",
+             [](const DocumentNode& n, JobDocument& d) { return read_choice(n, kSizes, d.power_of_two_sizes); },
+             [](const JobDocument& d) { return json(choice_name(kSizes, d.power_of_two_sizes)); },
+             [] { return choices_schema(kSizes); }},
+    JobField{"logical_workers", "whole number", "the largest number of devices",
+             "Units of data parallelism of a consistent or rigid job: they decide the result, devices only the speed. "
+             "More devices than logical workers are of no use, so the upper limit of `devices` is cut to this number.",
+             [](const DocumentNode& n, JobDocument& d) { return read_int(n, kLogicalWorkers, d.logical_workers); },
+             [](const JobDocument& d) { return unless_zero(d.logical_workers); }, [] { return integer_schema(kLogicalWorkers); }},
+    JobField{"batch", "N or LOW..HIGH", "the program's own",
+             "Total batch of an adaptive job; within a range the scheduler chooses.",
+             read_batch, [](const JobDocument& d) { return d.max_batch == 0 ? json() : range_json(d.min_batch, d.max_batch); },
+             [] { return range_schema(kBatch); }},
+    JobField{"lr_rule", "linear \\| sqrt \\| none", "linear",
+             "How the learning rate of an adaptive job follows its batch.",
+             [](const DocumentNode& n, JobDocument& d) { return read_choice(n, kRules, d.lr_rule); },
+             [](const JobDocument& d) {
+               return d.mode == ElasticMode::kAdaptive ? json(choice_name(kRules, d.lr_rule)) : json();
+             },
+             [] { return choices_schema(kRules); }},
+    JobField{"epochs", "whole number", "not said", "How long the job will train, for estimates of its end; the program decides.",
+             [](const DocumentNode& n, JobDocument& d) { return read_int(n, kEpochs, d.epochs); },
+             [](const JobDocument& d) { return unless_zero(d.epochs); }, [] { return integer_schema(kEpochs); }},
+    JobField{"min_runtime", "duration", "0", "Once started, the job keeps devices at least this long.",
+             [](const DocumentNode& n, JobDocument& d) { return read_seconds(n, 0, d.min_runtime_s); },
+             [](const JobDocument& d) { return json(d.min_runtime_s); }, [] { return duration_schema(0); }},
+    JobField{"checkpoint.every", "duration", "30s", "Time between checkpoints.",
+             [](const DocumentNode& n, JobDocument& d) { return read_seconds(n, kShortestCheckpoint, d.checkpoint_every_s); },
+             [](const JobDocument& d) { return json(d.checkpoint_every_s); }, [] { return duration_schema(kShortestCheckpoint); }},
+    JobField{"checkpoint.keep", "whole number", "2", "How many checkpoints stay; older ones are removed.",
+             [](const DocumentNode& n, JobDocument& d) { return read_int(n, kKeep, d.checkpoint_keep); },
+             [](const JobDocument& d) { return json(d.checkpoint_keep); }, [] { return integer_schema(kKeep); }},
+    JobField{"device_type", "text", "any", "The device type the job must run on.",
+             [](const DocumentNode& n, JobDocument& d) { return read_name(n, d.device_type); },
+             [](const JobDocument& d) { return unless_empty(d.device_type); }, name_schema},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const JobField> job_fields() { return kFields; }
+
+std::string job_fields_markdown() {
+  std::string page = "| field | value | default | meaning |\n|---|---|---|---|\n";
+  for (const JobField& field : kFields) {
+    page += fmt::format("| `{}` | {} | {} | {} |\n", field.name, field.form, field.default_text,
+                        field.help);
+  }
+  return page;
+}
+
+}  // namespace rubato::control

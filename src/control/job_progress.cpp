@@ -1,0 +1,132 @@
+#include "control/job_progress.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/stats.h"
+#include "elastic/job_folder.h"
+
+namespace rubato::control {
+
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr auto kTellEvery = std::chrono::milliseconds(500);
+constexpr std::size_t kRecentSteps = 31;
+
+}  // namespace
+
+void JobProgress::started(const nlohmann::json& event) {
+  const auto number = [&](const char* name) {
+    const auto found = event.find(name);
+    return found != event.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
+  };
+  total_steps_ = number("total_steps");
+  steps_per_epoch_ = number("steps_per_epoch");
+  logical_batch_ = number("batch");
+  logical_workers_ = static_cast<int>(number("logical_workers"));
+}
+
+// The newest view, by looking for the one after the last; true when there is another.
+bool JobProgress::follow_views(elastic::Registry& registry) {
+  std::int64_t number = view_.number;
+  if (number == 0) {
+    Result<elastic::View> newest = elastic::newest_view(registry);
+    if (!newest.ok() || newest->number == 0) return false;
+    view_ = std::move(*newest);
+    return true;
+  }
+  bool another = false;
+  for (;;) {
+    const Result<std::optional<std::string>> record = registry.at(elastic::kViewRecord, number + 1);
+    if (!record.ok() || !record->has_value()) return another;
+    Result<elastic::View> view =
+        elastic::parse_view(nlohmann::json::parse(**record, nullptr, false));
+    if (!view.ok()) return another;
+    number += 1;
+    if (view->members.size() != view_.members.size()) step_s_.clear();
+    view_ = std::move(*view);
+    another = true;
+  }
+}
+
+bool JobProgress::look(elastic::Registry& registry) {
+  const std::size_t workers = view_.members.size();
+  const bool another = follow_views(registry);
+  if (view_.empty()) {
+    board_.reset();
+    board_name_.clear();
+    return another && workers > 0;
+  }
+  if (!board_ || board_name_ != view_.board) {
+    board_.reset();
+    Result<elastic::Board> board = elastic::Board::open(view_.board);
+    if (!board.ok()) return false;  // its founder is making it, or it has just gone
+    board_.emplace(std::move(*board));
+    board_name_ = view_.board;
+    sampled_ = -1;
+  }
+  sample_step();
+  const auto now = steady_clock::now();
+  const bool tell =
+      view_.members.size() != workers || (steps_ != told_steps_ && now - told_at_ >= kTellEvery);
+  if (!tell) return false;
+  told_steps_ = steps_;
+  told_at_ = now;
+  const std::int64_t completed = board_->completed();
+  double sum = 0;
+  double weight = 0;
+  for (int logical = 0; completed >= 0 && logical < board_->shape().logical_workers; ++logical) {
+    const elastic::SlotHeader slot = board_->slot(logical, completed + 1);
+    sum += slot.loss * static_cast<double>(slot.samples);
+    weight += static_cast<double>(slot.samples);
+  }
+  has_loss_ = weight > 0;
+  loss_ = has_loss_ ? sum / weight : 0;
+  return true;
+}
+
+void JobProgress::sample_step() {
+  const std::int64_t completed = board_->completed();
+  steps_ = completed + 1;
+  const elastic::ViewBlock& block = board_->block(view_.number);
+  const int leader = view_.position(view_.leader);
+  // Not the first steps of a view, and none while newcomers load beside it.
+  if (leader < 0 || completed <= sampled_ || completed <= view_.first_step + 1 ||
+      block.view != view_.number || board_->watchers() > 0) {
+    return;
+  }
+  const std::int64_t step_us = block.rows[static_cast<std::size_t>(leader)].step_us;
+  if (step_us <= 0) return;
+  sampled_ = completed;
+  step_s_.push_back(static_cast<double>(step_us) * 1e-6);
+  if (step_s_.size() > kRecentSteps) step_s_.pop_front();
+}
+
+void JobProgress::ended() {
+  board_.reset();
+  board_name_.clear();
+}
+
+nlohmann::json JobProgress::body() const {
+  nlohmann::json body = {{"step", steps_}, {"workers", view_.members.size()}};
+  if (total_steps_ > 0) body["total_steps"] = total_steps_;
+  if (steps_per_epoch_ > 0) {
+    body["epoch"] = steps_ / steps_per_epoch_;
+    body["epochs"] = (total_steps_ + steps_per_epoch_ - 1) / steps_per_epoch_;
+  }
+  if (logical_workers_ > 0) {
+    body["logical_workers"] = logical_workers_;
+    body["batch"] = logical_batch_ * logical_workers_;
+  }
+  if (has_loss_) body["loss"] = loss_;
+  if (!step_s_.empty()) {
+    const std::vector<double> recent(step_s_.begin(), step_s_.end());
+    body["step_s"] = percentile_sorted(sorted_copy(recent), 50);
+  }
+  return body;
+}
+
+}  // namespace rubato::control

@@ -1,0 +1,52 @@
+// How far a running job is, read from its registry and from the memory that its workers share.
+// Costs a system call or two while nothing changes.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "elastic/board.h"
+#include "elastic/registry.h"
+#include "elastic/view.h"
+
+namespace rubato::control {
+
+class JobProgress {
+ public:
+  // The runtime's event `started` says what the numbers mean.
+  void started(const nlohmann::json& event);
+  // Looks again. True when there is something worth telling: other workers, or steps and the last
+  // time is a while ago.
+  bool look(elastic::Registry& registry);
+  // The job has no processes: lets go of their memory.
+  void ended();
+
+  std::int64_t steps() const { return steps_; }  // done, as last seen
+  // step, total_steps, epoch, epochs, loss, workers, logical_workers, batch, step_s; what is not
+  // known is left out.
+  nlohmann::json body() const;
+
+ private:
+  bool follow_views(elastic::Registry& registry);
+  void sample_step();
+
+  std::int64_t total_steps_ = 0;
+  std::int64_t steps_per_epoch_ = 0;
+  std::int64_t logical_batch_ = 0;  // samples of a logical worker in a step
+  int logical_workers_ = 0;
+  elastic::View view_;
+  std::optional<elastic::Board> board_;
+  std::string board_name_;
+  std::int64_t steps_ = 0;
+  std::int64_t told_steps_ = -1;
+  std::chrono::steady_clock::time_point told_at_;
+  double loss_ = 0;
+  bool has_loss_ = false;
+  std::int64_t sampled_ = -1;  // newest step whose duration was noted
+  std::deque<double> step_s_;  // durations with as many workers as now
+};
+
+}  // namespace rubato::control

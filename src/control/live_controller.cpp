@@ -1,0 +1,373 @@
+#include "control/live_controller.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "sched/reasons.h"
+
+namespace rubato::control {
+
+namespace {
+
+constexpr auto kLookEvery = std::chrono::milliseconds(25);
+constexpr auto kIdleLook = std::chrono::milliseconds(250);
+constexpr std::size_t kKeptSamples = 1000;
+// Between two decisions at least this long, and a few times as long as the last one took.
+constexpr double kShortestPause = 0.05;
+constexpr double kPausePerRound = 4;
+
+void keep(std::vector<double>& samples, double value) {
+  if (samples.size() >= kKeptSamples) samples.erase(samples.begin());
+  samples.push_back(value);
+}
+
+double number_in(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+}  // namespace
+
+double now_unix() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+LiveController::LiveController(const ControllerOptions& options, std::unique_ptr<Store> store,
+                               std::unique_ptr<LocalExecutor> executor,
+                               std::string admin_token_sha256)
+    : options_(options),
+      admin_token_sha256_(std::move(admin_token_sha256)),
+      store_(std::move(store)),
+      executor_(std::move(executor)) {}
+
+LiveController::~LiveController() {
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    stopping_ = true;
+  }
+  inbox_filled_.notify_all();
+  if (loop_.joinable()) loop_.join();
+}
+
+Status LiveController::begin() {
+  Status noted = append({event(
+      "started", {{"devices", options_.machine.devices}, {"device_type", options_.machine.type}})});
+  if (!noted.ok()) return noted;
+  Status scheduling = start_scheduler();
+  if (!scheduling.ok()) return scheduling;
+  for (const auto& [number, job] : store_->state().jobs) {
+    const bool may_run = job.phase == Phase::kRunning || job.held > 0;
+    const bool may_continue = !ended(job.phase) && job.started_at > 0;
+    if (!may_run && !may_continue) continue;
+    Status adopted = executor_->adopt(job);
+    if (!adopted.ok()) return adopted;
+    // An end that was durable before its processes were gone.
+    if (ended(job.phase)) executor_->cancel(number);
+  }
+  loop_ = std::thread([this] { run(); });
+  return ok_status();
+}
+
+Status LiveController::start_scheduler() {
+  const State& state = store_->state();
+  auto made = LiveScheduler::make(
+      options_.machine,
+      {.name = state.policy, .settings = state.policy_settings, .tenants = state.tenants},
+      now_unix);
+  if (!made.ok()) return made.error();
+  const int reserved = reserved_now();
+  for (const auto& [number, job] : state.jobs) {
+    if (ended(job.phase) || job.phase == Phase::kPaused) continue;
+    Status added = (*made)->add(job, known_profile(state, job.document));
+    if (!added.ok()) return added;
+  }
+  scheduler_ = std::move(*made);
+  carry_out(scheduler_->set_reserved(reserved));
+  round_due_ = true;
+  return ok_status();
+}
+
+Event LiveController::event(std::string type, nlohmann::json body) {
+  return {
+      .at = now_unix(), .type = std::move(type), .job = 0, .tenant = "", .body = std::move(body)};
+}
+
+Event LiveController::about(const JobRecord& job, std::string type, nlohmann::json body) {
+  return {.at = now_unix(),
+          .type = std::move(type),
+          .job = job.number,
+          .tenant = job.tenant,
+          .body = std::move(body)};
+}
+
+Status LiveController::append(std::vector<Event> events) {
+  if (events.empty()) return ok_status();
+  Status done = ok_status();
+  {
+    const std::unique_lock lock(mutex_);
+    done = store_->append(events);
+    metrics_.events = store_->state().last_seq;
+  }
+  if (!done.ok()) fmt::print(stderr, "rubatod: {}\n", done.error().message);
+  new_events_.notify_all();
+  return done;
+}
+
+int LiveController::reserved_now() const {
+  int devices = 0;
+  for (const auto& [number, reservation] : store_->state().reservations) {
+    devices += reservation.devices;
+  }
+  return std::min(devices, options_.machine.devices);
+}
+
+void LiveController::run() {
+  for (;;) {
+    std::deque<Submission> submissions;
+    std::deque<std::function<void()>> commands;
+    {
+      std::unique_lock lock(inbox_mutex_);
+      const auto pause = executor_->held() > 0 || round_due_ ? kLookEvery : kIdleLook;
+      inbox_filled_.wait_for(
+          lock, pause, [this] { return stopping_ || !submissions_.empty() || !commands_.empty(); });
+      if (stopping_) break;
+      submissions.swap(submissions_);
+      commands.swap(commands_);
+    }
+    handle_submissions(std::move(submissions));
+    for (const std::function<void()>& command : commands) command();
+    look_at_jobs();
+    end_reservations();
+    const double now = now_unix();
+    const bool active = !scheduler_->jobs().empty();
+    if ((round_due_ || (active && now >= next_round_at_)) && now >= quiet_until_) decide();
+  }
+  // Nobody may wait for an answer for ever.
+  const std::lock_guard lock(inbox_mutex_);
+  for (Submission& submission : submissions_) {
+    submission.answer.set_value(Error{ErrorCode::kIo, "the daemon is stopping; try again"});
+  }
+  submissions_.clear();
+  commands_.clear();  // broken promises tell their callers
+}
+
+void LiveController::handle_submissions(std::deque<Submission> submissions) {
+  if (submissions.empty()) return;
+  // Of two submissions with one key in the same group the second gets the first one's job as well.
+  std::map<std::pair<std::string, std::string>, JobNumber> fresh_keys;
+  JobNumber next = store_->state().next_job;
+  std::vector<Event> events;
+  std::vector<JobNumber> numbers;
+  std::vector<JobNumber> fresh;
+  for (const Submission& submission : submissions) {
+    if (!submission.key.empty()) {
+      const std::pair key{submission.tenant, submission.key};
+      const auto& known_keys = store_->state().keys;
+      const auto known = known_keys.find(key);
+      const auto added =
+          fresh_keys.try_emplace(key, known == known_keys.end() ? next : known->second);
+      if (known != known_keys.end() || !added.second) {
+        numbers.push_back(added.first->second);
+        continue;
+      }
+    }
+    numbers.push_back(next);
+    fresh.push_back(next);
+    events.push_back(
+        {.at = now_unix(),
+         .type = "submitted",
+         .job = next++,
+         .tenant = submission.tenant,
+         .body = {{"document", to_json(submission.document)}, {"key", submission.key}}});
+  }
+  const Status durable = append(std::move(events));
+  if (durable.ok()) {
+    for (const JobNumber number : fresh) {
+      const JobRecord& record = store_->state().jobs.at(number);
+      const Status added = scheduler_->add(record, known_profile(store_->state(), record.document));
+      if (!added.ok()) {
+        static_cast<void>(append({about(record, "failed", {{"message", added.error().message}})}));
+      }
+    }
+    round_due_ = true;
+  }
+  for (std::size_t i = 0; i < submissions.size(); ++i) {
+    if (store_->state().jobs.contains(numbers[i])) {
+      submissions[i].answer.set_value(store_->state().jobs.at(numbers[i]));
+    } else {
+      submissions[i].answer.set_value(durable.error());
+    }
+  }
+}
+
+void LiveController::look_at_jobs() {
+  for (const Notice& notice : executor_->poll()) handle(notice);
+}
+
+void LiveController::handle(const Notice& notice) {
+  const auto found = store_->state().jobs.find(notice.job);
+  if (found == store_->state().jobs.end()) return;
+  const JobRecord& record = found->second;
+  const bool over = ended(record.phase);
+  const auto end = [&](std::string type, nlohmann::json body) {
+    if (over) return;
+    const Status done = append({about(record, std::move(type), std::move(body))});
+    if (!done.ok()) return;
+    scheduler_->remove(notice.job);
+    const std::unique_lock lock(mutex_);
+    live_.erase(notice.job);
+    ++metrics_.ended_by_phase[std::string(to_string(record.phase))];
+    round_due_ = true;
+  };
+  switch (notice.kind) {
+    case Notice::Kind::kHeld:
+      if (record.held != notice.devices) {
+        static_cast<void>(append({about(record, "held", {{"devices", notice.devices}})}));
+      }
+      break;
+    case Notice::Kind::kEvent:
+      if (!over) note_view(notice.job, notice.body);
+      break;
+    case Notice::Kind::kProgress:
+      if (!over) note_progress(notice);
+      break;
+    case Notice::Kind::kRestarted:
+      if (!over) static_cast<void>(append({about(record, "restarted", notice.body)}));
+      break;
+    case Notice::Kind::kStopped:
+      break;  // as it was told; its devices come with kHeld
+    case Notice::Kind::kFinished:
+      end("finished", {{"result", notice.body}});
+      break;
+    case Notice::Kind::kFailed:
+      end("failed", {{"message", notice.body.value("message", "failed without a message")}});
+      break;
+  }
+}
+
+void LiveController::note_view(JobNumber job, const nlohmann::json& body) {
+  const JobRecord& record = store_->state().jobs.at(job);
+  static_cast<void>(append({about(record, "view", body)}));
+  const std::unique_lock lock(mutex_);
+  if (body.value("type", "") != "view") return;
+  if (body.contains("stall_ms")) keep(metrics_.stall_s, number_in(body, "stall_ms") / 1000);
+  Live& live = live_[job];
+  if (live.grown_to > 0 && number_in(body, "workers") >= live.grown_to) {
+    keep(metrics_.reach_s, now_unix() - live.grown_at);
+    live.grown_to = 0;
+  }
+}
+
+void LiveController::note_progress(const Notice& notice) {
+  const JobRecord& record = store_->state().jobs.at(notice.job);
+  const LiveProgress progress = LiveProgress::from_json(notice.body);
+  const bool news = scheduler_->report(record, progress);
+  const LiveJob* job = scheduler_->find(notice.job);
+  {
+    const std::unique_lock lock(mutex_);
+    Live& live = live_[notice.job];
+    live.progress = progress;
+    live.left_s = job == nullptr ? std::nullopt : job->seconds_left(progress.workers);
+  }
+  if (job == nullptr || !news) return;
+  round_due_ = true;
+  const std::string key = profile_key(record.document);
+  static_cast<void>(
+      append({about(record, "learned", {{"key", key}, {"profile", job->profile().to_json()}}),
+              about(record, "progress", progress.to_json())}));
+  // More devices made it slower: it goes back to what was best, and that is remembered.
+  const int useful = job->profile().largest_useful();
+  if (useful > 0 && useful != record.max_useful && useful >= record.document.min_devices) {
+    static_cast<void>(append({about(record, "capped", {{"max_useful", useful}})}));
+    static_cast<void>(scheduler_->refresh(store_->state().jobs.at(notice.job)));
+  }
+}
+
+void LiveController::end_reservations() {
+  std::vector<Event> events;
+  for (const auto& [number, reservation] : store_->state().reservations) {
+    if (now_unix() < reservation.until) continue;
+    events.push_back(event("released", {{"number", number}}));
+  }
+  if (events.empty() || !append(std::move(events)).ok()) return;
+  carry_out(scheduler_->set_reserved(reserved_now()));
+  round_due_ = true;
+}
+
+void LiveController::decide() {
+  // A job in its first seconds keeps its devices only while it is young: its range depends on time.
+  for (const auto& [number, job] : store_->state().jobs) {
+    if (job.phase == Phase::kRunning && job.document.min_runtime_s > 0) {
+      static_cast<void>(scheduler_->refresh(job));
+    }
+  }
+  std::vector<Action> actions;
+  const Result<RoundRecord> record = scheduler_->round(actions);
+  const double now = now_unix();
+  round_due_ = false;
+  next_round_at_ = now + options_.round_every_s;
+  if (!record.ok()) {
+    fmt::print(stderr, "rubatod: {}\n", record.error().message);
+    const std::unique_lock lock(mutex_);
+    ++metrics_.invalid_plans;
+    quiet_until_ = now + 1;
+    return;
+  }
+  if (record->wake_at_s) next_round_at_ = std::min(next_round_at_, *record->wake_at_s);
+  quiet_until_ = now + std::max(kShortestPause, kPausePerRound * record->total_s);
+  {
+    const std::unique_lock lock(mutex_);
+    ++metrics_.rounds;
+    keep(metrics_.round_algorithm_s, record->algorithm_s);
+    keep(metrics_.round_solver_s, record->solver_s);
+    keep(metrics_.round_total_s, record->total_s);
+  }
+  carry_out(actions);
+}
+
+void LiveController::carry_out(const std::vector<Action>& actions) {
+  std::vector<Event> events;
+  for (const Action& action : actions) {
+    const JobRecord& record = store_->state().jobs.at(number_of(action.job));
+    if (action.reason == Reason::kRejected) {
+      events.push_back(
+          about(record, "failed", {{"message", std::string(explanation(action.reason))}}));
+    } else {
+      events.push_back(about(record, "granted",
+                             {{"devices", action.after.devices()},
+                              {"batch", action.after.batch},
+                              {"reason", std::string(code(action.reason))}}));
+    }
+  }
+  if (!append(std::move(events)).ok()) {
+    // The scheduler believes what is not durable: begin again from what is.
+    static_cast<void>(start_scheduler());
+    return;
+  }
+  for (const Action& action : actions) {
+    const JobRecord& record = store_->state().jobs.at(number_of(action.job));
+    {
+      const std::unique_lock lock(mutex_);
+      ++metrics_.resizes_by_reason[std::string(code(action.reason))];
+      if (action.before.empty() && record.resizes == 0 && !action.after.empty()) {
+        keep(metrics_.queue_wait_s, record.started_at - record.submitted_at);
+      }
+      if (!action.before.empty() && action.after.devices() > action.before.devices()) {
+        live_[record.number].grown_at = now_unix();
+        live_[record.number].grown_to = action.after.devices();
+      }
+    }
+    if (action.reason == Reason::kRejected) continue;
+    const Status wanted =
+        executor_->want(record.number, record.document, action.after.devices(), action.after.batch);
+    if (!wanted.ok()) {
+      handle({.job = record.number,
+              .kind = Notice::Kind::kFailed,
+              .body = {{"message", wanted.error().message}}});
+    }
+  }
+}
+
+}  // namespace rubato::control

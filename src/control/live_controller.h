@@ -1,0 +1,128 @@
+// The Controller of the running daemon. See controller.h for what callers may rely on.
+//
+// Threads: `loop_` owns scheduler_, executor_ and the writing side of store_. Everything that
+// readers look at is guarded by mutex_ (shared for reading). Order of every change:
+//   1. event durable in the store, 2. state, 3. scheduler and executor.
+// A daemon that dies between two of them finds the event at its start and does the rest then.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <shared_mutex>
+#include <thread>
+
+#include "control/controller.h"
+#include "control/live_scheduler.h"
+#include "control/snapshot.h"
+
+namespace rubato::control {
+
+class LiveController final : public Controller {
+ public:
+  LiveController(const ControllerOptions& options, std::unique_ptr<Store> store,
+                 std::unique_ptr<LocalExecutor> executor, std::string admin_token_sha256);
+  ~LiveController() override;
+  LiveController(const LiveController&) = delete;
+  LiveController& operator=(const LiveController&) = delete;
+  // Adopts what runs and starts the loop.
+  Status begin();
+
+  Result<JobRecord> submit(const Caller& caller, JobDocument document,
+                           const std::string& key) override;
+  Status cancel(const Caller& caller, JobNumber job) override;
+  Status pause(const Caller& caller, JobNumber job) override;
+  Status resume(const Caller& caller, JobNumber job) override;
+  Status scale(const Caller& caller, JobNumber job, int devices) override;
+  Status use_policy(const Caller& caller, const std::string& name,
+                    const Settings& settings) override;
+  Result<Reservation> reserve(const Caller& caller, int devices, double seconds) override;
+  Status release(const Caller& caller, std::int64_t reservation) override;
+  Result<std::string> set_tenant(const Caller& caller, const std::string& name, double weight,
+                                 int quota, bool new_token) override;
+
+  std::optional<Caller> authenticate(std::string_view token) const override;
+  Result<JobRecord> job(const Caller& caller, JobNumber job) const override;
+  Result<JobNumber> find_job(const Caller& caller, std::string_view text) const override;
+  std::vector<JobRecord> jobs(const Caller& caller, bool active, JobNumber after,
+                              int limit) const override;
+  Result<nlohmann::json> why(const Caller& caller, JobNumber job) const override;
+  Result<nlohmann::json> plan(const Caller& caller, const JobDocument& document) const override;
+  nlohmann::json cluster(const Caller& caller) const override;
+  Result<nlohmann::json> snapshot(const Caller& caller) const override;
+  std::vector<Tenant> tenants(const Caller& caller) const override;
+  std::vector<Reservation> reservations() const override;
+  std::string policy_name() const override;
+  ControllerMetrics metrics() const override;
+  Result<std::vector<Event>> events(const Caller& caller, std::int64_t after, JobNumber job,
+                                    int limit, double wait_s) const override;
+  Result<std::vector<std::string>> log_files(const Caller& caller, JobNumber job) const override;
+
+ private:
+  struct Submission {
+    JobDocument document;
+    std::string tenant;
+    std::string key;
+    std::promise<Result<JobRecord>> answer;
+  };
+  // What is known of a job beyond its record, for readers.
+  struct Live {
+    LiveProgress progress;
+    std::optional<Seconds> left_s;  // on its present devices
+    double grown_at = 0;            // a decision that it is to grow, not carried out yet
+    int grown_to = 0;
+  };
+
+  // --- The loop's side (live_controller.cpp) ---
+  void run();
+  void handle_submissions(std::deque<Submission> submissions);
+  void look_at_jobs();
+  void handle(const Notice& notice);
+  void note_progress(const Notice& notice);
+  void note_view(JobNumber job, const nlohmann::json& body);
+  void end_reservations();
+  void decide();
+  void carry_out(const std::vector<Action>& actions);
+  Status start_scheduler();
+  Status append(std::vector<Event> events);
+  static Event event(std::string type, nlohmann::json body);
+  static Event about(const JobRecord& job, std::string type, nlohmann::json body);
+  int reserved_now() const;
+  // Runs `what` in the loop and waits for its answer.
+  template <typename T>
+  Result<T> ask(std::function<Result<T>()> what);
+
+  // --- The callers' side (live_controller_commands.cpp, live_controller_reads.cpp) ---
+  Status check_possible(const JobDocument& document) const;
+  Result<JobRecord> visible(const Caller& caller, JobNumber job) const;  // caller holds no lock
+  JobRecord with_progress(const JobRecord& record) const;                // caller holds the lock
+  Snapshot take_snapshot(const Caller& caller) const;
+
+  const ControllerOptions options_;
+  const std::string admin_token_sha256_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<LocalExecutor> executor_;
+  std::unique_ptr<LiveScheduler> scheduler_;
+
+  mutable std::shared_mutex mutex_;  // state of store_, live_, metrics_
+  mutable std::condition_variable_any new_events_;
+  std::map<JobNumber, Live> live_;
+  ControllerMetrics metrics_;
+
+  std::mutex inbox_mutex_;
+  std::condition_variable inbox_filled_;
+  std::deque<Submission> submissions_;
+  std::deque<std::function<void()>> commands_;
+  bool stopping_ = false;
+
+  bool round_due_ = true;
+  double next_round_at_ = 0;  // decide at the latest then
+  double quiet_until_ = 0;    // and not before then: deciding must not crowd out everything else
+  std::thread loop_;
+};
+
+double now_unix();
+
+}  // namespace rubato::control

@@ -1,0 +1,274 @@
+// Commands: checked in the caller's thread as far as that is possible, carried out by the loop.
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "base/sha256.h"
+#include "control/live_controller.h"
+#include "elastic/secret.h"
+
+namespace rubato::control {
+
+namespace {
+
+constexpr const char* kDefaultTenant = "default";
+constexpr double kLongestReservation = 366.0 * 86'400;
+
+Error refused(std::string message) { return {ErrorCode::kRefused, std::move(message)}; }
+Error forbidden() { return {ErrorCode::kForbidden, "only an administrator may do this"}; }
+
+Result<std::string> random_token() {
+  const auto bytes = elastic::random_nonce();
+  if (!bytes.ok()) return bytes.error();
+  return "rbt_" + to_hex(*bytes);
+}
+
+// Written once and kept: whoever may read the file is the administrator.
+Result<std::string> admin_token(const std::string& file) {
+  if (is_file(file)) {
+    Result<std::string> text = read_file(file);
+    if (!text.ok()) return text;
+    std::string token = *text;
+    while (!token.empty() && (token.back() == '\n' || token.back() == ' ')) token.pop_back();
+    if (token.size() < 16) {
+      return invalid_input(
+          fmt::format("{}: a token has at least 16 characters; delete the file "
+                      "to get a new one",
+                      file));
+    }
+    return token;
+  }
+  Result<std::string> token = random_token();
+  if (!token.ok()) return token;
+  Status written = write_private_file(file, *token + "\n");
+  if (!written.ok()) return written.error();
+  return token;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Controller>> Controller::start(const ControllerOptions& options) {
+  Result<std::unique_ptr<Store>> store = Store::open(options.folder);
+  if (!store.ok()) return store.error();
+  const Result<std::string> token = admin_token(options.folder + "/admin.token");
+  if (!token.ok()) return token.error();
+  auto executor = LocalExecutor::make({.folder = options.folder + "/jobs",
+                                       .supervisor = options.supervisor,
+                                       .machine = options.machine});
+  if (!executor.ok()) return executor.error();
+  auto controller = std::make_unique<LiveController>(options, std::move(*store),
+                                                     std::move(*executor), sha256_hex(*token));
+  Status begun = controller->begin();
+  if (!begun.ok()) return begun.error();
+  return std::unique_ptr<Controller>(std::move(controller));
+}
+
+template <typename T>
+Result<T> LiveController::ask(std::function<Result<T>()> what) {
+  auto promise = std::make_shared<std::promise<Result<T>>>();
+  std::future<Result<T>> answer = promise->get_future();
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    if (stopping_) return Error{ErrorCode::kIo, "the daemon is stopping; try again"};
+    commands_.emplace_back(
+        [promise = std::move(promise), what = std::move(what)] { promise->set_value(what()); });
+  }
+  inbox_filled_.notify_all();
+  try {
+    return answer.get();
+  } catch (const std::future_error&) {
+    return Error{ErrorCode::kIo, "the daemon is stopping; try again"};
+  }
+}
+
+Status LiveController::check_possible(const JobDocument& document) const {
+  const Machine& machine = options_.machine;
+  if (document.min_devices > machine.devices) {
+    return invalid_input(fmt::format(
+        "devices: the job needs at least {} devices, this machine has {}; ask for fewer",
+        document.min_devices, machine.devices));
+  }
+  if (!document.device_type.empty() && document.device_type != machine.type) {
+    return invalid_input(fmt::format("device_type: '{}' does not exist here; this machine has '{}'",
+                                     document.device_type, machine.type));
+  }
+  return ok_status();
+}
+
+Result<JobRecord> LiveController::submit(const Caller& caller, JobDocument document,
+                                         const std::string& key) {
+  if (!caller.admin && !document.tenant.empty() && document.tenant != caller.tenant) {
+    return invalid_input(fmt::format("tenant: '{}' is not yours; leave it out", document.tenant));
+  }
+  std::string tenant = !document.tenant.empty() ? document.tenant : caller.tenant;
+  if (tenant.empty()) tenant = kDefaultTenant;
+  Status possible = check_possible(document);
+  if (!possible.ok()) return possible.error();
+  std::future<Result<JobRecord>> answer;
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    if (stopping_) return Error{ErrorCode::kIo, "the daemon is stopping; try again"};
+    Submission& submission = submissions_.emplace_back();
+    submission.document = std::move(document);
+    submission.tenant = std::move(tenant);
+    submission.key = key;
+    answer = submission.answer.get_future();
+  }
+  inbox_filled_.notify_all();
+  return answer.get();
+}
+
+Status LiveController::cancel(const Caller& caller, JobNumber job) {
+  return ask<std::monostate>([this, caller, job]() -> Status {
+    const Result<JobRecord> record = visible(caller, job);
+    if (!record.ok()) return record.error();
+    if (ended(record->phase)) {
+      return refused(
+          fmt::format("{} has ended already ({})", job_name_of(job), to_string(record->phase)));
+    }
+    Status done = append({about(*record, "cancelled", nlohmann::json::object())});
+    if (!done.ok()) return done;
+    scheduler_->remove(job);
+    executor_->cancel(job);
+    const std::unique_lock lock(mutex_);
+    live_.erase(job);
+    ++metrics_.ended_by_phase["cancelled"];
+    round_due_ = true;
+    return ok_status();
+  });
+}
+
+Status LiveController::pause(const Caller& caller, JobNumber job) {
+  return ask<std::monostate>([this, caller, job]() -> Status {
+    const Result<JobRecord> record = visible(caller, job);
+    if (!record.ok()) return record.error();
+    if (record->phase != Phase::kQueued && record->phase != Phase::kRunning) {
+      return refused(fmt::format("{} is {}; only a queued or running job can be paused",
+                                 job_name_of(job), to_string(record->phase)));
+    }
+    Status done = append({about(*record, "paused", nlohmann::json::object())});
+    if (!done.ok()) return done;
+    scheduler_->remove(job);
+    round_due_ = true;
+    if (record->started_at == 0) return ok_status();  // it never had a process
+    return executor_->want(job, record->document, 0, 0);
+  });
+}
+
+Status LiveController::resume(const Caller& caller, JobNumber job) {
+  return ask<std::monostate>([this, caller, job]() -> Status {
+    const Result<JobRecord> record = visible(caller, job);
+    if (!record.ok()) return record.error();
+    if (record->phase != Phase::kPaused) {
+      return refused(
+          fmt::format("{} is {}, not paused", job_name_of(job), to_string(record->phase)));
+    }
+    Status done = append({about(*record, "resumed", nlohmann::json::object())});
+    if (!done.ok()) return done;
+    round_due_ = true;
+    return scheduler_->add(store_->state().jobs.at(job),
+                           known_profile(store_->state(), record->document));
+  });
+}
+
+Status LiveController::scale(const Caller& caller, JobNumber job, int devices) {
+  return ask<std::monostate>([this, caller, job, devices]() -> Status {
+    const Result<JobRecord> record = visible(caller, job);
+    if (!record.ok()) return record.error();
+    if (ended(record->phase)) {
+      return refused(fmt::format("{} has ended already", job_name_of(job)));
+    }
+    const JobDocument& document = record->document;
+    const int most =
+        std::min(document.mode == ElasticMode::kAdaptive
+                     ? document.max_devices
+                     : std::min(document.max_devices, document.resolved_logical_workers()),
+                 options_.machine.devices);
+    if (devices != 0 && (devices < document.min_devices || devices > most)) {
+      return invalid_input(
+          fmt::format("devices: {} can run on {} to {} devices, not {}; 0 leaves "
+                      "it to the policy",
+                      job_name_of(job), document.min_devices, most, devices));
+    }
+    Status done = append({about(*record, "scaled", {{"devices", devices}})});
+    if (!done.ok()) return done;
+    round_due_ = true;
+    if (record->phase == Phase::kPaused) return ok_status();
+    return scheduler_->refresh(store_->state().jobs.at(job));
+  });
+}
+
+Status LiveController::use_policy(const Caller& caller, const std::string& name,
+                                  const Settings& settings) {
+  if (!caller.admin) return forbidden();
+  const Result<const PolicyInfo*> info = find_policy(name);
+  if (!info.ok()) return info.error();
+  const auto made = make_policy(**info, settings, 1);
+  if (!made.ok()) return made.error();
+  return ask<std::monostate>([this, name, settings]() -> Status {
+    Status done =
+        append({event("policy", {{"name", name}, {"settings", nlohmann::json(settings)}})});
+    if (!done.ok()) return done;
+    return start_scheduler();
+  });
+}
+
+Result<Reservation> LiveController::reserve(const Caller& caller, int devices, double seconds) {
+  if (!caller.admin) return forbidden();
+  if (!(seconds > 0) || seconds > kLongestReservation) {
+    return invalid_input("seconds: a reservation lasts more than 0 s and at most a year");
+  }
+  return ask<Reservation>([this, devices, seconds]() -> Result<Reservation> {
+    const int left = options_.machine.devices - reserved_now();
+    if (devices < 1 || devices > left) {
+      return invalid_input(fmt::format("devices: 1 to {} can be reserved, not {}", left, devices));
+    }
+    const std::int64_t number = store_->state().next_reservation;
+    Status done = append({event(
+        "reserved", {{"number", number}, {"devices", devices}, {"until", now_unix() + seconds}})});
+    if (!done.ok()) return done.error();
+    carry_out(scheduler_->set_reserved(reserved_now()));
+    round_due_ = true;
+    return store_->state().reservations.at(number);
+  });
+}
+
+Status LiveController::release(const Caller& caller, std::int64_t reservation) {
+  if (!caller.admin) return forbidden();
+  return ask<std::monostate>([this, reservation]() -> Status {
+    if (!store_->state().reservations.contains(reservation)) {
+      return Error{ErrorCode::kNotFound, fmt::format("there is no reservation {}", reservation)};
+    }
+    Status done = append({event("released", {{"number", reservation}})});
+    if (!done.ok()) return done;
+    carry_out(scheduler_->set_reserved(reserved_now()));
+    round_due_ = true;
+    return ok_status();
+  });
+}
+
+Result<std::string> LiveController::set_tenant(const Caller& caller, const std::string& name,
+                                               double weight, int quota, bool new_token) {
+  if (!caller.admin) return forbidden();
+  if (!(weight > 0) || weight > 1e6) return invalid_input("weight: above 0, at most 1000000");
+  if (quota < 0) return invalid_input("quota: 0 (no limit) or the most devices at a time");
+  return ask<std::string>([this, name, weight, quota, new_token]() -> Result<std::string> {
+    const auto known = store_->state().tenants.find(name);
+    std::string token;
+    std::string digest = known == store_->state().tenants.end() ? "" : known->second.token_sha256;
+    if (digest.empty() || new_token) {
+      Result<std::string> made = random_token();
+      if (!made.ok()) return made;
+      token = *made;
+      digest = sha256_hex(token);
+    }
+    Status done = append(
+        {event("tenant",
+               {{"name", name}, {"weight", weight}, {"quota", quota}, {"token_sha256", digest}})});
+    if (!done.ok()) return done.error();
+    Status scheduling = start_scheduler();
+    if (!scheduling.ok()) return scheduling.error();
+    return token;
+  });
+}
+
+}  // namespace rubato::control

@@ -1,0 +1,252 @@
+// Reads: from any thread, under the shared lock, never waiting for the loop.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/sha256.h"
+#include "control/explain.h"
+#include "control/live_controller.h"
+
+namespace rubato::control {
+
+namespace {
+
+Error no_such_job(std::string_view job) {
+  return {ErrorCode::kNotFound, fmt::format("there is no job {}", job)};
+}
+
+bool may_see(const Caller& caller, const std::string& tenant) {
+  return caller.admin || (!tenant.empty() && caller.tenant == tenant);
+}
+
+}  // namespace
+
+Result<JobRecord> LiveController::visible(const Caller& caller, JobNumber job) const {
+  const std::shared_lock lock(mutex_);
+  const auto found = store_->state().jobs.find(job);
+  if (found == store_->state().jobs.end() || !may_see(caller, found->second.tenant)) {
+    return no_such_job(job_name_of(job));
+  }
+  return found->second;
+}
+
+JobRecord LiveController::with_progress(const JobRecord& record) const {
+  JobRecord shown = record;
+  const auto live = live_.find(record.number);
+  if (live == live_.end()) return shown;
+  if (live->second.progress.total_steps > 0 || live->second.progress.step > 0) {
+    shown.progress = live->second.progress.to_json();
+  }
+  if (live->second.left_s && record.granted > 0) shown.progress["eta_s"] = *live->second.left_s;
+  return shown;
+}
+
+Result<JobRecord> LiveController::job(const Caller& caller, JobNumber job) const {
+  const std::shared_lock lock(mutex_);
+  const auto found = store_->state().jobs.find(job);
+  if (found == store_->state().jobs.end() || !may_see(caller, found->second.tenant)) {
+    return no_such_job(job_name_of(job));
+  }
+  return with_progress(found->second);
+}
+
+Result<JobNumber> LiveController::find_job(const Caller& caller, std::string_view text) const {
+  const std::shared_lock lock(mutex_);
+  const auto& jobs = store_->state().jobs;
+  if (const std::optional<JobNumber> number = parse_job_number(text)) {
+    const auto found = jobs.find(*number);
+    if (found != jobs.end() && may_see(caller, found->second.tenant)) return *number;
+  }
+  for (auto it = jobs.rbegin(); it != jobs.rend(); ++it) {
+    if (it->second.document.name == text && may_see(caller, it->second.tenant)) return it->first;
+  }
+  return no_such_job(text);
+}
+
+std::vector<JobRecord> LiveController::jobs(const Caller& caller, bool active, JobNumber after,
+                                            int limit) const {
+  const std::shared_lock lock(mutex_);
+  std::vector<JobRecord> result;
+  const auto& jobs = store_->state().jobs;
+  for (auto it = jobs.upper_bound(after); it != jobs.end(); ++it) {
+    if (static_cast<int>(result.size()) >= limit) break;
+    if (active && ended(it->second.phase)) continue;
+    if (may_see(caller, it->second.tenant)) result.push_back(with_progress(it->second));
+  }
+  return result;
+}
+
+std::optional<Caller> LiveController::authenticate(std::string_view token) const {
+  const std::string digest = sha256_hex(token);
+  const auto same = [&](const std::string& other) {
+    if (other.size() != digest.size()) return false;
+    unsigned difference = 0;
+    for (std::size_t i = 0; i < digest.size(); ++i) {
+      difference |= static_cast<unsigned>(digest[i] ^ other[i]);
+    }
+    return difference == 0;
+  };
+  std::optional<Caller> caller;
+  const std::shared_lock lock(mutex_);
+  for (const auto& [name, tenant] : store_->state().tenants) {
+    if (same(tenant.token_sha256)) caller = Caller{.tenant = name, .admin = false};
+  }
+  if (same(admin_token_sha256_)) caller = Caller{.tenant = "", .admin = true};
+  return caller;
+}
+
+Result<nlohmann::json> LiveController::why(const Caller& caller, JobNumber job) const {
+  const std::shared_lock lock(mutex_);
+  const auto found = store_->state().jobs.find(job);
+  if (found == store_->state().jobs.end() || !may_see(caller, found->second.tenant)) {
+    return no_such_job(job_name_of(job));
+  }
+  return explain(found->second, store_->state(), options_.machine,
+                 caller.admin ? "" : caller.tenant);
+}
+
+Snapshot LiveController::take_snapshot(const Caller& caller) const {
+  const std::shared_lock lock(mutex_);
+  const State& state = store_->state();
+  Snapshot snapshot{
+      .at = now_unix(),
+      .machine = options_.machine,
+      .policy = {.name = state.policy, .settings = state.policy_settings, .tenants = state.tenants},
+      .reserved = reserved_now()};
+  for (const auto& [number, job] : state.jobs) {
+    if (ended(job.phase) || job.phase == Phase::kPaused) continue;
+    SnapshotJob& copy = snapshot.jobs.emplace_back();
+    copy.record = with_progress(job);
+    copy.profile = known_profile(state, job.document);
+    if (!may_see(caller, job.tenant)) {
+      // It takes part, but it is nobody's.
+      copy.record.document.name = "";
+      copy.record.document.run = {"-"};
+      copy.record.document.env.clear();
+      copy.record.document.dir = "";
+      copy.record.key = "";
+    }
+  }
+  for (auto& [name, tenant] : snapshot.policy.tenants) tenant.token_sha256 = "";
+  return snapshot;
+}
+
+Result<nlohmann::json> LiveController::plan(const Caller& caller,
+                                            const JobDocument& document) const {
+  Status possible = check_possible(document);
+  if (!possible.ok()) return possible.error();
+  JobDocument filled = document;
+  if (!caller.admin) filled.tenant = caller.tenant;
+  return plan_for(take_snapshot(caller), filled);
+}
+
+Result<nlohmann::json> LiveController::snapshot(const Caller& caller) const {
+  return to_json(take_snapshot(caller));
+}
+
+nlohmann::json LiveController::cluster(const Caller& caller) const {
+  const std::shared_lock lock(mutex_);
+  const State& state = store_->state();
+  int granted = 0;
+  int held = 0;
+  double training = 0;
+  int queued = 0;
+  nlohmann::json holders = nlohmann::json::array();
+  for (const auto& [number, job] : state.jobs) {
+    granted += job.granted;
+    held += job.held;
+    queued += job.phase == Phase::kQueued ? 1 : 0;
+    const auto live = live_.find(number);
+    if (live != live_.end() && job.held > 0) training += live->second.progress.workers;
+    if (job.held == 0 && job.granted == 0) continue;
+    if (!may_see(caller, job.tenant)) continue;
+    holders.push_back({{"job", job_name_of(number)},
+                       {"name", job.document.name},
+                       {"granted", job.granted},
+                       {"held", job.held}});
+  }
+  const int reserved = reserved_now();
+  return {{"device_type", options_.machine.type},
+          {"devices", options_.machine.devices},
+          {"reserved", reserved},
+          {"allocated", granted},
+          {"held", held},
+          {"training", training},
+          {"free", std::max(0, options_.machine.devices - reserved - held)},
+          {"queued", queued},
+          {"policy", state.policy},
+          {"policy_settings", nlohmann::json(state.policy_settings)},
+          {"jobs", std::move(holders)}};
+}
+
+std::vector<Tenant> LiveController::tenants(const Caller& caller) const {
+  const std::shared_lock lock(mutex_);
+  std::vector<Tenant> result;
+  for (const auto& [name, tenant] : store_->state().tenants) {
+    if (may_see(caller, name)) result.push_back(tenant);
+  }
+  return result;
+}
+
+std::vector<Reservation> LiveController::reservations() const {
+  const std::shared_lock lock(mutex_);
+  std::vector<Reservation> result;
+  for (const auto& [number, reservation] : store_->state().reservations) {
+    result.push_back(reservation);
+  }
+  return result;
+}
+
+std::string LiveController::policy_name() const {
+  const std::shared_lock lock(mutex_);
+  return store_->state().policy;
+}
+
+ControllerMetrics LiveController::metrics() const {
+  const std::shared_lock lock(mutex_);
+  ControllerMetrics metrics = metrics_;
+  metrics.devices = options_.machine.devices;
+  metrics.reserved = reserved_now();
+  for (const auto& [number, job] : store_->state().jobs) {
+    ++metrics.jobs_by_phase[std::string(to_string(job.phase))];
+    metrics.allocated += job.granted;
+    metrics.held += job.held;
+    const auto live = live_.find(number);
+    if (live != live_.end() && job.held > 0) metrics.utilised += live->second.progress.workers;
+  }
+  return metrics;
+}
+
+Result<std::vector<Event>> LiveController::events(const Caller& caller, std::int64_t after,
+                                                  JobNumber job, int limit, double wait_s) const {
+  if (job != 0) {
+    const Result<JobRecord> record = visible(caller, job);
+    if (!record.ok()) return record.error();
+  }
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(wait_s);
+  const std::string tenant = caller.admin ? "" : caller.tenant;
+  for (;;) {
+    std::int64_t seen = 0;
+    {
+      const std::shared_lock lock(mutex_);
+      seen = store_->state().last_seq;
+    }
+    Result<std::vector<Event>> found = store_->read_events(after, limit, job, tenant);
+    if (!found.ok() || !found->empty()) return found;
+    std::shared_lock lock(mutex_);
+    const bool more = new_events_.wait_until(
+        lock, std::chrono::time_point_cast<std::chrono::steady_clock::duration>(until),
+        [&] { return store_->state().last_seq > seen; });
+    if (!more) return std::vector<Event>{};
+  }
+}
+
+Result<std::vector<std::string>> LiveController::log_files(const Caller& caller,
+                                                           JobNumber job) const {
+  const Result<JobRecord> record = visible(caller, job);
+  if (!record.ok()) return record.error();
+  return executor_->log_files(job);
+}
+
+}  // namespace rubato::control

@@ -1,0 +1,192 @@
+#include "control/live_job.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace rubato::control {
+
+namespace {
+
+// A change of devices costs survivors less than a step and newcomers prepare beside them; what is
+// charged keeps policies from changing without any gain.
+constexpr Seconds kResizeCost = 0.2;
+// Of a job about which nothing is known.
+constexpr Seconds kUnknownLength = 600;
+
+std::int64_t whole(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_number() ? static_cast<std::int64_t>(found->get<double>())
+                                                   : 0;
+}
+
+double number(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+}  // namespace
+
+LiveProgress LiveProgress::from_json(const nlohmann::json& json) {
+  if (!json.is_object()) return {};
+  return {.step = whole(json, "step"),
+          .total_steps = whole(json, "total_steps"),
+          .steps_per_epoch = whole(json, "steps_per_epoch"),
+          .batch = whole(json, "batch"),
+          .samples_done = number(json, "samples_done"),
+          .loss = number(json, "loss"),
+          .workers = static_cast<int>(whole(json, "workers")),
+          .step_s = number(json, "step_s")};
+}
+
+nlohmann::json LiveProgress::to_json() const {
+  nlohmann::json json = {{"step", step},
+                         {"total_steps", total_steps},
+                         {"batch", batch},
+                         {"loss", loss},
+                         {"workers", workers},
+                         {"step_s", step_s},
+                         {"samples_done", samples_done}};
+  json["steps_per_epoch"] = steps_per_epoch;
+  if (steps_per_epoch > 0) {
+    json["epoch"] = static_cast<double>(step) / static_cast<double>(steps_per_epoch);
+    json["epochs"] = static_cast<double>(total_steps) / static_cast<double>(steps_per_epoch);
+  }
+  return json;
+}
+
+LiveJob::LiveJob(const JobRecord& record, Profile profile, const Machine& machine)
+    : document_(record.document),
+      machine_(machine),
+      profile_(std::move(profile)),
+      progress_(LiveProgress::from_json(record.progress)) {
+  refresh(record, 0);
+  learn();
+}
+
+void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
+  spec_ = {};
+  spec_.id = JobId(static_cast<std::int32_t>(record.number));
+  spec_.name = job_name_of(record.number);
+  spec_.tenant = record.tenant;
+  spec_.priority = document_.priority;
+  spec_.mode = document_.mode;
+  spec_.submit_s = record.submitted_at;
+  spec_.application = profile_key(document_);
+  spec_.power_of_two_sizes = document_.power_of_two_sizes;
+  if (!document_.device_type.empty() && document_.device_type != machine_.type) {
+    spec_.allowed_types = 0;
+  }
+  spec_.min_devices = document_.min_devices;
+  spec_.max_devices = std::min(document_.max_devices, machine_.devices);
+  const bool adaptive = spec_.mode == ElasticMode::kAdaptive;
+  if (!adaptive) {
+    spec_.max_devices = std::min(spec_.max_devices, document_.resolved_logical_workers());
+  }
+  const int useful = std::max(record.max_useful, profile_.largest_useful());
+  if (record.max_useful > 0) spec_.max_devices = std::min(spec_.max_devices, useful);
+  spec_.max_devices = std::max(spec_.max_devices, spec_.min_devices);
+  if (record.scale > 0) spec_.min_devices = spec_.max_devices = record.scale;
+  const bool settling =
+      record.granted > 0 && now_s > 0 && now_s - record.started_at < document_.min_runtime_s;
+  if (settling)
+    spec_.min_devices = std::clamp(record.granted, spec_.min_devices, spec_.max_devices);
+  spec_.requested_devices = spec_.min_devices;
+  spec_.epochs = document_.epochs;
+  if (progress_.steps_per_epoch > 0 && progress_.total_steps > 0) {
+    spec_.epochs = static_cast<int>(std::max<std::int64_t>(
+        1, (progress_.total_steps + progress_.steps_per_epoch - 1) / progress_.steps_per_epoch));
+  }
+  if (adaptive) {
+    if (document_.min_batch > 0) {
+      spec_.batch = {
+          .initial = document_.min_batch,
+          .max = document_.max_batch,
+          .min_local = std::max<std::int64_t>(1, document_.min_batch / spec_.max_devices),
+          .max_local = document_.max_batch};
+      spec_.requested_batch = document_.min_batch;
+    }
+  } else if (profile_.batch() > 0) {
+    const int logical = document_.resolved_logical_workers();
+    const std::int64_t share = (profile_.batch() + logical - 1) / logical;
+    spec_.batch = {
+        .initial = share * logical, .max = share * logical, .min_local = share, .max_local = share};
+    spec_.requested_batch = share * logical;
+    spec_.logical_workers = logical;
+  }
+}
+
+bool LiveJob::report(const LiveProgress& progress) {
+  progress_ = progress;
+  profile_.note_length(progress.total_steps, progress.steps_per_epoch,
+                       progress.steps_per_epoch * progress.batch);
+  if (progress.workers < 1 || progress.step_s <= 0 || progress.batch < 1) return false;
+  const bool news = profile_.note(
+      {.devices = progress.workers, .batch = progress.batch, .step_s = progress.step_s});
+  if (news) learn();
+  return news;
+}
+
+void LiveJob::learn() {
+  if (profile_.empty()) return;
+  speed_ = speed_of(profile_);
+  if (!spec_.batch.known()) return;
+  learned_ = std::make_unique<LearnedModel>(spec_.batch);
+  const DeviceTypeId type(0);
+  for (const ProfilePoint& point : profile_.points()) {
+    const std::int64_t local = spec_.logical_workers > 0
+                                   ? spec_.batch.min_local
+                                   : std::max<std::int64_t>(1, point.batch / point.devices);
+    const StepTime time = speed_->step_time(Placement(type, {point.devices}), local);
+    learned_->report({.type = type,
+                      .nodes = 1,
+                      .devices = point.devices,
+                      .local = local,
+                      .step_s = time.step_s,
+                      .sync_s = time.sync_s},
+                     {});
+  }
+}
+
+JobKnowledge LiveJob::knowledge() {
+  if (learned_ == nullptr && spec_.batch.known()) {
+    learned_ = std::make_unique<LearnedModel>(spec_.batch);
+  }
+  return {.profiled = speed_.get(),
+          .learned = learned_.get(),
+          .remaining = this,
+          .progress = this,
+          .resize_cost_s = kResizeCost};
+}
+
+std::optional<Seconds> LiveJob::seconds_left(int devices) const {
+  const std::int64_t total =
+      progress_.total_steps > 0 ? progress_.total_steps : profile_.total_steps();
+  if (total <= 0 || profile_.empty() || devices < 1) return std::nullopt;
+  const std::int64_t batch = progress_.batch > 0 ? progress_.batch : profile_.batch();
+  const Seconds step_s = profile_.whole_step(devices, batch).step_s;
+  if (step_s <= 0) return std::nullopt;
+  return static_cast<double>(std::max<std::int64_t>(0, total - progress_.step)) * step_s;
+}
+
+Seconds LiveJob::seconds_at_request(Seconds) const {
+  return seconds_left(spec_.requested_devices).value_or(kUnknownLength);
+}
+
+double LiveJob::updates(std::int64_t, Seconds) const {
+  const std::int64_t total =
+      progress_.total_steps > 0 ? progress_.total_steps : profile_.total_steps();
+  return total > 0 ? static_cast<double>(std::max<std::int64_t>(1, total - progress_.step)) : 1000;
+}
+
+double LiveJob::epochs_done(Seconds) const {
+  return progress_.steps_per_epoch > 0
+             ? static_cast<double>(progress_.step) / static_cast<double>(progress_.steps_per_epoch)
+             : 0;
+}
+
+double LiveJob::samples_done(Seconds) const {
+  if (progress_.samples_done > 0) return progress_.samples_done;
+  return static_cast<double>(progress_.step * progress_.batch);
+}
+
+}  // namespace rubato::control

@@ -1,0 +1,65 @@
+// One active job as the scheduler sees it: its spec, and what it has shown of its speed and
+// progress.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "control/local_executor.h"
+#include "control/profile.h"
+#include "control/state.h"
+#include "sched/scheduler.h"
+
+namespace rubato::control {
+
+// Where a running job is. Zeros: not known yet.
+struct LiveProgress {
+  std::int64_t step = 0;  // steps done
+  std::int64_t total_steps = 0;
+  std::int64_t steps_per_epoch = 0;
+  std::int64_t batch = 0;  // samples of a step
+  double samples_done = 0;
+  double loss = 0;
+  int workers = 0;
+  Seconds step_s = 0;
+
+  std::int64_t steps_left() const { return total_steps > step ? total_steps - step : 0; }
+  // Unknown or malformed fields count as 0.
+  static LiveProgress from_json(const nlohmann::json& json);
+  nlohmann::json to_json() const;
+};
+
+class LiveJob final : public ObservedProgress, public RemainingWork {
+ public:
+  LiveJob(const JobRecord& record, Profile profile, const Machine& machine);
+
+  // The record changed (range, grant): what the scheduler is told from now on.
+  void refresh(const JobRecord& record, Seconds now_s);
+  // The job reports; true when the scheduler should look at it again.
+  bool report(const LiveProgress& progress);
+
+  const JobSpec& spec() const { return spec_; }
+  const Profile& profile() const { return profile_; }
+  const LiveProgress& progress() const { return progress_; }
+  JobKnowledge knowledge();
+  // Seconds until it is done on so many devices; nothing when its length or speed is unknown.
+  std::optional<Seconds> seconds_left(int devices) const;
+
+  Seconds seconds_at_request(Seconds now_s) const override;
+  double updates(std::int64_t batch, Seconds now_s) const override;
+  double epochs_done(Seconds now_s) const override;
+  double samples_done(Seconds now_s) const override;
+
+ private:
+  void learn();
+
+  JobDocument document_;
+  const Machine& machine_;
+  JobSpec spec_;
+  Profile profile_;
+  LiveProgress progress_;
+  std::unique_ptr<SpeedModel> speed_;  // null while nothing was measured
+  std::unique_ptr<LearnedModel> learned_;
+};
+
+}  // namespace rubato::control

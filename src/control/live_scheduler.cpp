@@ -1,0 +1,102 @@
+#include "control/live_scheduler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rubato::control {
+
+namespace {
+
+constexpr std::uint64_t kSeed = 1;
+
+JobId id_of(JobNumber job) { return JobId(static_cast<std::int32_t>(job)); }
+
+}  // namespace
+
+LiveScheduler::LiveScheduler(const Machine& machine, std::function<double()> now)
+    : machine_(machine),
+      cluster_({machine.type},
+               {Node{.id = NodeId(0), .type = DeviceTypeId(0), .devices = machine.devices}}),
+      now_(std::move(now)) {}
+
+Result<std::unique_ptr<LiveScheduler>> LiveScheduler::make(const Machine& machine,
+                                                           const LivePolicy& policy,
+                                                           std::function<double()> now) {
+  const Result<const PolicyInfo*> info = find_policy(policy.name);
+  if (!info.ok()) return info.error();
+  Result<std::unique_ptr<Policy>> made = make_policy(**info, policy.settings, kSeed);
+  if (!made.ok()) return made.error();
+  std::unique_ptr<LiveScheduler> live(new LiveScheduler(machine, std::move(now)));
+  live->policy_name_ = policy.name;
+  live->scheduler_ =
+      std::make_unique<Scheduler>(live->cluster_, **info, std::move(*made), *live, *live);
+  return live;
+}
+
+Status LiveScheduler::add(const JobRecord& record, const Profile& profile) {
+  auto job = std::make_unique<LiveJob>(record, profile, machine_);
+  job->refresh(record, now_());
+  JobPast past{.allocation = {},
+               .changed_at_s = record.held_at > 0 ? record.held_at : record.submitted_at,
+               .service = record.device_s,
+               .starts = record.started_at > 0 ? 1 : 0,
+               .resizes = record.resizes};
+  if (record.granted > 0) {
+    past.allocation = {.shares = {{.node = NodeId(0), .devices = record.granted}},
+                       .batch = record.batch};
+    past.executed_s = std::max(0.0, past.changed_at_s - record.started_at);
+  }
+  Status added = scheduler_->adopt(job->spec(), job->knowledge(), std::move(past));
+  if (added.ok()) live_[record.number] = std::move(job);
+  return added;
+}
+
+void LiveScheduler::remove(JobNumber job) {
+  if (scheduler_->find(id_of(job)) != nullptr) scheduler_->remove(id_of(job));
+  live_.erase(job);
+}
+
+Status LiveScheduler::refresh(const JobRecord& record) {
+  const auto found = live_.find(record.number);
+  if (found == live_.end()) return invalid_input("the job is not active");
+  found->second->refresh(record, now_());
+  return scheduler_->update(found->second->spec(), found->second->knowledge());
+}
+
+bool LiveScheduler::report(const JobRecord& record, const LiveProgress& progress) {
+  const auto found = live_.find(record.number);
+  if (found == live_.end() || !found->second->report(progress)) return false;
+  static_cast<void>(refresh(record));
+  return true;
+}
+
+std::vector<Action> LiveScheduler::set_reserved(int devices) {
+  actions_.clear();
+  scheduler_->set_reserved(DeviceTypeId(0), std::min(devices, machine_.devices));
+  return std::move(actions_);
+}
+
+Result<RoundRecord> LiveScheduler::round(std::vector<Action>& actions) {
+  actions_.clear();
+  Result<RoundRecord> record = scheduler_->round();
+  actions = std::move(actions_);
+  actions_.clear();
+  for (const Action& action : actions) {
+    if (action.reason == Reason::kRejected) live_.erase(number_of(action.job));
+  }
+  return record;
+}
+
+const LiveJob* LiveScheduler::find(JobNumber job) const {
+  const auto found = live_.find(job);
+  return found == live_.end() ? nullptr : found->second.get();
+}
+
+const JobState* LiveScheduler::state(JobNumber job) const { return scheduler_->find(id_of(job)); }
+
+void LiveScheduler::apply(std::span<const Action> actions) {
+  actions_.insert(actions_.end(), actions.begin(), actions.end());
+}
+
+}  // namespace rubato::control

@@ -1,0 +1,187 @@
+#include "control/profile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/sha256.h"
+#include "model/measured.h"
+
+namespace rubato::control {
+
+namespace {
+
+constexpr double kNewShare = 0.25;
+constexpr double kNotable = 0.1;
+constexpr double kSlower = 1.05;
+
+// Micro-batches that the busiest of `devices` computes in a step.
+int hosted(int logical_workers, int devices) {
+  return (logical_workers + devices - 1) / std::max(1, devices);
+}
+
+// Seconds of a logical worker's micro-batch: the fastest that any size has shown. What a size takes
+// beyond that is its synchronisation (and whatever else gets worse with more devices).
+class LogicalSpeed final : public SpeedModel {
+ public:
+  explicit LogicalSpeed(const Profile& profile) : profile_(profile) {
+    compute_s_ = std::numeric_limits<double>::infinity();
+    for (const ProfilePoint& point : profile_.points()) {
+      compute_s_ = std::min(compute_s_, point.step_s / hosted(workers(), point.devices));
+    }
+  }
+
+  StepTime step_time(const Placement& placement, std::int64_t) const override {
+    const int devices = std::max(1, placement.devices());
+    const StepTime whole = profile_.whole_step(devices, profile_.batch());
+    const Seconds sync_s = std::max(0.0, whole.step_s - hosted(workers(), devices) * compute_s_);
+    return {.step_s = compute_s_ + sync_s, .sync_s = sync_s, .confidence = whole.confidence};
+  }
+
+ private:
+  int workers() const { return profile_.logical_workers(); }
+  Profile profile_;
+  Seconds compute_s_ = 0;
+};
+
+}  // namespace
+
+std::string profile_key(const JobDocument& document) {
+  const nlohmann::json what = {{"run", document.run},
+                               {"mode", to_string(document.mode)},
+                               {"logical", document.resolved_logical_workers()}};
+  return sha256_hex(what.dump()).substr(0, 16);
+}
+
+Result<Profile> Profile::from_json(const nlohmann::json& json) {
+  const auto number = [](const nlohmann::json& object, const char* name) {
+    return object.is_object() && object.contains(name) && object[name].is_number()
+               ? object[name].get<double>()
+               : -1.0;
+  };
+  Profile profile;
+  const double workers = number(json, "logical_workers");
+  if (workers < 0 || workers > 1e6) return invalid_input("profile: logical_workers is missing");
+  profile.logical_workers_ = static_cast<int>(workers);
+  profile.note_length(static_cast<std::int64_t>(number(json, "total_steps")),
+                      static_cast<std::int64_t>(number(json, "steps_per_epoch")),
+                      static_cast<std::int64_t>(number(json, "samples")));
+  if (!json.contains("points") || !json["points"].is_array()) {
+    return invalid_input("profile: points is missing");
+  }
+  for (const nlohmann::json& row : json["points"]) {
+    const ProfilePoint point{.devices = static_cast<int>(number(row, "devices")),
+                             .batch = static_cast<std::int64_t>(number(row, "batch")),
+                             .step_s = number(row, "step_s")};
+    if (point.devices < 1 || point.batch < 0 || !(point.step_s > 0)) {
+      return invalid_input("profile: a point needs devices, batch and step_s");
+    }
+    profile.note(point);
+  }
+  return profile;
+}
+
+nlohmann::json Profile::to_json() const {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const ProfilePoint& point : points_) {
+    rows.push_back({{"devices", point.devices}, {"batch", point.batch}, {"step_s", point.step_s}});
+  }
+  return {{"logical_workers", logical_workers_},
+          {"total_steps", total_steps_},
+          {"steps_per_epoch", steps_per_epoch_},
+          {"samples", samples_},
+          {"points", std::move(rows)}};
+}
+
+bool Profile::note(const ProfilePoint& point) {
+  const auto before = [](const ProfilePoint& a, const ProfilePoint& b) {
+    return a.batch != b.batch ? a.batch < b.batch : a.devices < b.devices;
+  };
+  const auto at = std::lower_bound(points_.begin(), points_.end(), point, before);
+  const auto index = at - points_.begin();
+  if (at == points_.end() || before(point, *at)) {
+    points_.insert(at, point);
+    told_.insert(told_.begin() + index, point.step_s);
+    return true;
+  }
+  at->step_s += kNewShare * (point.step_s - at->step_s);
+  Seconds& told = told_[static_cast<std::size_t>(index)];
+  if (std::abs(at->step_s - told) <= kNotable * told) return false;
+  told = at->step_s;
+  return true;
+}
+
+void Profile::note_length(std::int64_t total_steps, std::int64_t steps_per_epoch,
+                          std::int64_t samples) {
+  if (total_steps > 0) total_steps_ = total_steps;
+  if (steps_per_epoch > 0) steps_per_epoch_ = steps_per_epoch;
+  if (samples > 0) samples_ = samples;
+}
+
+int Profile::largest_useful() const {
+  if (logical_workers_ == 0) return 0;  // an adaptive job's batch grows with its devices
+  // Walk up: a size that is slower than the best smaller one is of no use, and neither are larger
+  // ones unless one of them is faster than all before.
+  Seconds best = std::numeric_limits<double>::infinity();
+  int best_devices = 0;
+  bool slower = false;
+  for (const ProfilePoint& point : points_) {
+    if (point.step_s < best) {
+      best = point.step_s;
+      best_devices = point.devices;
+      slower = false;
+    } else if (point.step_s > kSlower * best) {
+      slower = true;
+    }
+  }
+  return slower ? best_devices : 0;
+}
+
+StepTime Profile::whole_step(int devices, std::int64_t batch) const {
+  const ProfilePoint* below = nullptr;
+  const ProfilePoint* above = nullptr;
+  for (const ProfilePoint& point : points_) {
+    if (logical_workers_ == 0 && point.batch != batch) continue;
+    if (point.devices == devices) return {point.step_s, 0, Confidence::kMeasured};
+    if (point.devices < devices) below = &point;
+    if (point.devices > devices && above == nullptr) above = &point;
+  }
+  if (below == nullptr && above == nullptr) return {};
+  const auto scaled = [&](const ProfilePoint& from) {
+    if (logical_workers_ == 0) return from.step_s * from.devices / devices;
+    return from.step_s * hosted(logical_workers_, devices) / hosted(logical_workers_, from.devices);
+  };
+  if (below != nullptr && above != nullptr) {
+    const double share = static_cast<double>(devices - below->devices) /
+                         static_cast<double>(above->devices - below->devices);
+    return {scaled(*below) + share * (scaled(*above) - scaled(*below)), 0,
+            Confidence::kInterpolated};
+  }
+  return {scaled(below != nullptr ? *below : *above), 0, Confidence::kExtrapolated};
+}
+
+Profile known_profile(const State& state, const JobDocument& document) {
+  const auto known = state.profiles.find(profile_key(document));
+  if (known != state.profiles.end()) {
+    Result<Profile> read = Profile::from_json(known->second);
+    if (read.ok()) return std::move(*read);
+  }
+  return Profile(document.mode == ElasticMode::kAdaptive ? 0 : document.resolved_logical_workers());
+}
+
+std::unique_ptr<SpeedModel> speed_of(const Profile& profile) {
+  RUBATO_CHECK(!profile.empty(), "a speed model needs a measurement");
+  if (profile.logical_workers() > 0) return std::make_unique<LogicalSpeed>(profile);
+  std::vector<MeasuredRow> rows;
+  for (const ProfilePoint& point : profile.points()) {
+    rows.push_back({.per_node = {point.devices},
+                    .nodes = 1,
+                    .devices = point.devices,
+                    .local = std::max<std::int64_t>(1, point.batch / point.devices),
+                    .step_s = point.step_s,
+                    .sync_s = 0});
+  }
+  return std::make_unique<MeasuredSpeed>(rows);
+}
+
+}  // namespace rubato::control

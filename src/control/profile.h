@@ -1,0 +1,75 @@
+// What was measured of a training program while it ran: seconds of a step by devices and batch.
+// Kept by program (profile_key), so that the next job of the same program is known from its start.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "control/job_document.h"
+#include "control/state.h"
+#include "model/speed.h"
+
+namespace rubato::control {
+
+// Jobs with the same key take the same time: program, arguments, mode, logical workers.
+std::string profile_key(const JobDocument& document);
+
+struct ProfilePoint {
+  int devices = 0;
+  std::int64_t batch = 0;  // samples of a step, over all workers
+  Seconds step_s = 0;
+};
+
+class Profile {
+ public:
+  Profile() = default;
+  // `logical_workers`: of a consistent or rigid job; 0 for an adaptive one.
+  explicit Profile(int logical_workers) : logical_workers_(logical_workers) {}
+  static Result<Profile> from_json(const nlohmann::json& json);
+  nlohmann::json to_json() const;
+
+  // A measurement; repeated ones are averaged, the new one counting a quarter. True when the
+  // profile says something notably new: a new point, or one that moved by a tenth since the last
+  // true.
+  bool note(const ProfilePoint& point);
+  // What was learned of the program's length; 0: unknown.
+  void note_length(std::int64_t total_steps, std::int64_t steps_per_epoch, std::int64_t samples);
+
+  bool empty() const { return points_.empty(); }
+  const std::vector<ProfilePoint>& points() const { return points_; }
+  int logical_workers() const { return logical_workers_; }
+  std::int64_t total_steps() const { return total_steps_; }
+  std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
+  std::int64_t samples() const { return samples_; }
+  // Samples of a step of a consistent job; 0 while nothing was measured.
+  std::int64_t batch() const { return points_.empty() ? 0 : points_.front().batch; }
+
+  // More devices than this were measured to be slower than fewer by more than a twentieth; 0: no
+  // such size is known.
+  int largest_useful() const;
+  // Seconds of a step on so many devices: measured, or, between and beyond, an optimistic guess.
+  // 0 when nothing was measured.
+  StepTime whole_step(int devices, std::int64_t batch) const;
+
+ private:
+  int logical_workers_ = 0;
+  std::int64_t total_steps_ = 0;
+  std::int64_t steps_per_epoch_ = 0;
+  std::int64_t samples_ = 0;
+  std::vector<ProfilePoint> points_;  // by batch, devices
+  std::vector<Seconds> told_;         // of each point when note() was last true
+};
+
+// What earlier jobs of the same program have shown; an empty profile if there was none.
+Profile known_profile(const State& state, const JobDocument& document);
+
+// The profile as the speed model that policies and the simulator ask: the seconds of one
+// micro-batch. With logical workers a micro-batch is one logical worker's share, otherwise one
+// device's. The profile must not be empty.
+std::unique_ptr<SpeedModel> speed_of(const Profile& profile);
+
+}  // namespace rubato::control

@@ -1,0 +1,44 @@
+// What happened, simulated: the jobs of an event log with the speeds that were measured while they
+// ran, under the policy that ran them or another one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "control/history.h"
+#include "control/snapshot.h"
+
+namespace rubato::control {
+
+// All jobs that finished, as they were when the first of them was submitted.
+Snapshot as_submitted(const State& state, const History& history);
+
+struct ReplayedJob {
+  JobNumber job = 0;
+  std::string name;
+  Seconds live_s = 0;  // from submission to end
+  Seconds simulated_s = 0;
+};
+
+struct Replay {
+  std::vector<ReplayedJob> jobs;
+  double live_mean_s = 0;
+  double simulated_mean_s = 0;
+  double simulated_share = 0;  // of the devices' time, allocated, from first submission to last end
+
+  double error() const { return live_mean_s > 0 ? simulated_mean_s / live_mean_s - 1 : 0; }
+};
+
+Result<Replay> replay(const State& state, const History& history, const std::string& policy,
+                      const Settings& settings);
+
+// The same jobs under first in, first out, each with a fixed number of devices: the best such
+// number for all of them.
+struct RigidReplay {
+  int devices = 0;
+  Replay replay;
+};
+Result<RigidReplay> replay_rigid(const State& state, const History& history);
+
+}  // namespace rubato::control

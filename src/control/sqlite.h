@@ -1,0 +1,66 @@
+// The little of SQLite that the store needs, with its errors as Status. Not thread-safe: whoever
+// owns a connection guards it.
+#pragma once
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace rubato::control {
+
+// A prepared statement, kept and used again and again. Values are bound from the first parameter
+// on: statement.bind(1).bind("text"); texts must live until the statement has run.
+class Statement {
+ public:
+  Statement() = default;
+  Statement(std::shared_ptr<sqlite3> database, sqlite3_stmt* statement)
+      : database_(std::move(database)), statement_(statement) {}
+
+  Statement& bind(std::int64_t value);
+  Statement& bind(double value);
+  Statement& bind(std::string_view value);
+  // Runs to the next row: true; false: there is none, and the statement is ready to be used again.
+  Result<bool> next();
+  // Runs a statement without rows.
+  Status run();
+  // Ready to be used again, before its last row.
+  void reset();
+
+  // Columns of the row, from 0.
+  std::int64_t integer(int column) const { return sqlite3_column_int64(statement_.get(), column); }
+  double number(int column) const { return sqlite3_column_double(statement_.get(), column); }
+  std::string_view text(int column) const;  // until the next call
+
+ private:
+  struct Finalizer {
+    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+  };
+  std::shared_ptr<sqlite3> database_;  // outlives the statement
+  std::unique_ptr<sqlite3_stmt, Finalizer> statement_;
+  int bound_ = 0;
+};
+
+class Database {
+ public:
+  // The file must exist; an empty one is an empty database.
+  static Result<Database> open(const std::string& path);
+
+  Result<Statement> prepare(std::string_view sql);
+  // One or more statements without parameters; rows are dropped.
+  Status execute(const std::string& sql);
+  // The first column of the first row.
+  Result<std::int64_t> read_integer(std::string_view sql);
+  // Nothing is written when the connection closes, not even what other connections logged.
+  void leave_log_alone(bool alone);
+
+ private:
+  explicit Database(std::shared_ptr<sqlite3> database) : database_(std::move(database)) {}
+  std::shared_ptr<sqlite3> database_;
+};
+
+}  // namespace rubato::control

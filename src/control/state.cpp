@@ -1,0 +1,169 @@
+#include "control/state.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "base/text.h"
+#include "control/event_types.h"
+#include "control/job_fields.h"
+#include "sim/located_json.h"
+
+namespace rubato::control {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::array kPhases{Phase::kQueued,   Phase::kRunning, Phase::kPaused,
+                             Phase::kFinished, Phase::kFailed,  Phase::kCancelled};
+
+}  // namespace
+
+std::optional<JobNumber> parse_job_number(std::string_view text) {
+  if (text.starts_with('j')) text.remove_prefix(1);
+  const auto number = parse_int(text);
+  return number && *number > 0 ? number : std::nullopt;
+}
+
+std::string job_name_of(JobNumber number) { return fmt::format("j{}", number); }
+
+std::string_view to_string(Phase phase) {
+  switch (phase) {
+    case Phase::kQueued:
+      return "queued";
+    case Phase::kRunning:
+      return "running";
+    case Phase::kPaused:
+      return "paused";
+    case Phase::kFinished:
+      return "finished";
+    case Phase::kFailed:
+      return "failed";
+    case Phase::kCancelled:
+      return "cancelled";
+  }
+  return "?";
+}
+
+Status State::apply(const Event& event) {
+  if (event.seq != last_seq + 1) {
+    return invalid_input(fmt::format("event {}: expected event {}", event.seq, last_seq + 1));
+  }
+  const EventType* type = find_event_type(event.type);
+  if (type == nullptr) {
+    return invalid_input(fmt::format("unknown event type {}", shown(json(event.type))));
+  }
+  if (auto status = check_event(*type, event); !status) return status;
+  if (auto status = type->apply(*this, event); !status) return status;
+  last_seq = event.seq;
+  return ok_status();
+}
+
+json to_json(const Event& event) {
+  json object{{"seq", event.seq}, {"at", event.at}, {"type", event.type}, {"body", event.body}};
+  if (event.job != 0) object["job"] = event.job;
+  if (!event.tenant.empty()) object["tenant"] = event.tenant;
+  return object;
+}
+
+json to_json(const JobRecord& job) {
+  return {{"number", job.number},
+          {"id", job_name_of(job.number)},
+          {"name", job_title(job.document)},
+          {"document", to_json(job.document)},
+          {"tenant", job.tenant},
+          {"key", job.key},
+          {"phase", to_string(job.phase)},
+          {"submitted_at", job.submitted_at},
+          {"started_at", job.started_at},
+          {"ended_at", job.ended_at},
+          {"granted", job.granted},
+          {"min_devices", job.document.min_devices},
+          {"max_devices", job.document.max_devices},
+          {"batch", job.batch},
+          {"held", job.held},
+          {"reason", job.reason},
+          {"message", job.message},
+          {"scale", job.scale},
+          {"max_useful", job.max_useful},
+          {"resizes", job.resizes},
+          {"restarts", job.restarts},
+          {"device_s", job.device_s},
+          {"held_at", job.held_at},
+          {"progress", job.progress},
+          {"result", job.result}};
+}
+
+Result<JobRecord> job_from_json(const json& object) {
+  try {
+    JobRecord job;
+    auto document = stored_document(object.at("document"));
+    if (!document) return document.error();
+    job.document = std::move(*document);
+    const auto& phase = object.at("phase").get_ref<const std::string&>();
+    bool known = false;
+    for (const Phase each : kPhases) {
+      if (phase != to_string(each)) continue;
+      job.phase = each;
+      known = true;
+    }
+    if (!known) return invalid_input(fmt::format("unknown phase {}", shown(json(phase))));
+    object.at("number").get_to(job.number);
+    object.at("tenant").get_to(job.tenant);
+    object.at("key").get_to(job.key);
+    object.at("submitted_at").get_to(job.submitted_at);
+    object.at("started_at").get_to(job.started_at);
+    object.at("ended_at").get_to(job.ended_at);
+    object.at("granted").get_to(job.granted);
+    object.at("batch").get_to(job.batch);
+    object.at("held").get_to(job.held);
+    object.at("reason").get_to(job.reason);
+    object.at("message").get_to(job.message);
+    object.at("scale").get_to(job.scale);
+    object.at("max_useful").get_to(job.max_useful);
+    object.at("resizes").get_to(job.resizes);
+    object.at("restarts").get_to(job.restarts);
+    object.at("device_s").get_to(job.device_s);
+    object.at("held_at").get_to(job.held_at);
+    job.progress = object.at("progress");
+    job.result = object.at("result");
+    return job;
+  } catch (const json::exception& problem) {
+    return invalid_input(problem.what());
+  }
+}
+
+json to_json(const Tenant& tenant) {
+  return {{"name", tenant.name},
+          {"weight", tenant.weight},
+          {"quota", tenant.quota},
+          {"token_sha256", tenant.token_sha256}};
+}
+
+json to_json(const Reservation& reservation) {
+  return {{"number", reservation.number},
+          {"devices", reservation.devices},
+          {"from", reservation.from},
+          {"until", reservation.until}};
+}
+
+json to_json(const State& state) {
+  json jobs = json::array();
+  for (const auto& [number, job] : state.jobs) jobs.push_back(to_json(job));
+  json tenants = json::array();
+  for (const auto& [name, tenant] : state.tenants) tenants.push_back(to_json(tenant));
+  json reservations = json::array();
+  for (const auto& [number, each] : state.reservations) reservations.push_back(to_json(each));
+  return {{"last_seq", state.last_seq},
+          {"next_job", state.next_job},
+          {"next_reservation", state.next_reservation},
+          {"jobs", std::move(jobs)},
+          {"tenants", std::move(tenants)},
+          {"reservations", std::move(reservations)},
+          {"policy", state.policy},
+          {"policy_settings", state.policy_settings},
+          {"profiles", state.profiles}};
+}
+
+}  // namespace rubato::control

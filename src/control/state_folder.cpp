@@ -1,0 +1,87 @@
+#include "control/state_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/file.h"
+#include "base/text.h"
+
+namespace rubato::control {
+
+namespace {
+
+constexpr const char* kLockFile = "/rubato.lock";
+
+Error system_error(const std::string& path, std::string_view doing) {
+  return {ErrorCode::kIo, fmt::format("{}: cannot {}: {}", path, doing, std::strerror(errno))};
+}
+
+Status make_private_folder(const std::string& folder) {
+  if (!is_directory(folder)) {
+    const std::size_t slash = folder.find_last_of('/');
+    if (slash != std::string::npos && slash > 0) {
+      if (auto status = make_directories(folder.substr(0, slash)); !status) return status;
+    }
+    if (::mkdir(folder.c_str(), 0700) != 0) return system_error(folder, "create");
+    return ok_status();
+  }
+  struct stat info {};
+  if (::stat(folder.c_str(), &info) != 0) return system_error(folder, "look at");
+  if ((info.st_mode & 077U) == 0) return ok_status();
+  const auto names = list_directory(folder);
+  if (!names) return names.error();
+  if (!names->empty() && !is_file(folder + kLockFile)) {
+    return invalid_input(fmt::format(
+        "{}: others may look into this folder, and it holds something else than the daemon's "
+        "files; expected a folder of the daemon's own (or: chmod 700)",
+        folder));
+  }
+  if (::chmod(folder.c_str(), 0700) != 0) return system_error(folder, "make private");
+  return ok_status();
+}
+
+}  // namespace
+
+Result<FolderLock> FolderLock::take(const std::string& folder) {
+  if (auto status = make_private_folder(folder); !status) return status.error();
+  const std::string path = folder + kLockFile;
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0) return system_error(path, "open");
+  FolderLock lock(file);
+  if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return system_error(path, "lock");
+    std::array<char, 32> owner{};
+    const ssize_t size = ::read(file, owner.data(), owner.size() - 1);
+    const auto pid = parse_int(trim({owner.data(), size > 0 ? static_cast<std::size_t>(size) : 0}));
+    return Error{ErrorCode::kIo, fmt::format("{}: another rubatod{} works in this folder", folder,
+                                             pid ? fmt::format(" (process {})", *pid) : "")};
+  }
+  const std::string pid = std::to_string(::getpid()) + "\n";
+  if (::ftruncate(file, 0) != 0 ||
+      ::pwrite(file, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
+    return system_error(path, "write");
+  }
+  return lock;
+}
+
+FolderLock::~FolderLock() {
+  if (file_ >= 0) ::close(file_);
+}
+
+Status make_private_file(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0) return system_error(path, "open");
+  const bool done = ::fchmod(file, 0600) == 0;
+  const Error error = system_error(path, "make private");
+  ::close(file);
+  return done ? ok_status() : Status(error);
+}
+
+}  // namespace rubato::control

@@ -1,0 +1,36 @@
+// The daemon's folder: private, and used by one daemon at a time.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "base/result.h"
+
+namespace rubato::control {
+
+// Holds the lock of a folder until it is destroyed (or its process ends, however).
+class FolderLock {
+ public:
+  // Makes the folder where it does not exist (0700). One that exists and that others may look into
+  // is made private when it is empty or was the daemon's before; otherwise it is refused, for it
+  // belongs to something else. Then takes the lock: another process that holds it is an error.
+  static Result<FolderLock> take(const std::string& folder);
+
+  FolderLock(FolderLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+  FolderLock& operator=(FolderLock&& other) noexcept {
+    std::swap(file_, other.file_);
+    return *this;
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+  ~FolderLock();
+
+ private:
+  explicit FolderLock(int file) : file_(file) {}
+  int file_;
+};
+
+// Makes an empty file that only its owner may read, or makes an existing one so.
+Status make_private_file(const std::string& path);
+
+}  // namespace rubato::control

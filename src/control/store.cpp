@@ -1,0 +1,297 @@
+#include "control/store.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <mutex>
+#include <optional>
+
+#include "base/file.h"
+#include "control/sqlite.h"
+#include "control/state_delta.h"
+#include "control/state_folder.h"
+#include "control/store_schema.h"
+#include "control/store_views.h"
+
+namespace rubato::control {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kLongestBody = 1 << 20;
+constexpr int kDeepestBody = 32;
+
+std::string database_path(const std::string& folder) { return folder + "/rubato.db"; }
+
+// JSON text has no infinities: what would come back as null is null at once. False when the value
+// is nested too deeply for the library, which writes recursively.
+bool make_storable(json& value, int depth) {
+  if (depth > kDeepestBody) return false;
+  if (value.is_number_float() && !std::isfinite(value.get<double>())) value = nullptr;
+  if (!value.is_structured()) return true;
+  for (json& child : value) {
+    if (!make_storable(child, depth + 1)) return false;
+  }
+  return true;
+}
+
+Result<std::string> body_text(Event& event) {
+  if (!make_storable(event.body, 0)) {
+    return invalid_input(fmt::format("event '{}': its body is nested too deeply", event.type));
+  }
+  try {
+    std::string text = event.body.dump();
+    if (text.size() <= kLongestBody) return text;
+    return invalid_input(
+        fmt::format("event '{}': its body is larger than {} bytes", event.type, kLongestBody));
+  } catch (const json::type_error&) {
+    return invalid_input(
+        fmt::format("event '{}': its body holds text that is not UTF-8", event.type));
+  }
+}
+
+// Columns: seq, at, type, job, tenant, body.
+Result<Event> event_of(const Statement& row) {
+  Event event{.seq = row.integer(0),
+              .at = row.number(1),
+              .type = std::string(row.text(2)),
+              .job = row.integer(3),
+              .tenant = std::string(row.text(4))};
+  event.body = json::parse(row.text(5), nullptr, false);
+  if (event.body.is_discarded()) {
+    return invalid_input(fmt::format("event {}: its body is not JSON", event.seq));
+  }
+  return event;
+}
+
+constexpr std::string_view kAllEvents =
+    "SELECT seq, at, type, job, tenant, body FROM events WHERE seq > ? ORDER BY seq LIMIT ?";
+constexpr std::string_view kEventsOfJob =
+    "SELECT seq, at, type, job, tenant, body FROM events INDEXED BY events_by_job "
+    "WHERE job = ? AND seq > ? ORDER BY seq LIMIT ?";
+constexpr std::string_view kEventsOfTenant =
+    "SELECT seq, at, type, job, tenant, body FROM events INDEXED BY events_by_tenant "
+    "WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT ?";
+
+// The state after all events, one by one.
+Result<State> replay_events(Database& database, const std::string& path) {
+  State state;
+  auto statement = database.prepare(kAllEvents);
+  if (!statement) return statement.error();
+  statement->bind(std::int64_t{0}).bind(std::int64_t{-1});
+  while (true) {
+    const auto row = statement->next();
+    if (!row) return row.error();
+    if (!*row) return state;
+    const auto event = event_of(*statement);
+    const Status applied = event ? state.apply(*event) : Status(event.error());
+    if (!applied) {
+      return invalid_input(fmt::format("{}: event {} cannot be replayed: {}", path,
+                                       state.last_seq + 1, applied.error().message));
+    }
+  }
+}
+
+// Reads for any thread, beside the writer.
+class EventReader {
+ public:
+  static Result<std::unique_ptr<EventReader>> open(const std::string& path) {
+    auto database = Database::open(path);
+    if (!database) return database.error();
+    auto reader = std::unique_ptr<EventReader>(new EventReader(std::move(*database)));
+    if (auto status = reader->database_.execute("PRAGMA query_only = ON"); !status) {
+      return status.error();
+    }
+    const std::pair<Statement*, std::string_view> statements[] = {
+        {&reader->all_, kAllEvents},
+        {&reader->of_job_, kEventsOfJob},
+        {&reader->of_tenant_, kEventsOfTenant},
+    };
+    for (const auto& [statement, sql] : statements) {
+      auto prepared = reader->database_.prepare(sql);
+      if (!prepared) return prepared.error();
+      *statement = std::move(*prepared);
+    }
+    return reader;
+  }
+
+  Result<std::vector<Event>> read(std::int64_t after, int limit, JobNumber job,
+                                  const std::string& tenant) {
+    const std::lock_guard lock(mutex_);
+    Statement& statement = job != 0 ? of_job_ : tenant.empty() ? all_ : of_tenant_;
+    if (job != 0) {
+      statement.bind(job);
+    } else if (!tenant.empty()) {
+      statement.bind(tenant);
+    }
+    // A job has one tenant: with both given, the answer is all or nothing, but for the limit.
+    statement.bind(after).bind(std::int64_t{limit});
+    std::vector<Event> events;
+    while (true) {
+      const auto row = statement.next();
+      if (!row) return row.error();
+      if (!*row) return events;
+      auto event = event_of(statement);
+      if (!event) {
+        statement.reset();
+        return event.error();
+      }
+      if (job == 0 || tenant.empty() || event->tenant == tenant) {
+        events.push_back(std::move(*event));
+      }
+    }
+  }
+
+ private:
+  explicit EventReader(Database database) : database_(std::move(database)) {}
+
+  std::mutex mutex_;
+  Database database_;
+  Statement all_;
+  Statement of_job_;
+  Statement of_tenant_;
+};
+
+class SqliteStore final : public Store {
+ public:
+  SqliteStore(FolderLock lock, Database database, StoreViews views, Statement insert, State state,
+              std::unique_ptr<EventReader> reader)
+      : lock_(std::move(lock)),
+        database_(std::move(database)),
+        views_(std::move(views)),
+        insert_(std::move(insert)),
+        state_(std::move(state)),
+        reader_(std::move(reader)) {}
+
+  Status append(std::span<Event> events) override {
+    if (events.empty()) return ok_status();
+    StateDelta delta(state_);
+    std::vector<std::string> bodies;
+    bodies.reserve(events.size());
+    std::int64_t seq = state_.last_seq;
+    for (Event& event : events) {
+      auto body = body_text(event);
+      if (!body) return body.error();
+      event.seq = ++seq;
+      if (auto status = delta.apply(event); !status) return status;
+      bodies.push_back(std::move(*body));
+    }
+    if (auto status = record(events, bodies, delta); !status) {
+      static_cast<void>(database_.execute("ROLLBACK"));
+      return status;
+    }
+    const std::lock_guard lock(state_lock_);
+    std::move(delta).commit(state_);
+    return ok_status();
+  }
+
+  const State& state() const override { return state_; }
+  std::shared_mutex& state_lock() const override { return state_lock_; }
+
+  Result<std::vector<Event>> read_events(std::int64_t after, int limit, JobNumber job,
+                                         const std::string& tenant) const override {
+    return reader_->read(after, limit, job, tenant);
+  }
+
+ private:
+  Status record(std::span<const Event> events, std::span<const std::string> bodies,
+                const StateDelta& delta) {
+    if (auto status = database_.execute("BEGIN IMMEDIATE"); !status) return status;
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      const Event& event = events[i];
+      insert_.bind(event.seq).bind(event.at).bind(event.type).bind(event.job).bind(event.tenant);
+      if (auto status = insert_.bind(bodies[i]).run(); !status) return status;
+    }
+    if (auto status = views_.write(delta); !status) return status;
+    return database_.execute("COMMIT");
+  }
+
+  FolderLock lock_;
+  Database database_;
+  StoreViews views_;
+  Statement insert_;
+  State state_;
+  mutable std::shared_mutex state_lock_;
+  std::unique_ptr<EventReader> reader_;
+};
+
+Status rebuild_views(Database& database, const std::string& path, StoreViews& views) {
+  const auto state = replay_events(database, path);
+  if (!state) return state.error();
+  if (auto status = database.execute("BEGIN IMMEDIATE"); !status) return status;
+  const auto rewrite = [&]() -> Status {
+    if (auto status = StoreViews::clear(database); !status) return status;
+    if (auto status = views.write_all(*state); !status) return status;
+    return database.execute("COMMIT");
+  };
+  auto status = rewrite();
+  if (!status) static_cast<void>(database.execute("ROLLBACK"));
+  return status;
+}
+
+// Finds damage before anything is written.
+Status check_soundness(Database& database, const std::string& path) {
+  auto statement = database.prepare("PRAGMA quick_check(1)");
+  if (!statement) return statement.error();
+  const auto row = statement->next();
+  if (!row) return row.error();
+  if (*row && statement->text(0) == "ok") return ok_status();
+  return invalid_input(
+      fmt::format("{}: the file is damaged and was left as it is ({}); restore it "
+                  "from a backup",
+                  path, *row ? statement->text(0) : "?"));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
+  auto lock = FolderLock::take(folder);
+  if (!lock) return lock.error();
+  const std::string path = database_path(folder);
+  if (auto status = make_private_file(path); !status) return status.error();
+  auto database = Database::open(path);
+  if (!database) return database.error();
+  database->leave_log_alone(true);
+  if (auto status = check_soundness(*database, path); !status) return status.error();
+  const auto version = schema_version(*database, path);
+  if (!version) return version.error();
+  if (auto status = database->execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
+      !status) {
+    return status.error();
+  }
+  if (auto status = migrate(*database, *version); !status) return status.error();
+
+  auto views = StoreViews::make(*database);
+  if (!views) return views.error();
+  const auto last = database->read_integer("SELECT coalesce(max(seq), 0) FROM events");
+  if (!last) return last.error();
+  auto state = views->read(*database);
+  if (!state || state->last_seq != *last) {
+    if (auto status = rebuild_views(*database, path, *views); !status) return status.error();
+    state = views->read(*database);
+    if (!state) return Error{state.error().code, path + ": " + state.error().message};
+  }
+  auto insert = database->prepare("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)");
+  if (!insert) return insert.error();
+  auto reader = EventReader::open(path);
+  if (!reader) return reader.error();
+  database->leave_log_alone(false);
+  return std::unique_ptr<Store>(new SqliteStore(std::move(*lock), std::move(*database),
+                                                std::move(*views), std::move(*insert),
+                                                std::move(*state), std::move(*reader)));
+}
+
+Result<State> Store::replay(const std::string& folder) {
+  const std::string path = database_path(folder);
+  if (!is_file(path)) return Error{ErrorCode::kNotFound, path + ": there is no such file"};
+  auto database = Database::open(path);
+  if (!database) return database.error();
+  database->leave_log_alone(true);
+  if (auto status = database->execute("PRAGMA query_only = ON"); !status) return status.error();
+  const auto version = schema_version(*database, path);
+  if (!version) return version.error();
+  return *version == 0 ? State{} : replay_events(*database, path);
+}
+
+}  // namespace rubato::control

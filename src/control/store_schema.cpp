@@ -1,0 +1,84 @@
+#include "control/store_schema.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string_view>
+
+namespace rubato::control {
+
+namespace {
+
+// One entry per version: what turns the version before it into it. An entry that was released is
+// never changed.
+constexpr std::array<std::string_view, 2> kMigrations{
+    // 1: the log, and the views that State is read from. The views always show the state after
+    // meta.view_seq.
+    R"sql(
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+INSERT INTO meta VALUES ('schema_version', 1), ('view_seq', 0);
+CREATE TABLE events (
+  seq INTEGER PRIMARY KEY, at REAL NOT NULL, type TEXT NOT NULL, job INTEGER NOT NULL,
+  tenant TEXT NOT NULL, body TEXT NOT NULL);
+CREATE INDEX events_by_job ON events (job);
+CREATE TABLE jobs (
+  number INTEGER PRIMARY KEY, tenant TEXT NOT NULL, phase TEXT NOT NULL, document TEXT NOT NULL,
+  record TEXT NOT NULL);
+CREATE TABLE tenants (name TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE reservations (number INTEGER PRIMARY KEY, record TEXT NOT NULL);
+CREATE TABLE settings (name TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE profiles (name TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
+)sql",
+    // 2: a tenant reads its own events fast, and nobody can rewrite history.
+    R"sql(
+CREATE INDEX events_by_tenant ON events (tenant);
+CREATE TRIGGER events_are_kept BEFORE DELETE ON events
+BEGIN SELECT RAISE(ABORT, 'events are never deleted'); END;
+CREATE TRIGGER events_are_final BEFORE UPDATE ON events
+BEGIN SELECT RAISE(ABORT, 'events are never changed'); END;
+)sql",
+};
+
+}  // namespace
+
+std::int64_t current_schema_version() { return static_cast<std::int64_t>(kMigrations.size()); }
+
+Result<std::int64_t> schema_version(Database& database, const std::string& path) {
+  const auto tables = database.read_integer("SELECT count(*) FROM sqlite_schema");
+  if (!tables) return tables.error();
+  if (*tables == 0) return 0;
+  const auto ours = database.read_integer(
+      "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('meta', 'events')");
+  if (!ours) return ours.error();
+  const auto version =
+      *ours == 2 ? database.read_integer("SELECT value FROM meta WHERE name = 'schema_version'")
+                 : Result<std::int64_t>(0);
+  if (!version) return version.error();
+  if (*version < 1) {
+    return invalid_input(path + ": an SQLite database, but not of rubatod; nothing was changed");
+  }
+  if (*version > current_schema_version()) {
+    return invalid_input(fmt::format(
+        "{}: schema version {}, written by a newer rubatod; this one knows versions up to {}. "
+        "Nothing was changed: use the newer program",
+        path, *version, current_schema_version()));
+  }
+  return version;
+}
+
+Status migrate(Database& database, std::int64_t from) {
+  if (from == current_schema_version()) return ok_status();
+  std::string script = "BEGIN IMMEDIATE;";
+  for (auto version = from; version < current_schema_version(); ++version) {
+    script += kMigrations[static_cast<std::size_t>(version)];
+  }
+  script += fmt::format("UPDATE meta SET value = {} WHERE name = 'schema_version';",
+                        current_schema_version());
+  if (auto status = database.execute(script + "COMMIT"); !status) {
+    static_cast<void>(database.execute("ROLLBACK"));
+    return status;
+  }
+  return ok_status();
+}
+
+}  // namespace rubato::control

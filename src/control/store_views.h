@@ -1,0 +1,44 @@
+// The State as tables: written with every append in the same transaction, read when the daemon
+// starts.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "control/sqlite.h"
+#include "control/state.h"
+#include "control/state_delta.h"
+
+namespace rubato::control {
+
+class StoreViews {
+ public:
+  static Result<StoreViews> make(Database& database);
+
+  // Inside a transaction: brings the views to what the delta changed.
+  Status write(const StateDelta& delta);
+  // Inside a transaction: fills empty views.
+  Status write_all(const State& state);
+  // The state that the views show; its last_seq is the event that changed them last.
+  Result<State> read(Database& database);
+  // Inside a transaction: empties all views.
+  static Status clear(Database& database);
+
+ private:
+  Status put_job(const JobRecord& job, bool is_new);
+  Status put_record(Statement& statement, std::string_view name, const nlohmann::json& record);
+  Status put_reservation(std::int64_t number, const State& state);
+  Status put_policy(const State& state);
+  Status put_counters(const State& state);
+
+  Statement insert_job_;
+  Statement update_job_;
+  Statement put_tenant_;
+  Statement put_reservation_;
+  Statement drop_reservation_;
+  Statement put_setting_;
+  Statement put_profile_;
+  Statement put_seq_;
+};
+
+}  // namespace rubato::control

@@ -1,0 +1,121 @@
+// One job of the local executor: what its folder and its processes say, and the next step towards
+// what is wanted.
+//
+//   idle ──start()──▶ starting ──handed over──▶ running ──lock free, workers gone, retired──▶ idle
+//
+// Between writing supervise.json and a successful retire() the job holds devices, whatever happens
+// to this object: a later one finds them in the folder (adopt).
+#pragma once
+
+#include <sys/types.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "control/event_tail.h"
+#include "control/job_progress.h"
+#include "control/local_executor.h"
+#include "elastic/job_folder.h"
+#include "elastic/launcher.h"
+
+namespace rubato::control {
+
+using DeviceSet = std::set<std::string>;
+
+class SupervisedJob {
+ public:
+  SupervisedJob(JobNumber number, std::string folder, const LocalExecutorOptions& options);
+  SupervisedJob(const SupervisedJob&) = delete;
+  SupervisedJob& operator=(const SupervisedJob&) = delete;
+  ~SupervisedJob();
+
+  void want(const JobDocument& document, int devices, std::int64_t batch);
+  void cancel();
+  // What an earlier life of the daemon left; `want` or `cancel` comes before.
+  void adopt(std::int64_t events_offset);
+  // Those of its earlier runs were told by another object.
+  void ignore_earlier_events();
+
+  // In this order, again and again:
+  void observe(std::vector<Notice>& notices);
+  void give_back();  // shrinks or stops, if that is wanted
+  // Whether it waits for devices, and for how many that it does not hold.
+  bool wants_more() const;
+  int missing() const { return std::max(0, wanted_ - static_cast<int>(held_.size())); }
+  void take(const std::vector<std::string>& devices, std::vector<Notice>& notices);
+  void tell_held(std::vector<Notice>& notices);
+
+  const DeviceSet& held() const { return held_; }
+  // No processes, and none wanted: nothing will happen until somebody wants something.
+  bool at_rest() const { return state_ == State::kIdle && !asked_ && told_held_ == 0; }
+
+ private:
+  enum class State { kIdle, kStarting, kRunning };
+  using Clock = std::chrono::steady_clock;
+
+  elastic::LaunchOptions launch_options() const;
+  Status make_ready(const std::vector<std::string>& devices);
+  Status write_target(int workers, const DeviceSet& devices, bool stop);
+  void mend_folder() const;
+  void reap_starter();
+  void read_status();
+  void count_held();
+  void read_events(std::vector<Notice>& notices);
+  bool all_gone();
+  void escalate();
+  void conclude(std::vector<Notice>& notices, bool just_ended);
+  void vanished(std::vector<Notice>& notices, const std::string& why);
+  void tell(std::vector<Notice>& notices, Notice::Kind kind, nlohmann::json body = {}) const;
+  bool should_stop() const { return wanted_ == 0 || cancelled_; }
+
+  const JobNumber number_;
+  const elastic::JobFolder folder_;
+  const LocalExecutorOptions& options_;
+  JobDocument document_;
+  int wanted_ = 0;
+  std::int64_t batch_ = 0;
+  bool cancelled_ = false;
+  bool asked_ = false;  // want() or cancel() whose end has not been told
+  State state_ = State::kIdle;
+  pid_t starter_ = 0;  // to be reaped
+  Clock::time_point started_at_;
+  std::unique_ptr<elastic::FileRegistry> registry_;
+
+  // --- What it holds ---
+  // Targets that the supervisor may be obeying, by version: their devices.
+  std::map<std::int64_t, DeviceSet> targets_;
+  int target_workers_ = 0;  // of the newest
+  std::int64_t target_batch_ = 0;
+  DeviceSet kept_;       // as the launcher says
+  DeviceSet processes_;  // devices of its living workers
+  DeviceSet held_;
+  int told_held_ = 0;
+
+  // --- Its end ---
+  std::optional<Clock::time_point> stop_since_;  // stop was asked for
+  bool terminated_ = false;
+  std::optional<Clock::time_point> orphaned_since_;  // no supervisor, but workers
+  int restarts_ = 0;                                 // without progress
+  std::int64_t best_step_ = 0;                       // when it last vanished
+  Clock::time_point next_start_;
+  std::string restart_reason_;
+
+  // --- What its folder says ---
+  struct FileVersion {
+    std::uint64_t inode = 0;
+    std::int64_t changed_ns = 0;
+    bool operator==(const FileVersion&) const = default;
+  } status_version_;
+  nlohmann::json status_;
+  EventTail events_;
+  JobProgress progress_;
+};
+
+}  // namespace rubato::control

@@ -1,0 +1,216 @@
+#include "elastic/worker_processes.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "elastic/worker.h"
+
+namespace rubato::elastic {
+
+namespace {
+
+constexpr int kLogsOfEndedWorkers = 32;
+constexpr std::size_t kLongestLine = 500;
+
+// The last `bytes` of a file, or all of it.
+std::string tail(const std::string& path, std::int64_t bytes) {
+  std::string text;
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return text;
+  struct stat status {};
+  if (fstat(file, &status) == 0) {
+    text.resize(static_cast<std::size_t>(std::min<std::int64_t>(bytes, status.st_size)));
+    const off_t from = status.st_size - static_cast<off_t>(text.size());
+    const ssize_t got = pread(file, text.data(), text.size(), from);
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  }
+  close(file);
+  return text;
+}
+
+void limit(decltype(RLIMIT_CORE) what, std::int64_t value) {
+  rlimit now{};
+  if (getrlimit(what, &now) != 0) return;
+  now.rlim_max = std::min(now.rlim_max, static_cast<rlim_t>(value));
+  now.rlim_cur = now.rlim_max;
+  setrlimit(what, &now);
+}
+
+}  // namespace
+
+nlohmann::json to_json(const ProcessOptions& options) {
+  return {{"directory", options.directory},
+          {"environment", options.environment},
+          {"device_variable", options.device_variable},
+          {"core_files", options.core_files},
+          {"most_files", options.most_files},
+          {"most_memory_bytes", options.most_memory_bytes},
+          {"log_bytes", options.log_bytes},
+          {"log_files", options.log_files},
+          {"term_after_s", options.term_after_s},
+          {"kill_after_s", options.kill_after_s}};
+}
+
+Result<ProcessOptions> parse_process_options(const nlohmann::json& options,
+                                             const std::string& where) {
+  ProcessOptions parsed;
+  try {
+    options.at("directory").get_to(parsed.directory);
+    options.at("environment").get_to(parsed.environment);
+    options.at("device_variable").get_to(parsed.device_variable);
+    options.at("core_files").get_to(parsed.core_files);
+    options.at("most_files").get_to(parsed.most_files);
+    options.at("most_memory_bytes").get_to(parsed.most_memory_bytes);
+    options.at("log_bytes").get_to(parsed.log_bytes);
+    options.at("log_files").get_to(parsed.log_files);
+    options.at("term_after_s").get_to(parsed.term_after_s);
+    options.at("kill_after_s").get_to(parsed.kill_after_s);
+  } catch (const nlohmann::json::exception& error) {
+    return invalid_input(fmt::format("{}: {}", where, error.what()));
+  }
+  return parsed;
+}
+
+void WorkerProcesses::set_variable(const std::string& name, const std::string& value) {
+  variables_.emplace_back(name, value);
+}
+
+void WorkerProcesses::become_worker(int worker, const std::string& device, pid_t launcher) const {
+  // At once, not when the program has loaded: a worker that outlived its launcher while loading
+  // would come into the job's next life.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != launcher) _exit(kWorkerExcluded);
+  setpgid(0, 0);  // Ctrl-C reaches the launcher, which stops the workers in order
+  const std::string log = folder_.log_file(worker);
+  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (out >= 0) {
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+  }
+  for (const auto& [name, value] : options_.environment) setenv(name.c_str(), value.c_str(), 1);
+  for (const auto& [name, value] : variables_) setenv(name.c_str(), value.c_str(), 1);
+  setenv(kJobFolderVariable, folder_.path().c_str(), 1);
+  setenv(kWorkerVariable, std::to_string(worker).c_str(), 1);
+  if (!options_.device_variable.empty() && !device.empty()) {
+    setenv(options_.device_variable.c_str(), device.c_str(), 1);
+  }
+  if (!options_.core_files) limit(RLIMIT_CORE, 0);
+  if (options_.most_files > 0) limit(RLIMIT_NOFILE, options_.most_files);
+  if (options_.most_memory_bytes > 0) limit(RLIMIT_AS, options_.most_memory_bytes);
+  if (!options_.directory.empty() && chdir(options_.directory.c_str()) != 0) {
+    dprintf(STDERR_FILENO, "rubato: cannot run in %s: %s\n", options_.directory.c_str(),
+            std::strerror(errno));
+    _exit(127);
+  }
+  std::vector<char*> arguments;
+  for (const std::string& part : command_) arguments.push_back(const_cast<char*>(part.c_str()));
+  arguments.push_back(nullptr);
+  execvp(arguments[0], arguments.data());
+  dprintf(STDERR_FILENO, "rubato: cannot start %s: %s\n", arguments[0], std::strerror(errno));
+  _exit(127);
+}
+
+Status WorkerProcesses::start(int worker, const std::string& device) {
+  remove_old_logs(worker);
+  const pid_t launcher = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) {
+    return Error{ErrorCode::kIo, fmt::format("cannot start a worker: {}", std::strerror(errno))};
+  }
+  if (pid == 0) become_worker(worker, device, launcher);
+  setpgid(pid, pid);  // whoever of the two comes first
+  processes_.push_back({.worker = worker, .pid = pid, .device = device});
+  return ok_status();
+}
+
+std::vector<WorkerProcesses::End> WorkerProcesses::reap() {
+  std::vector<End> ends;
+  for (;;) {
+    // Its number must stay its own until its group has ended: look first, reap after.
+    siginfo_t info{};
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return ends;
+    const auto found = std::find_if(processes_.begin(), processes_.end(), [&](const auto& process) {
+      return process.pid == info.si_pid;
+    });
+    if (found != processes_.end()) kill(-info.si_pid, SIGKILL);
+    int status = 0;
+    waitpid(info.si_pid, &status, 0);
+    if (found == processes_.end()) continue;
+    ends.push_back({*found, status});
+    processes_.erase(found);
+  }
+}
+
+void WorkerProcesses::send(const WorkerProcess& process, int signal) {
+  if (signal != SIGKILL) {
+    kill(process.pid, signal);
+  } else if (kill(-process.pid, SIGKILL) != 0) {
+    kill(process.pid, SIGKILL);
+  }
+}
+
+void WorkerProcesses::end_all() {
+  for (const WorkerProcess& process : processes_) send(process, SIGKILL);
+  for (const WorkerProcess& process : processes_) {
+    int status = 0;
+    while (waitpid(process.pid, &status, 0) < 0 && errno == EINTR) {
+    }
+  }
+  processes_.clear();
+}
+
+void WorkerProcesses::limit_logs() const {
+  if (options_.log_bytes <= 0) return;
+  for (const WorkerProcess& process : processes_) {
+    const std::string log = folder_.log_file(process.worker);
+    struct stat status {};
+    if (stat(log.c_str(), &status) != 0 || status.st_size <= options_.log_bytes) continue;
+    for (int number = options_.log_files; number > 1; --number) {
+      std::rename(fmt::format("{}.{}", log, number - 1).c_str(),
+                  fmt::format("{}.{}", log, number).c_str());
+    }
+    // The worker goes on writing to the same file (O_APPEND), so its content moves, not its name.
+    if (options_.log_files > 0) {
+      static_cast<void>(write_file(log + ".1", tail(log, options_.log_bytes)));
+    }
+    if (truncate(log.c_str(), 0) != 0) continue;
+  }
+}
+
+void WorkerProcesses::remove_old_logs(int newest) const {
+  const int old = newest - kLogsOfEndedWorkers;
+  if (options_.log_bytes <= 0 || old < 0) return;
+  const bool alive = std::any_of(processes_.begin(), processes_.end(),
+                                 [&](const auto& process) { return process.worker == old; });
+  if (alive) return;
+  const std::string log = folder_.log_file(old);
+  std::remove(log.c_str());
+  for (int number = 1; number <= options_.log_files; ++number) {
+    std::remove(fmt::format("{}.{}", log, number).c_str());
+  }
+}
+
+std::string last_line(const std::string& path) {
+  const std::string text = tail(path, 1 << 16);
+  std::string_view rest = text;
+  while (!rest.empty() && rest.back() == '\n') rest.remove_suffix(1);
+  const std::size_t start = rest.rfind('\n');
+  if (start != std::string_view::npos) rest.remove_prefix(start + 1);
+  return std::string(rest.substr(0, kLongestLine));
+}
+
+}  // namespace rubato::elastic

@@ -1,0 +1,83 @@
+// The worker processes that a launcher has started on this machine.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "elastic/job_folder.h"
+
+namespace rubato::elastic {
+
+struct ProcessOptions {
+  std::string directory{};  // where workers run; empty: where the launcher does
+  std::vector<std::pair<std::string, std::string>> environment{};  // beside the launcher's
+  std::string device_variable{};  // tells a worker its device, e.g. CUDA_VISIBLE_DEVICES; or none
+  bool core_files = true;
+  std::int64_t most_files = 0;         // open files of a worker; 0: as the launcher
+  std::int64_t most_memory_bytes = 0;  // address space of a worker; 0: as the launcher
+  // A log that grows beyond this is moved to LOG.1, LOG.2, ..., of which `log_files` are kept; what
+  // is printed while it is moved may be lost. Only the newest ended workers' logs are kept then.
+  std::int64_t log_bytes = 0;  // 0: no limit
+  int log_files = 3;
+  // Where workers are tied to devices: a worker too many that does not leave by itself is asked
+  // with SIGTERM after a while, and killed after some more.
+  double term_after_s = 20;
+  double kill_after_s = 5;
+};
+nlohmann::json to_json(const ProcessOptions& options);
+Result<ProcessOptions> parse_process_options(const nlohmann::json& options,
+                                             const std::string& where);
+
+struct WorkerProcess {
+  int worker = 0;
+  pid_t pid = 0;
+  std::string device{};  // empty: not tied to one
+  bool was_member = false;
+};
+
+// Every worker has a process group of its own and dies with the launcher. When it ends, what it has
+// started in its group ends, too.
+class WorkerProcesses {
+ public:
+  WorkerProcesses(JobFolder folder, ProcessOptions options, std::vector<std::string> command)
+      : folder_(std::move(folder)), options_(std::move(options)), command_(std::move(command)) {}
+
+  // Beside ProcessOptions::environment, and stronger.
+  void set_variable(const std::string& name, const std::string& value);
+  Status start(int worker, const std::string& device);
+  struct End {
+    WorkerProcess process;
+    int status = 0;  // of waitpid
+  };
+  std::vector<End> reap();
+  static void send(const WorkerProcess& process, int signal);
+  void end_all();  // kills; returns when they are gone
+  void limit_logs() const;
+
+  std::vector<WorkerProcess>& all() { return processes_; }
+  const std::vector<WorkerProcess>& all() const { return processes_; }
+  std::size_t size() const { return processes_.size(); }
+  bool empty() const { return processes_.empty(); }
+
+ private:
+  [[noreturn]] void become_worker(int worker, const std::string& device, pid_t launcher) const;
+  void remove_old_logs(int newest) const;
+
+  JobFolder folder_;
+  ProcessOptions options_;
+  std::vector<std::string> command_;
+  std::vector<std::pair<std::string, std::string>> variables_;
+  std::vector<WorkerProcess> processes_;
+};
+
+// The last line of a file that is not empty, cut to a readable length; "" when there is none.
+std::string last_line(const std::string& path);
+
+}  // namespace rubato::elastic

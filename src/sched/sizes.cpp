@@ -1,0 +1,45 @@
+#include "sched/sizes.h"
+
+#include <bit>
+
+namespace rubato {
+
+namespace {
+
+// Takes devices away from the end.
+void shrink(Grant& grant, int to, const Cluster& cluster) {
+  int surplus = grant.devices.total() - to;
+  if (grant.nodes) {
+    for (auto share = grant.nodes->rbegin(); share != grant.nodes->rend() && surplus > 0; ++share) {
+      const int less = std::min(surplus, share->devices);
+      share->devices -= less;
+      grant.devices[cluster.node(share->node).type] -= less;
+      surplus -= less;
+    }
+    std::erase_if(*grant.nodes, [](const NodeShare& share) { return share.devices == 0; });
+    return;
+  }
+  for (auto count = grant.devices.of.rbegin(); count != grant.devices.of.rend(); ++count) {
+    const int less = std::min(surplus, *count);
+    *count -= less;
+    surplus -= less;
+  }
+}
+
+}  // namespace
+
+void keep_to_sizes(Plan& plan, const PolicyInput& input) {
+  for (std::size_t i = 0; i < plan.grants.size() && i < input.jobs.size(); ++i) {
+    const JobSpec& spec = input.jobs[i]->spec;
+    Grant& grant = plan.grants[i];
+    const int granted = grant.devices.total();
+    if (!spec.power_of_two_sizes || granted < 1) continue;
+    const auto size = static_cast<int>(std::bit_floor(static_cast<unsigned>(granted)));
+    if (size == granted) continue;
+    const bool possible = size >= spec.min_devices && spec.mode != ElasticMode::kRigid;
+    shrink(grant, possible ? size : 0, input.cluster);
+    if (!possible) grant.batch = 0;
+  }
+}
+
+}  // namespace rubato

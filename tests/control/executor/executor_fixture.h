@@ -1,0 +1,224 @@
+// Jobs of the toy program on an executor with named devices. At every look the promises that must
+// always hold are checked against the processes that are really there.
+#pragma once
+
+#include <dirent.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "control/local_executor.h"
+#include "control/process_lock.h"
+#include "elastic/job_folder.h"
+
+namespace rubato::control {
+
+// A living worker process, as its environment describes it.
+struct LiveWorker {
+  pid_t pid = 0;
+  std::string folder;  // of its job
+  std::string device;
+};
+
+inline std::vector<LiveWorker> live_workers(const std::string& root) {
+  std::vector<LiveWorker> found;
+  DIR* folder = opendir("/proc");
+  while (const dirent* entry = readdir(folder)) {
+    const auto pid = static_cast<pid_t>(parse_int(entry->d_name).value_or(0));
+    if (pid <= 0 || getpgid(pid) != pid) continue;
+    const Result<std::string> text = read_file(fmt::format("/proc/{}/environ", pid));
+    if (!text.ok()) continue;
+    LiveWorker worker{.pid = pid};
+    for (const std::string_view variable : split(*text, '\0')) {
+      if (variable.starts_with("RUBATO_JOB_DIR=")) worker.folder = variable.substr(15);
+      if (variable.starts_with("CUDA_VISIBLE_DEVICES=")) worker.device = variable.substr(21);
+    }
+    if (worker.folder.starts_with(root + "/")) found.push_back(std::move(worker));
+  }
+  closedir(folder);
+  return found;
+}
+
+// Processes `test_supervisor supervise FOLDER` below root; zombies have no command line.
+inline std::vector<pid_t> supervisors(const std::string& root) {
+  std::vector<pid_t> found;
+  DIR* folder = opendir("/proc");
+  while (const dirent* entry = readdir(folder)) {
+    const auto pid = static_cast<pid_t>(parse_int(entry->d_name).value_or(0));
+    if (pid <= 0) continue;
+    const Result<std::string> text = read_file(fmt::format("/proc/{}/cmdline", pid));
+    if (!text.ok()) continue;
+    const auto words = split(*text, '\0');
+    if (words.size() > 2 && words[1] == "supervise" && words[2].starts_with(root + "/")) {
+      found.push_back(pid);
+    }
+  }
+  closedir(folder);
+  return found;
+}
+
+class ExecutorTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string path = (std::filesystem::temp_directory_path() / "rubato-exec-XXXXXX").string();
+    ASSERT_NE(mkdtemp(path.data()), nullptr);
+    root_ = path;
+    options_.folder = root_ + "/jobs";
+    options_.supervisor = RUBATO_SUPERVISOR;
+    options_.machine = {.type = "toy", .devices = 4, .visible = {"A", "B", "C", "D"}};
+    options_.restart_after_s = 0.05;
+  }
+  void TearDown() override {
+    executor_.reset();
+    EXPECT_TRUE(live_workers(root_).empty()) << "processes are left";
+    for (const LiveWorker& worker : live_workers(root_)) kill(worker.pid, SIGKILL);
+    const std::vector<pid_t> left = supervisors(root_);
+    EXPECT_TRUE(left.empty()) << left.size() << " supervisors are left";
+    for (const pid_t pid : left) kill(pid, SIGKILL);
+    if (!HasFailure()) {
+      std::filesystem::remove_all(root_);
+    } else {
+      ADD_FAILURE() << "files are kept in " << root_ << "\n" << told();
+    }
+  }
+
+  void start_executor() {
+    auto made = LocalExecutor::make(options_);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    executor_ = std::move(*made);
+  }
+  // The daemon dies, another one starts and knows what was wanted last.
+  void restart_executor() {
+    executor_.reset();
+    start_executor();
+    for (const auto& [number, record] : records_) {
+      const Status adopted = executor_->adopt(record);
+      ASSERT_TRUE(adopted.ok()) << adopted.error().message;
+    }
+  }
+
+  static JobDocument toy(int steps, int logical = 4, int compute_us = 2000) {
+    JobDocument document;
+    document.name = "toy";
+    // The time comes last: see undisturbed().
+    document.run = {RUBATO_TOY_PROGRAM, "--steps", std::to_string(steps), "--compute-us",
+                    std::to_string(compute_us)};
+    document.max_devices = logical;
+    return document;
+  }
+  void want(JobNumber job, const JobDocument& document, int devices) {
+    JobRecord& record = records_[job];
+    record.number = job;
+    record.document = document;
+    record.granted = devices;
+    record.phase = devices > 0 ? Phase::kRunning : Phase::kPaused;
+    const Status wanted = executor_->want(job, document, devices, 0);
+    ASSERT_TRUE(wanted.ok()) << wanted.error().message;
+  }
+  void want(JobNumber job, int devices) { want(job, records_[job].document, devices); }
+
+  // One look, with everything that must hold at every moment.
+  void look() {
+    for (Notice& notice : executor_->poll()) {
+      JobRecord& record = records_[notice.job];
+      if (notice.kind == Notice::Kind::kHeld) record.held = notice.devices;
+      if (notice.kind == Notice::Kind::kProgress) record.progress = notice.body;
+      if (notice.kind == Notice::Kind::kFinished) record.phase = Phase::kFinished;
+      if (notice.kind == Notice::Kind::kFailed) record.phase = Phase::kFailed;
+      if (ended(record.phase)) record.granted = 0;
+      notices_.push_back(std::move(notice));
+    }
+    const int held = executor_->held();
+    EXPECT_LE(held, options_.machine.devices);
+    const std::vector<LiveWorker> workers = live_workers(root_);
+    EXPECT_LE(workers.size(), static_cast<std::size_t>(options_.machine.devices));
+    std::set<std::string> devices;
+    for (const LiveWorker& worker : workers) {
+      EXPECT_TRUE(devices.insert(worker.device).second)
+          << "two processes on device " << worker.device << ", one of " << worker.folder;
+    }
+  }
+  // Looks until the condition holds; false after 60 s.
+  bool until(const std::function<bool()>& condition) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!condition()) {
+      if (HasFailure() || std::chrono::steady_clock::now() > deadline) return false;
+      look();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return true;
+  }
+
+  std::vector<Notice> told(JobNumber job, Notice::Kind kind) const {
+    std::vector<Notice> found;
+    for (const Notice& notice : notices_) {
+      if (notice.job == job && notice.kind == kind) found.push_back(notice);
+    }
+    return found;
+  }
+  bool was_told(JobNumber job, Notice::Kind kind) const { return !told(job, kind).empty(); }
+  std::string told() const {
+    static constexpr const char* kNames[] = {"held",     "event",  "progress", "stopped",
+                                             "finished", "failed", "restarted"};
+    std::string text;
+    for (const Notice& notice : notices_) {
+      text += fmt::format("{} {} {} {}\n", notice.job, kNames[static_cast<int>(notice.kind)],
+                          notice.devices, notice.body.dump());
+    }
+    return text;
+  }
+  std::int64_t step(JobNumber job) const {
+    const std::vector<Notice> all = told(job, Notice::Kind::kProgress);
+    return all.empty() ? 0 : all.back().body.value("step", std::int64_t{0});
+  }
+  int workers(JobNumber job) const {
+    const std::vector<Notice> all = told(job, Notice::Kind::kProgress);
+    return all.empty() ? 0 : all.back().body.value("workers", 0);
+  }
+  bool finished(JobNumber job) const { return was_told(job, Notice::Kind::kFinished); }
+  std::string hash(JobNumber job) const {
+    const std::vector<Notice> all = told(job, Notice::Kind::kFinished);
+    return all.empty() ? "" : all.back().body.value("state_sha256", "");
+  }
+  pid_t supervisor_pid(JobNumber job) const {
+    const Result<std::string> text = read_file(executor_->job_folder(job) + "/supervisor.lock");
+    return text.ok() ? static_cast<pid_t>(std::atoi(text->c_str())) : 0;
+  }
+  std::vector<LiveWorker> workers_of(JobNumber job) const {
+    std::vector<LiveWorker> found;
+    for (LiveWorker& worker : live_workers(root_)) {
+      if (worker.folder == executor_->job_folder(job)) found.push_back(std::move(worker));
+    }
+    return found;
+  }
+  // The bits of the job when nobody disturbs it; they do not depend on how long a step takes.
+  std::string undisturbed(JobDocument document) {
+    constexpr JobNumber kReference = 1000;
+    document.run.back() = "0";
+    want(kReference, document, 1);
+    EXPECT_TRUE(until([&] { return finished(kReference) && executor_->held() == 0; }));
+    return hash(kReference);
+  }
+
+  std::string root_;
+  LocalExecutorOptions options_;
+  std::unique_ptr<LocalExecutor> executor_;
+  std::map<JobNumber, JobRecord> records_;
+  std::vector<Notice> notices_;
+};
+
+}  // namespace rubato::control

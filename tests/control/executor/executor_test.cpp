@@ -1,0 +1,160 @@
+// What the controller asks of the executor, with real processes: start, grow, shrink, stop,
+// continue, exchange, cancel.
+#include "control/executor/executor_fixture.h"
+
+namespace rubato::control {
+namespace {
+
+using Executor = ExecutorTest;
+
+TEST_F(Executor, RunsAJobAndSaysHowFarItIs) {
+  start_executor();
+  const JobDocument document = toy(600);
+  const std::string expected = undisturbed(document);
+  want(1, document, 2);
+  ASSERT_TRUE(until([&] { return finished(1) && executor_->held() == 0; }));
+  EXPECT_EQ(hash(1), expected);
+  EXPECT_EQ(expected.size(), 64u);
+  const std::vector<Notice> held = told(1, Notice::Kind::kHeld);
+  ASSERT_GE(held.size(), 2u);
+  EXPECT_EQ(held.front().devices, 2);
+  EXPECT_EQ(held.back().devices, 0);
+  const std::vector<Notice> progress = told(1, Notice::Kind::kProgress);
+  ASSERT_GE(progress.size(), 2u);
+  const nlohmann::json& body = progress.back().body;
+  EXPECT_EQ(body.value("total_steps", 0), 600);
+  EXPECT_EQ(body.value("workers", 0), 2);
+  EXPECT_EQ(body.value("logical_workers", 0), 4);
+  EXPECT_EQ(body.value("batch", 0), 12);
+  EXPECT_GT(body.value("epochs", 0), 1);
+  EXPECT_GT(body.value("step_s", 0.0), 0.003);  // two mini-batches of 2 ms, one after the other
+  EXPECT_TRUE(body.contains("loss"));
+  bool seen_view = false;
+  for (const Notice& notice : told(1, Notice::Kind::kEvent)) {
+    seen_view = seen_view || notice.body.value("type", "") == "view";
+  }
+  EXPECT_TRUE(seen_view);
+}
+
+TEST_F(Executor, GrowsAndShrinksWithoutRepeatingAStep) {
+  start_executor();
+  const JobDocument document = toy(1200);
+  const std::string expected = undisturbed(document);
+  want(1, document, 1);
+  ASSERT_TRUE(until([&] { return step(1) > 20; }));
+  want(1, 4);
+  ASSERT_TRUE(until([&] { return workers(1) == 4; }));
+  want(1, 2);
+  ASSERT_TRUE(until([&] { return workers(1) == 2 && executor_->held() == 2; }));
+  EXPECT_EQ(workers_of(1).size(), 2u);
+  want(1, 3);
+  ASSERT_TRUE(until([&] { return finished(1) && executor_->held() == 0; }));
+  EXPECT_EQ(hash(1), expected);
+  for (const Notice& notice : told(1, Notice::Kind::kEvent)) {
+    if (notice.body.value("type", "") != "view") continue;
+    EXPECT_EQ(notice.body.value("steps_redone", -1), 0) << notice.body;
+  }
+  EXPECT_FALSE(was_told(1, Notice::Kind::kRestarted));
+}
+
+TEST_F(Executor, StopsAndContinuesWithTheSameBits) {
+  start_executor();
+  const JobDocument document = toy(800);
+  const std::string expected = undisturbed(document);
+  want(1, document, 3);
+  ASSERT_TRUE(until([&] { return step(1) > 50; }));
+  want(1, 0);
+  ASSERT_TRUE(until([&] { return was_told(1, Notice::Kind::kStopped); }));
+  EXPECT_EQ(executor_->held(), 0);
+  EXPECT_TRUE(workers_of(1).empty());
+  const std::int64_t before = step(1);
+  notices_.clear();
+  want(1, 2);
+  ASSERT_TRUE(until([&] { return finished(1); }));
+  EXPECT_EQ(hash(1), expected);
+  for (const Notice& notice : told(1, Notice::Kind::kProgress)) {
+    EXPECT_GE(notice.body.value("step", std::int64_t{0}), before);
+  }
+  EXPECT_FALSE(was_told(1, Notice::Kind::kRestarted));
+}
+
+TEST_F(Executor, AJobThatIsStoppedBeforeItsFirstStepStopsAtOnce) {
+  start_executor();
+  const JobDocument document = toy(100, 4, 1);
+  const std::string expected = undisturbed(document);
+  for (int i = 0; i < 3; ++i) {
+    notices_.clear();
+    want(1, document, 4);
+    ASSERT_TRUE(until([&] { return executor_->held(1) == 4; }));
+    want(1, 0);
+    const auto began = std::chrono::steady_clock::now();
+    ASSERT_TRUE(until([&] {
+      return was_told(1, Notice::Kind::kStopped) || was_told(1, Notice::Kind::kFinished);
+    }));
+    // Not after SIGTERM and SIGKILL.
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(15));
+  }
+  if (!finished(1)) {
+    want(1, 1);
+    ASSERT_TRUE(until([&] { return finished(1); }));
+  }
+  EXPECT_EQ(hash(1), expected);
+}
+
+TEST_F(Executor, TwoJobsExchangeDevices) {
+  start_executor();
+  const JobDocument document = toy(1500);
+  const std::string expected = undisturbed(document);
+  want(1, document, 3);
+  want(2, document, 1);
+  ASSERT_TRUE(until([&] { return workers(1) == 3 && workers(2) == 1; }));
+  want(2, 3);  // asked first, and waits for the other
+  want(1, 1);
+  ASSERT_TRUE(until([&] { return workers(1) == 1 && workers(2) == 3; }));
+  want(1, 3);
+  want(2, 1);
+  ASSERT_TRUE(until([&] { return workers(1) == 3 && workers(2) == 1; }));
+  ASSERT_TRUE(until([&] { return finished(1) && finished(2); }));
+  EXPECT_EQ(hash(1), expected);
+  EXPECT_EQ(hash(2), expected);
+}
+
+TEST_F(Executor, ACancelledJobIsGoneWithoutAResult) {
+  start_executor();
+  want(1, toy(100000), 2);
+  ASSERT_TRUE(until([&] { return step(1) > 10; }));
+  executor_->cancel(1);
+  ASSERT_TRUE(until([&] { return was_told(1, Notice::Kind::kStopped) && executor_->held() == 0; }));
+  EXPECT_TRUE(workers_of(1).empty());
+  EXPECT_FALSE(finished(1));
+  EXPECT_TRUE(is_directory(executor_->job_folder(1)));
+}
+
+TEST_F(Executor, RefusesWhatTheMachineDoesNotHave) {
+  start_executor();
+  EXPECT_FALSE(executor_->want(1, toy(10, 8), 5, 0).ok());
+  EXPECT_FALSE(executor_->want(1, toy(10, 2), 3, 0).ok());  // two logical workers
+  EXPECT_FALSE(executor_->want(1, JobDocument{}, 1, 0).ok());
+  EXPECT_TRUE(executor_->want(1, toy(10), 0, 0).ok());
+  EXPECT_TRUE(executor_->poll().empty());
+}
+
+TEST_F(Executor, AnAdoptedJobGoesOnUndisturbed) {
+  start_executor();
+  const JobDocument document = toy(1000);
+  const std::string expected = undisturbed(document);
+  want(1, document, 2);
+  ASSERT_TRUE(until([&] { return step(1) > 20; }));
+  const pid_t supervisor = supervisor_pid(1);
+  restart_executor();
+  EXPECT_EQ(executor_->held(1), 2);
+  want(1, 4);
+  ASSERT_TRUE(until([&] { return workers(1) == 4; }));
+  EXPECT_EQ(supervisor_pid(1), supervisor);
+  ASSERT_TRUE(until([&] { return finished(1); }));
+  EXPECT_EQ(hash(1), expected);
+  EXPECT_FALSE(was_told(1, Notice::Kind::kRestarted));
+}
+
+}  // namespace
+}  // namespace rubato::control

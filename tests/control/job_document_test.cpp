@@ -1,0 +1,316 @@
+#include "control/job_document.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "control/job_fields.h"
+#include "control/shell_words.h"
+
+namespace rubato::control {
+namespace {
+
+using nlohmann::json;
+using Words = std::vector<std::string>;
+
+std::string problem_of(std::string_view text) {
+  const auto document = parse_job_yaml(text, "job.yaml");
+  return document.ok() ? "accepted" : document.error().message;
+}
+
+JobDocument accepted(std::string_view text) {
+  const auto document = parse_job_yaml(text, "job.yaml");
+  EXPECT_TRUE(document.ok()) << document.error().message;
+  return document.ok() ? *document : JobDocument{};
+}
+
+constexpr std::string_view kEverything = R"(# a job with every field
+name: night run
+run: [./train, --seed, 7, "--note=a b"]
+dir: /data/runs
+env: {SEED: 1, NOTE: "x y"}
+tenant: vision
+priority: -2
+mode: adaptive
+devices: 2..16
+sizes: power_of_two
+batch: 128..4096
+lr_rule: sqrt
+epochs: 30
+min_runtime: 10m
+checkpoint:
+  every: 1.5m
+  keep: 3
+device_type: a100
+)";
+
+TEST(JobDocument, ReadsEveryField) {
+  const JobDocument d = accepted(kEverything);
+  EXPECT_EQ(d.name, "night run");
+  EXPECT_EQ(d.run, (Words{"./train", "--seed", "7", "--note=a b"}));
+  EXPECT_EQ(d.dir, "/data/runs");
+  EXPECT_EQ(d.env, (std::map<std::string, std::string>{{"NOTE", "x y"}, {"SEED", "1"}}));
+  EXPECT_EQ(d.tenant, "vision");
+  EXPECT_EQ(d.priority, -2);
+  EXPECT_EQ(d.mode, ElasticMode::kAdaptive);
+  EXPECT_EQ(d.min_devices, 2);
+  EXPECT_EQ(d.max_devices, 16);
+  EXPECT_TRUE(d.power_of_two_sizes);
+  EXPECT_EQ(d.min_batch, 128);
+  EXPECT_EQ(d.max_batch, 4096);
+  EXPECT_EQ(d.lr_rule, LearningRateRule::kSqrt);
+  EXPECT_EQ(d.epochs, 30);
+  EXPECT_EQ(d.min_runtime_s, 600);
+  EXPECT_EQ(d.checkpoint_every_s, 90);
+  EXPECT_EQ(d.checkpoint_keep, 3);
+  EXPECT_EQ(d.device_type, "a100");
+}
+
+TEST(JobDocument, NeedsOnlyWhatToRun) {
+  const JobDocument d = accepted("run: ./train\n");
+  EXPECT_EQ(d.run, Words{"./train"});
+  EXPECT_EQ(d.mode, ElasticMode::kConsistent);
+  EXPECT_EQ(d.min_devices, 1);
+  EXPECT_EQ(d.max_devices, 8);
+  EXPECT_EQ(d.resolved_logical_workers(), 8);
+  EXPECT_EQ(job_title(d), "train");
+}
+
+TEST(JobDocument, WaysToWriteDevices) {
+  EXPECT_EQ(accepted("{run: a, devices: 4}").min_devices, 4);
+  EXPECT_EQ(accepted("{run: a, devices: 4}").max_devices, 4);
+  EXPECT_EQ(accepted("{run: a, devices: \"2..16\"}").max_devices, 16);
+  EXPECT_EQ(accepted("{run: a, devices: 2 .. 16}").min_devices, 2);
+  EXPECT_EQ(accepted("{run: a, mode: rigid, devices: 4}").max_devices, 4);
+  EXPECT_EQ(accepted("{run: a, mode: rigid}").max_devices, 1);
+  EXPECT_EQ(accepted("{run: a, logical_workers: 4}").max_devices, 4);
+  EXPECT_EQ(accepted("{run: a, logical_workers: 300}").max_devices, 256);
+  // More devices than logical workers are of no use.
+  EXPECT_EQ(accepted("{run: a, devices: 2..16, logical_workers: 4}").max_devices, 4);
+}
+
+TEST(JobDocument, ErrorsNamePlaceFieldAndWhatWasExpected) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"", "job.yaml:1:1: nothing; expected fields, such as run: ./train"},
+      {"- a\n", "job.yaml:1:1: a list; expected fields, such as run: ./train"},
+      {"name: x\n", "job.yaml:1:1: `run` is missing; expected what to run"},
+      {"run: a\ndevcies: 3\n",
+       "job.yaml:2:1: devcies: unknown field (did you mean 'devices'?); expected one of run, name, "
+       "dir, env, tenant, priority, mode, devices, sizes, logical_workers, batch, lr_rule, epochs, "
+       "min_runtime, checkpoint, device_type"},
+      {"run: a\ncheckpoint: {evry: 3}\n",
+       "job.yaml:2:14: checkpoint.evry: unknown field (did you mean 'every'?); expected one of "
+       "every, keep"},
+      {"run: a\nrun: b\n", "job.yaml:2:1: run: stands here twice"},
+      {"run: a\ndevices: 0\n",
+       "job.yaml:2:10: devices: 0; expected a whole number or a range such as 2..16, from 1 to "
+       "256"},
+      {"run: a\ndevices: 16..2\n",
+       "job.yaml:2:10: devices: 16..2; expected a range, such as 2..16"},
+      {"run: a\nmode: elastic\n",
+       "job.yaml:2:7: mode: elastic; expected consistent | adaptive | rigid"},
+      {"run: a\nmode: rigit\n",
+       "job.yaml:2:7: mode: rigit; expected consistent | adaptive | rigid (did you mean 'rigid'?)"},
+      {"run: a\nmode: rigid\ndevices: 2..4\n",
+       "job.yaml:3:10: devices: 2..4; a rigid job has one number"},
+      {"run: a\nbatch: 128\n",
+       "job.yaml:2:8: batch: only an adaptive job has it, and mode is consistent"},
+      {"run: a\nlr_rule: none\n",
+       "job.yaml:2:10: lr_rule: only an adaptive job has it, and mode is consistent"},
+      {"run: a\nmode: adaptive\nlogical_workers: 4\n",
+       "job.yaml:3:18: logical_workers: an adaptive job has as many as devices; only consistent "
+       "and rigid jobs have a number of their own"},
+      {"run: a\ndevices: 4..8\nlogical_workers: 2\n",
+       "job.yaml:3:18: logical_workers: 2; expected at least the 4 devices the job starts with"},
+      {"run: a\ndevices: 5..7\nsizes: power_of_two\n",
+       "job.yaml:2:10: devices: no power of two in 5..7, and sizes is power_of_two"},
+      {"run: a\ncheckpoint: 30s\n",
+       "job.yaml:2:13: checkpoint: 30s; expected fields, such as {every: 30s, keep: 2}"},
+      {"run: a\ncheckpoint: {every: soon}\n",
+       "job.yaml:2:21: checkpoint.every: soon; expected a duration such as 90, 90s, 15m, 2h or 1d, "
+       "from 0.01 to 31536000 s"},
+      {"run: a\nenv: {1X: 2}\n",
+       "job.yaml:2:7: env.1X: expected a name of letters, digits and _, not starting with a digit"},
+      {"run: a\nenv: {X: [1]}\n", "job.yaml:2:10: env.X: a list; expected a text"},
+      {"run: []\n",
+       "job.yaml:1:6: run: a list; expected a program with its arguments, as a list or as one "
+       "line"},
+      {"run: [a, {b: c}]\n", "job.yaml:1:10: run[1]: a group of fields; expected a word"},
+      {"run: a > log\n",
+       "job.yaml:1:6: run: '>' would mean something to a shell, and there is none: quote it, write "
+       "`run` as a list, or run [sh, -c, \"...\"]"},
+      {"run: 'a \"b'\n", "job.yaml:1:6: run: a \" without its closing \""},
+      {"run: a\nname:\n", "job.yaml:2:1: name: nothing; expected a text"},
+      {"run: a\nname: \"a,b\"\n",
+       "job.yaml:2:7: name: \"a,b\"; expected printable ASCII characters without comma, quote and "
+       "backslash"},
+      {"run: &x a\nname: *x\n", "job.yaml:1:6: anchors (&name) are not allowed"},
+      {"run: !!str a\n", "job.yaml:1:6: tags (!name) are not allowed"},
+      {"run: a\n---\nrun: b\n", "job.yaml:2:1: a second document in the same file"},
+      {"run: a\nenv: {a: {b: {c: {d: e}}}}\n", "job.yaml:2:18: nested too deeply"},
+      {"run: [a\n", ""},
+      {"run: a\n\tname: b\n", ""},
+      {"run: \xff\n", "job.yaml: this file is not UTF-8; expected YAML"},
+      {std::string("run: a\0b\n", 9), "job.yaml: this file holds a zero byte; expected YAML"},
+      {"run: \"a\\0b\"\n", "job.yaml:1:6: this text holds a zero byte"},
+  };
+  for (const auto& [text, expected] : cases) {
+    const std::string problem = problem_of(text);
+    if (expected.empty()) {
+      EXPECT_TRUE(problem.starts_with("job.yaml:")) << text << problem;
+    } else {
+      EXPECT_EQ(problem, expected) << text;
+    }
+  }
+}
+
+TEST(JobDocument, SizesAreLimited) {
+  EXPECT_EQ(problem_of("run: " + std::string(kLongestDocument, 'a')),
+            "job.yaml: the document is larger than 64 KiB");
+  EXPECT_EQ(problem_of("name: " + std::string(201, 'a')).substr(0, 18), "job.yaml:1:7: name");
+  std::string words = "run: [a";
+  for (int i = 0; i < 1024; ++i) words += ", b";
+  EXPECT_EQ(problem_of(words + "]"), "job.yaml:1:6: run: 1025 words; expected at most 1024");
+  std::string env = "run: a\nenv:\n";
+  for (int i = 0; i < 257; ++i) env += fmt::format("  V{}: 1\n", i);
+  EXPECT_EQ(problem_of(env), "job.yaml:3:3: env: 257 variables; expected at most 256");
+  json large{{"run", "a"}, {"env", json::object()}};
+  for (int i = 0; i < 20000; ++i) large["env"][fmt::format("V{}", i)] = "1";
+  const auto refused = parse_job_json(large);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("larger than 64 KiB"), std::string::npos);
+}
+
+TEST(JobDocument, JsonErrorsNameThePath) {
+  const auto problem = [](const json& object) {
+    const auto document = parse_job_json(object);
+    return document.ok() ? "accepted" : document.error().message;
+  };
+  EXPECT_EQ(problem({{"run", "a"}, {"checkpoint", {{"every", true}}}}),
+            "/checkpoint/every: true; expected a duration such as 90, 90s, 15m, 2h or 1d, from "
+            "0.01 to 31536000 s");
+  EXPECT_EQ(problem({{"run", {"a", 3, nullptr}}}), "/run/2: nothing; expected a word");
+  EXPECT_EQ(problem({{"run", "a"}, {"name", 3}}), "/name: 3; expected a text");
+  EXPECT_EQ(problem({{"run", "a"}, {"priority", "3"}}),
+            "/priority: \"3\"; expected a whole number from -1000 to 1000");
+  EXPECT_EQ(problem({{"run", "a"}, {"priority", 1.5}}),
+            "/priority: 1.5; expected a whole number from -1000 to 1000");
+  EXPECT_EQ(problem({{"run", "a"}, {"device", 3}}).substr(0, 46),
+            "/device: unknown field (did you mean 'devices'");
+  EXPECT_EQ(problem({{"run", "a"}, {"name", "\xff"}}), "/name: a text here is not UTF-8");
+  EXPECT_EQ(problem(json::array()), "/: a list; expected fields, such as run: ./train");
+  EXPECT_EQ(problem(nullptr), "/: nothing; expected fields, such as run: ./train");
+}
+
+TEST(JobDocument, CanonicalJsonReadsBackAsTheSameDocument) {
+  for (const std::string_view text :
+       {kEverything, std::string_view("run: a"), std::string_view("{run: a, mode: rigid}"),
+        std::string_view("{run: a, devices: 2..16, logical_workers: 4, checkpoint: {every: 0.5}}"),
+        std::string_view("{run: 'a \"b c\" d', mode: adaptive, batch: 64}")}) {
+    const JobDocument document = accepted(text);
+    const json canonical = to_json(document);
+    const auto again = parse_job_json(canonical);
+    ASSERT_TRUE(again.ok()) << again.error().message;
+    EXPECT_EQ(*again, document) << canonical;
+    EXPECT_EQ(to_json(*again), canonical);
+    const auto stored = stored_document(json::parse(canonical.dump()));
+    ASSERT_TRUE(stored.ok());
+    EXPECT_EQ(*stored, document);
+  }
+}
+
+TEST(JobDocument, DurationsAsPeopleWriteThem) {
+  EXPECT_EQ(*parse_duration("90"), 90);
+  EXPECT_EQ(*parse_duration("90s"), 90);
+  EXPECT_EQ(*parse_duration("15m"), 900);
+  EXPECT_EQ(*parse_duration("1.5h"), 5400);
+  EXPECT_EQ(*parse_duration("1d"), 86400);
+  for (const char* bad : {"", "s", "-1", "1w", "1 h", "h1", "nan", "inf", "1e999", "1hh"}) {
+    EXPECT_FALSE(parse_duration(bad).ok()) << bad;
+  }
+}
+
+TEST(JobDocument, SchemaHasEveryFieldAndItsDefault) {
+  const json schema = job_schema();
+  EXPECT_EQ(schema["required"], json::array({"run"}));
+  const json& properties = schema["properties"];
+  const json document = to_json(accepted(kEverything));
+  for (const auto& [name, value] : document.items()) EXPECT_TRUE(properties.contains(name)) << name;
+  EXPECT_EQ(properties["devices"]["default"], "1..8");
+  EXPECT_EQ(properties["mode"]["enum"], json::array({"consistent", "adaptive", "rigid"}));
+  EXPECT_EQ(properties["checkpoint"]["properties"]["keep"]["default"], 2);
+  EXPECT_FALSE(properties["run"].contains("default"));
+}
+
+TEST(ShellWords, SplitsAsAShellDoes) {
+  const std::vector<std::pair<std::string, Words>> cases{
+      {"", {}},
+      {"  \t\n ", {}},
+      {"a b  c", {"a", "b", "c"}},
+      {"a 'b c' \"d e\"", {"a", "b c", "d e"}},
+      {"a'b'\"c\"d", {"abcd"}},
+      {"'' \"\"", {"", ""}},
+      {R"(a\ b \\ \' \$)", {"a b", "\\", "'", "$"}},
+      {R"("\" \\ \$ \` \n")", {R"(" \ $ ` \n)"}},
+      {"'a\\b$`|'", {"a\\b$`|"}},
+      {"a \\\n b\\\nc", {"a", "bc"}},
+      {"*.txt ~ #x {a,b} [c]?", {"*.txt", "~", "#x", "{a,b}", "[c]?"}},
+  };
+  for (const auto& [text, expected] : cases) {
+    const auto words = shell_words(text);
+    ASSERT_TRUE(words.ok()) << text << ": " << words.error().message;
+    EXPECT_EQ(*words, expected) << text;
+  }
+  for (const char* bad : {"'", "\"", "a\\", "a | b", "$HOME", "\"$HOME\"", "`a`", "a; b", "(a)",
+                          "a && b", "<a", "\"\\"}) {
+    EXPECT_FALSE(shell_words(bad).ok()) << bad;
+  }
+}
+
+// Changes a document byte by byte: every answer is a document that survives a round trip, or an
+// error.
+TEST(JobDocument, GarbageIsRefusedOrReadBackTheSame) {
+  int accepted_count = 0;
+  for (std::uint64_t seed = 1; seed <= 20000; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    Random random(seed);
+    std::string text(kEverything);
+    constexpr std::string_view kInteresting = "\n\t :,[]{}&*!|>'\"%@`#-?\\0..9a\x80\xff~";
+    const int changes = random.between(1, 6);
+    for (int i = 0; i < changes; ++i) {
+      const std::size_t at = random.below(static_cast<std::uint32_t>(text.size()));
+      const char c = random.chance(0.7) ? kInteresting[random.below(kInteresting.size())]
+                                        : static_cast<char>(random.below(256));
+      switch (random.below(4)) {
+        case 0:
+          text[at] = c;
+          break;
+        case 1:
+          text.insert(at, 1, c);
+          break;
+        case 2:
+          text.erase(at, random.below(20));
+          break;
+        default:
+          text.insert(at, text.substr(random.below(static_cast<std::uint32_t>(text.size())),
+                                      random.below(30)));
+      }
+    }
+    const auto document = parse_job_yaml(text, "f");
+    if (!document.ok()) {
+      ASSERT_TRUE(document.error().message.starts_with("f")) << document.error().message;
+      continue;
+    }
+    ++accepted_count;
+    const auto again = parse_job_json(json::parse(to_json(*document).dump()));
+    ASSERT_TRUE(again.ok()) << again.error().message << "\n" << text;
+    ASSERT_EQ(*again, *document) << text;
+  }
+  EXPECT_GT(accepted_count, 500);  // the test meets both kinds
+}
+
+}  // namespace
+}  // namespace rubato::control

@@ -1,0 +1,113 @@
+// The daemon is killed fifty times at random moments while jobs are submitted, resized, paused and
+// trained: every acknowledged job finishes with the right bits, the log replays to the same state,
+// and no process is left.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+
+#include "base/random.h"
+#include "live/live_daemon.h"
+#include "live/live_jobs.h"
+
+namespace rubato::live {
+
+namespace {
+
+constexpr int kCrashes = 50;
+constexpr int kSlots = 4;
+
+std::uint64_t chosen_seed() {
+  const char* given = std::getenv("RUBATO_SEED");
+  return given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
+}
+
+// Processes whose command line contains a text.
+std::set<pid_t> processes_with(const std::string& text) {
+  std::set<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    for (const char* file : {"/cmdline", "/environ"}) {
+      std::ifstream stream(entry.path().string() + file, std::ios::binary);
+      const std::string content((std::istreambuf_iterator<char>(stream)), {});
+      if (content.find(text) != std::string::npos) found.insert(std::atoi(name.c_str()));
+    }
+  }
+  found.erase(getpid());
+  return found;
+}
+
+TEST(Crash, FiftyCrashesOfTheDaemonLoseNothing) {
+  const std::uint64_t seed = chosen_seed();
+  SCOPED_TRACE(fmt::format("repeat with RUBATO_SEED={}", seed));
+  Random random(seed);
+  const std::string folder = testing::TempDir() + fmt::format("rubato-crash-{}", getpid());
+  std::filesystem::create_directories(folder);
+  Undisturbed undisturbed(RUBATO_PROGRAM, folder);
+  LiveDaemon daemon(RUBATOD_PROGRAM, folder + "/state", kSlots);
+  std::map<std::string, LiveProgram> acknowledged;
+  int next_key = 0;
+  for (int crash = 0; crash < kCrashes; ++crash) {
+    ASSERT_TRUE(daemon.start()) << "after " << crash << " crashes: " << daemon.state()
+                                << "/rubatod.log";
+    const auto moment = std::chrono::steady_clock::now() +
+                        std::chrono::duration<double>(0.02 + 1.2 * random.uniform());
+    while (std::chrono::steady_clock::now() < moment) {
+      const int what = static_cast<int>(random.below(10));
+      const auto some_job = [&] {
+        auto it = acknowledged.begin();
+        std::advance(
+            it, static_cast<long>(random.below(static_cast<std::uint32_t>(acknowledged.size()))));
+        return it->first;
+      };
+      if (acknowledged.empty() || (what < 3 && acknowledged.size() < 24)) {
+        const LiveProgram program{.run = {RUBATO_TOY_PROGRAM, "--steps", "400", "--seed",
+                                          std::to_string(1 + random.below(3)), "--compute-us",
+                                          "2000"}};
+        const auto job = daemon.post("/api/v1/jobs", document_of(program, kSlots),
+                                     fmt::format("key-{}", next_key++));
+        if (job) acknowledged[(*job)["id"].get<std::string>()] = program;
+      } else if (what < 6) {
+        static_cast<void>(daemon.post(fmt::format("/api/v1/jobs/{}/scale", some_job()),
+                                      {{"devices", random.below(kSlots + 1)}}));
+      } else if (what < 7) {
+        static_cast<void>(daemon.post(fmt::format("/api/v1/jobs/{}/pause", some_job()), {}));
+      } else if (what < 9) {
+        static_cast<void>(daemon.post(fmt::format("/api/v1/jobs/{}/resume", some_job()), {}));
+      }
+    }
+    daemon.crash();
+  }
+  ASSERT_TRUE(daemon.start());
+  for (const auto& [id, program] : acknowledged) {
+    static_cast<void>(daemon.post(fmt::format("/api/v1/jobs/{}/resume", id), {}));
+    static_cast<void>(daemon.post(fmt::format("/api/v1/jobs/{}/scale", id), {{"devices", 0}}));
+  }
+  ASSERT_TRUE(wait_until(
+      [&] {
+        const auto active = daemon.get("/api/v1/jobs?active=true");
+        return active && (*active)["jobs"].empty();
+      },
+      300))
+      << daemon.get("/api/v1/jobs?active=true").value_or(json()).dump(1);
+  for (const auto& [id, program] : acknowledged) {
+    const auto job = daemon.get("/api/v1/jobs/" + id);
+    ASSERT_TRUE(job) << id << " was acknowledged and is lost";
+    EXPECT_EQ((*job)["phase"], "finished") << job->dump(1);
+    EXPECT_EQ((*job)["result"].value("state_sha256", ""), undisturbed.hash(program)) << id;
+  }
+  ASSERT_TRUE(wait_until([&] { return (*daemon.get("/api/v1/cluster"))["held"] == 0; }, 30));
+  EXPECT_LE(control::history_of(daemon.events()).most_held, kSlots);
+  daemon.stop();
+  EXPECT_EQ(
+      std::system(fmt::format("'{}' --state '{}' check", RUBATOD_PROGRAM, daemon.state()).c_str()),
+      0);
+  EXPECT_TRUE(wait_until([&] { return processes_with(daemon.state()).empty(); }, 30));
+  fmt::print("{} jobs, {} crashes, seed {}\n", acknowledged.size(), kCrashes, seed);
+  if (!HasFailure()) std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+
+}  // namespace rubato::live

@@ -1,0 +1,154 @@
+// A real rubatod with a state folder of its own, and a client for it.
+#pragma once
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <httplib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/file.h"
+#include "control/history.h"
+
+namespace rubato::live {
+
+using nlohmann::json;
+
+// Waits for a condition; false after `seconds`.
+inline bool wait_until(const std::function<bool()>& condition, double seconds) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
+class LiveDaemon {
+ public:
+  LiveDaemon(std::string program, std::string state, int slots, std::string policy = "")
+      : program_(std::move(program)),
+        state_(std::move(state)),
+        slots_(slots),
+        policy_(std::move(policy)) {
+    std::filesystem::create_directories(state_);
+  }
+  LiveDaemon(const LiveDaemon&) = delete;
+  LiveDaemon& operator=(const LiveDaemon&) = delete;
+  ~LiveDaemon() { stop(); }
+
+  // False when it does not answer in time; its output is in STATE/rubatod.log.
+  bool start() {
+    std::filesystem::remove(url_file());
+    std::vector<std::string> arguments{program_,
+                                       "--state",
+                                       state_,
+                                       "--listen",
+                                       "127.0.0.1:0",
+                                       "--cpu-slots",
+                                       std::to_string(slots_)};
+    if (!policy_.empty()) {
+      arguments.emplace_back("--policy");
+      arguments.push_back(policy_);
+    }
+    std::vector<char*> raw;
+    for (std::string& part : arguments) raw.push_back(part.data());
+    raw.push_back(nullptr);
+    const std::string log = state_ + "/rubatod.log";
+    pid_ = fork();
+    if (pid_ == 0) {
+      const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+      dup2(out, STDOUT_FILENO);
+      dup2(out, STDERR_FILENO);
+      execv(raw[0], raw.data());
+      _exit(127);
+    }
+    return wait_until([&] { return is_file(url_file()) || ended(); }, 60) && !ended() &&
+           wait_until([&] { return get("/healthz").has_value(); }, 30);
+  }
+  bool ended() {
+    if (pid_ <= 0) return true;
+    int status = 0;
+    if (waitpid(pid_, &status, WNOHANG) != pid_) return false;
+    pid_ = -1;
+    return true;
+  }
+  // kill -9, as a crash would.
+  void crash() { end(SIGKILL); }
+  void stop() { end(SIGTERM); }
+  pid_t pid() const { return pid_; }
+  const std::string& state() const { return state_; }
+  std::string url() const { return first_line(url_file()); }
+  std::string token() const { return first_line(state_ + "/admin.token"); }
+
+  // The JSON answer; nothing when there was none (the daemon is away) or it was no success.
+  std::optional<json> get(const std::string& path) const {
+    httplib::Client client(url());
+    client.set_read_timeout(30);
+    return parsed(client.Get(path, headers()));
+  }
+  std::optional<json> post(const std::string& path, const json& body,
+                           const std::string& key = "") const {
+    httplib::Client client(url());
+    client.set_read_timeout(30);
+    httplib::Headers all = headers();
+    if (!key.empty()) all.emplace("Idempotency-Key", key);
+    return parsed(client.Post(path, all, body.dump(), "application/json"));
+  }
+  // All events, in order.
+  std::vector<control::Event> events() const {
+    std::vector<control::Event> all;
+    for (;;) {
+      const std::int64_t after = all.empty() ? 0 : all.back().seq;
+      const auto page = get(fmt::format("/api/v1/events?after={}&limit=1000", after));
+      if (!page || (*page)["events"].empty()) return all;
+      for (const json& row : (*page)["events"]) {
+        const std::string job = row.value("job", "");
+        all.push_back({.seq = row.value("seq", std::int64_t{0}),
+                       .at = row.value("at", 0.0),
+                       .type = row.value("type", ""),
+                       .job = control::parse_job_number(job).value_or(0),
+                       .tenant = row.value("tenant", ""),
+                       .body = row.value("body", json::object())});
+      }
+    }
+  }
+
+ private:
+  std::string url_file() const { return state_ + "/server.url"; }
+  static std::string first_line(const std::string& file) {
+    const Result<std::string> text = read_file(file);
+    return text.ok() ? text->substr(0, text->find('\n')) : "";
+  }
+  httplib::Headers headers() const { return {{"Authorization", "Bearer " + token()}}; }
+  static std::optional<json> parsed(const httplib::Result& result) {
+    if (!result || result->status / 100 != 2) return std::nullopt;
+    json body = json::parse(result->body, nullptr, false);
+    if (body.is_discarded()) return json(result->body);
+    return body;
+  }
+  void end(int signal) {
+    if (pid_ <= 0) return;
+    kill(pid_, signal);
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = -1;
+  }
+
+  std::string program_;
+  std::string state_;
+  int slots_;
+  std::string policy_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace rubato::live

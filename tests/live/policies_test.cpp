@@ -1,0 +1,88 @@
+// Twenty real training jobs on four slots under every elastic policy: all finish with the bits of
+// their undisturbed runs, no device is ever given twice, and none idles while jobs wait.
+#include <gtest/gtest.h>
+
+#include "live/live_daemon.h"
+#include "live/live_jobs.h"
+
+namespace rubato::live {
+
+namespace {
+
+constexpr int kJobs = 20;
+constexpr int kSlots = 4;
+
+std::vector<LiveProgram> programs() {
+  const std::string examples = RUBATO_EXAMPLES;
+  std::vector<LiveProgram> all;
+  for (const char* seed : {"1", "2"}) {
+    all.push_back({.run = {examples + "/train_mlp", "--steps", "250", "--seed", seed}});
+    all.push_back({.run = {examples + "/train_cnn", "--steps", "60", "--seed", seed}});
+    all.push_back({.run = {examples + "/train_lm", "--steps", "20", "--seed", seed}});
+  }
+  return all;
+}
+
+class EveryPolicy : public testing::TestWithParam<const char*> {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = testing::TempDir() + fmt::format("rubato-live-{}", getpid());
+    std::filesystem::create_directories(folder_);
+    undisturbed_ = std::make_unique<Undisturbed>(RUBATO_PROGRAM, folder_);
+  }
+  static void TearDownTestSuite() {
+    undisturbed_.reset();
+    if (!HasFailure()) std::filesystem::remove_all(folder_);
+  }
+  static inline std::string folder_;
+  static inline std::unique_ptr<Undisturbed> undisturbed_;
+};
+
+TEST_P(EveryPolicy, FinishesTwentyJobsOnFourSlotsWithTheirBits) {
+  LiveDaemon daemon(RUBATOD_PROGRAM, folder_ + "/" + GetParam(), kSlots, GetParam());
+  ASSERT_TRUE(daemon.start()) << daemon.state() << "/rubatod.log";
+  const std::vector<LiveProgram> kinds = programs();
+  std::map<std::string, LiveProgram> submitted;
+  for (int i = 0; i < kJobs; ++i) {
+    const LiveProgram& kind = kinds[static_cast<std::size_t>(i) % kinds.size()];
+    const auto job = daemon.post("/api/v1/jobs", document_of(kind, kSlots));
+    ASSERT_TRUE(job) << "job " << i;
+    submitted[(*job)["id"].get<std::string>()] = kind;
+  }
+  const bool all_ended = wait_until(
+      [&] {
+        const auto active = daemon.get("/api/v1/jobs?active=true");
+        return active && (*active)["jobs"].empty();
+      },
+      400);
+  ASSERT_TRUE(all_ended) << daemon.get("/api/v1/jobs?active=true").value_or(json()).dump(1);
+  for (const auto& [id, kind] : submitted) {
+    const auto job = daemon.get("/api/v1/jobs/" + id);
+    ASSERT_TRUE(job);
+    EXPECT_EQ((*job)["phase"], "finished") << job->dump(1);
+    EXPECT_EQ((*job)["result"].value("state_sha256", ""), undisturbed_->hash(kind)) << id;
+  }
+  ASSERT_TRUE(wait_until([&] { return (*daemon.get("/api/v1/cluster"))["held"] == 0; }, 30));
+  const control::History history = control::history_of(daemon.events());
+  EXPECT_LE(history.most_held, kSlots);
+  EXPECT_GE(history.held_share_while_waiting, 0.9);
+  int resizes = 0;
+  for (const auto& [number, job] : history.jobs) resizes += job.resizes;
+  fmt::print(
+      "{}: {:.1f} s, mean completion {:.1f} s, {} resizes, held {:.1f} % while jobs waited\n",
+      GetParam(), history.makespan_s, history.mean_completion_s, resizes,
+      100 * history.held_share_while_waiting);
+}
+
+INSTANTIATE_TEST_SUITE_P(Live, EveryPolicy,
+                         testing::Values("elastic-dp", "ones", "mip", "elastic-tiresias",
+                                         "easyscale", "rubato"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+
+}  // namespace rubato::live

@@ -1,0 +1,145 @@
+// rubatod: accepts jobs, runs them on this machine's devices and resizes them while they train.
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <filesystem>
+
+#include "api/server.h"
+#include "base/file.h"
+#include "control/controller.h"
+#include "control/supervise.h"
+
+namespace rubato {
+
+namespace {
+
+struct Arguments {
+  std::string state;
+  int cpu_slots = 0;
+  double round_s = 5;
+  std::string policy;
+  api::ServerOptions server;
+  std::string folder;  // of `supervise`
+};
+
+int fail(const Error& error) {
+  fmt::print(stderr, "rubatod: {}\n", error.message);
+  return 1;
+}
+
+// Where a daemon without --state keeps its things: the system's for root, the user's otherwise.
+std::string default_state() {
+  if (const char* given = std::getenv("RUBATO_STATE")) return given;
+  if (geteuid() == 0) return "/var/lib/rubato";
+  if (const char* base = std::getenv("XDG_STATE_HOME")) return std::string(base) + "/rubato";
+  const char* home = std::getenv("HOME");
+  return std::string(home == nullptr ? "/tmp" : home) + "/.local/state/rubato";
+}
+
+// Blocks the signals that end the daemon in all threads; wait_for_end() takes them.
+sigset_t ending_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGINT, SIGTERM}) sigaddset(&set, number);
+  return set;
+}
+
+int serve(const Arguments& arguments) {
+  const sigset_t ending = ending_signals();
+  pthread_sigmask(SIG_BLOCK, &ending, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  const Result<control::Machine> machine = control::find_machine(arguments.cpu_slots);
+  if (!machine.ok()) return fail(machine.error());
+  std::error_code error;
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  if (error) return fail({ErrorCode::kIo, "cannot find the daemon's own program"});
+  auto controller = control::Controller::start({.folder = arguments.state,
+                                                .supervisor = self,
+                                                .machine = *machine,
+                                                .round_every_s = arguments.round_s});
+  if (!controller.ok()) return fail(controller.error());
+  if (!arguments.policy.empty()) {
+    const Status used =
+        (*controller)->use_policy({.tenant = "", .admin = true}, arguments.policy, {});
+    if (!used.ok()) return fail(used.error());
+  }
+  auto server = api::Server::start(**controller, arguments.server);
+  if (!server.ok()) return fail(server.error());
+  const Status told = write_file(arguments.state + "/server.url", (*server)->url() + "\n");
+  if (!told.ok()) return fail(told.error());
+  fmt::print("rubatod: {} {} devices, state in {}, listening on {}\n", machine->devices,
+             machine->type, arguments.state, (*server)->url());
+  std::fflush(stdout);
+  int number = 0;
+  sigwait(&ending, &number);
+  fmt::print("rubatod: ends; running jobs go on and are found again at the next start\n");
+  std::filesystem::remove(arguments.state + "/server.url", error);
+  return 0;
+}
+
+// Replays the event log and compares it with the tables that the daemon reads at its start.
+int check(const Arguments& arguments) {
+  const Result<control::State> replayed = control::Store::replay(arguments.state);
+  if (!replayed.ok()) return fail(replayed.error());
+  const auto store = control::Store::open(arguments.state);
+  if (!store.ok()) return fail(store.error());
+  const bool same = control::to_json(*replayed) == control::to_json((*store)->state());
+  fmt::print("{} events, {} jobs: the log replays to {} state\n", replayed->last_seq,
+             replayed->jobs.size(), same ? "the same" : "ANOTHER");
+  return same ? 0 : 1;
+}
+
+int run(int argc, char** argv) {
+  Arguments arguments{.state = default_state()};
+  arguments.server.listen = "127.0.0.1:7117";
+  CLI::App app{"rubatod: shares this machine's devices among elastic training jobs."};
+  app.name("rubatod");
+  app.set_version_flag("--version", RUBATO_VERSION);
+  app.add_option("--state", arguments.state, "Folder for the event log, jobs and tokens")
+      ->capture_default_str();
+  app.add_option("--listen", arguments.server.listen, "HOST:PORT of the API; port 0: any free one")
+      ->capture_default_str();
+  app.add_option("--cpu-slots", arguments.cpu_slots, "Share this many CPU slots instead of GPUs")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--round", arguments.round_s, "Seconds between decisions while nothing happens")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  app.add_option("--policy", arguments.policy,
+                 "Scheduling policy from now on (default: the last one)");
+  app.add_option("--tls-cert", arguments.server.tls_certificate, "Certificate chain (PEM)");
+  app.add_option("--tls-key", arguments.server.tls_key, "Private key (PEM)");
+  app.add_flag("--insecure", arguments.server.insecure,
+               "Listen beyond loopback without TLS (tokens are readable on the wire)");
+  app.add_flag("--open-metrics", arguments.server.open_metrics, "Serve /metrics without a token");
+  CLI::App* supervise = app.add_subcommand("supervise", "Run the processes of one job (internal)");
+  supervise->group("");
+  supervise->add_option("folder", arguments.folder)->required();
+  CLI::App* checking =
+      app.add_subcommand("check", "Replay the event log of a stopped daemon and compare");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+  if (supervise->parsed()) return control::supervise(arguments.folder);
+  if (checking->parsed()) return check(arguments);
+  return serve(arguments);
+}
+
+}  // namespace
+
+}  // namespace rubato
+
+int main(int argc, char** argv) {
+  try {
+    return rubato::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fputs("rubatod: internal error: ", stderr);
+    std::fputs(error.what(), stderr);
+    std::fputs("\n", stderr);
+    return 1;
+  }
+}
