@@ -39,20 +39,21 @@ Reply use_policy(const Call& call) {
 
 Reply list_reservations(const Call& call) {
   json list = json::array();
-  for (const Reservation& one : call.controller.reservations()) list.push_back(control::to_json(one));
+  for (const Reservation& one : call.controller.reservations())
+    list.push_back(control::to_json(one));
   return json_reply({{"reservations", std::move(list)}});
 }
 
 Reply make_reservation(const Call& call) {
   const Result<Reservation> made = call.controller.reserve(
       call.caller, call.body.at("devices").get<int>(), call.body.at("seconds").get<double>());
-  if (!made.ok()) return error_reply(made.error(), 409);
+  if (!made.ok()) return error_reply(made.error());
   return json_reply(control::to_json(*made), 201);
 }
 
 Reply release_reservation(const Call& call) {
   const Status released = call.controller.release(call.caller, call.number("reservation"));
-  if (!released.ok()) return error_reply(released.error(), 409);
+  if (!released.ok()) return error_reply(released.error());
   return {.status = 204};
 }
 

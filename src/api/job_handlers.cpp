@@ -28,7 +28,7 @@ Reply change_job(const Call& call, const std::function<Status(JobNumber)>& chang
   const Result<JobNumber> number = call.controller.find_job(call.caller, call.text("job"));
   if (!number.ok()) return error_reply(number.error());
   const Status changed = change(*number);
-  if (!changed.ok()) return error_reply(changed.error(), 409);
+  if (!changed.ok()) return error_reply(changed.error());
   return job_reply(call, *number);
 }
 

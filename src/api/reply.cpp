@@ -23,7 +23,7 @@ Reply error_reply(int status, std::string_view code, std::string_view message,
   return {.status = status, .body = error_text(code, message, path)};
 }
 
-Reply error_reply(const Error& error, int invalid) {
+Reply error_reply(const Error& error) {
   switch (error.code) {
     case ErrorCode::kNotFound:
       return error_reply(404, "not-found", error.message);
@@ -33,7 +33,7 @@ Reply error_reply(const Error& error, int invalid) {
       if (error.message.starts_with('/') && colon != std::string::npos) {
         path = std::string_view(error.message).substr(0, colon);
       }
-      return error_reply(invalid, invalid == 409 ? "conflict" : "invalid", error.message, path);
+      return error_reply(400, "invalid", error.message, path);
     }
     case ErrorCode::kRefused:
       return error_reply(409, "conflict", error.message);

@@ -31,10 +31,10 @@ Reply json_reply(const nlohmann::json& value, int status = 200);
 std::string error_text(std::string_view code, std::string_view message, std::string_view path = {});
 Reply error_reply(int status, std::string_view code, std::string_view message,
                   std::string_view path = {});
-// A refused command: 404 for what does not exist (or is another's), `invalid` for bad input (400,
-// or 409 where the input was fine and the state is not), 503 when it could not be made durable. A
-// message that begins with a JSON path ("/devices: ...") gives the field "path".
-Reply error_reply(const Error& error, int invalid = 400);
+// A refused command: 404 for what does not exist (or is another's), 400 for bad input, 409 for what
+// the present state does not allow, 403 for what only administrators may, 503 when it could not be
+// made durable. A message that begins with a JSON path ("/devices: ...") gives the field "path".
+Reply error_reply(const Error& error);
 
 std::string_view status_words(int status);
 

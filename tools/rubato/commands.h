@@ -1,5 +1,6 @@
 // The subcommands of the program `rubato`. Each adds itself to the parser and returns what runs it;
-// the returned function gives the exit code (0 done, 1 failed).
+// the returned function gives the exit code (0 done, 1 failed, 2 accepted or possible, but not
+// now).
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,21 +8,43 @@
 #include <string>
 
 #include "base/result.h"
+#include "client.h"
 
 namespace rubato::cli {
 
 struct Context {
   std::string command_line;  // as typed
   std::string share_dir;     // bundled profiles and workloads
+  ServerChoice server{};     // filled in by the parser
 };
 
 using Command = std::function<int()>;
 
+// --- Without a daemon
+void add_run(CLI::App& app, Command& chosen);
+void add_job_commands(CLI::App& app, const Context& context, Command& chosen);
 void add_sim(CLI::App& app, const Context& context, Command& chosen);
 void add_policies(CLI::App& app, Command& chosen);
 void add_workload(CLI::App& app, Command& chosen);
-void add_run(CLI::App& app, Command& chosen);
-void add_job_commands(CLI::App& app, Command& chosen);
+void add_describe_commands(CLI::App& app, Command& chosen);  // completion, manpage
+
+// --- Talking to a daemon
+void add_submit_commands(CLI::App& app, const Context& context,
+                         Command& chosen);  // and plan, schema
+void add_queue_commands(CLI::App& app, const Context& context, Command& chosen);  // and status, why
+void add_change_commands(CLI::App& app, const Context& context, Command& chosen);
+void add_logs(CLI::App& app, const Context& context, Command& chosen);
+void add_top(CLI::App& app, const Context& context, Command& chosen);
+void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen);
+// What `scale` and `events` do with a job of the daemon.
+int scale_daemon_job(const ServerChoice& server, const std::string& job, int devices, bool as_json);
+struct EventsRequest {
+  std::string job;  // empty: all
+  bool follow = false;
+  std::int64_t after = 0;
+  bool as_json = false;
+};
+int print_daemon_events(const ServerChoice& server, const EventsRequest& request);
 
 // Prints "rubato: message" and returns exit code 1.
 int fail(const Error& error);

@@ -1,5 +1,6 @@
 // Commands on a running job: scale, migrate, profile, ps, events, stop. They read and write the
-// job's folder; JOB is its name or the folder.
+// job's folder; JOB is its name or the folder. What `scale` and `events` do not find there, or
+// when a server was named, is asked of the daemon.
 #include <fmt/format.h>
 #include <sys/types.h>
 
@@ -175,17 +176,21 @@ Status ask_for(OpenJob& job, int workers) {
   });
 }
 
-int scale(const std::string& name, int workers) {
+int scale(const std::string& name, int workers, bool as_json) {
   Result<OpenJob> job = open_job(name);
   if (!job.ok()) return fail(job.error());
   const Status asked = ask_for(*job, workers);
   if (!asked.ok()) return fail(asked.error());
-  fmt::print("{} will run on {} workers; see 'rubato events {}'\n", job->settings.name, workers,
-             name);
+  if (as_json) {
+    fmt::print("{}\n", json{{"name", job->settings.name}, {"target", workers}}.dump(2));
+  } else {
+    fmt::print("{} will run on {} workers; see 'rubato events {}'\n", job->settings.name, workers,
+               name);
+  }
   return 0;
 }
 
-int migrate(const std::string& name, int worker) {
+int migrate(const std::string& name, int worker, bool as_json) {
   Result<OpenJob> job = open_job(name);
   if (!job.ok()) return fail(job.error());
   const Status running = require_running(*job);
@@ -206,11 +211,15 @@ int migrate(const std::string& name, int worker) {
     return ok_status();
   });
   if (!asked.ok()) return fail(asked.error());
-  fmt::print("worker {} will be replaced; see 'rubato events {}'\n", worker, name);
+  if (as_json) {
+    fmt::print("{}\n", json{{"name", job->settings.name}, {"migrate", worker}}.dump(2));
+  } else {
+    fmt::print("worker {} will be replaced; see 'rubato events {}'\n", worker, name);
+  }
   return 0;
 }
 
-int stop(const std::string& name) {
+int stop(const std::string& name, bool as_json) {
   Result<OpenJob> job = open_job(name);
   if (!job.ok()) return fail(job.error());
   const Status running = require_running(*job);
@@ -220,8 +229,12 @@ int stop(const std::string& name) {
     return ok_status();
   });
   if (!asked.ok()) return fail(asked.error());
-  fmt::print("{} will write a checkpoint and stop; the same 'rubato run' continues it\n",
-             job->settings.name);
+  if (as_json) {
+    fmt::print("{}\n", json{{"name", job->settings.name}, {"stop", true}}.dump(2));
+  } else {
+    fmt::print("{} will write a checkpoint and stop; the same 'rubato run' continues it\n",
+               job->settings.name);
+  }
   return 0;
 }
 
@@ -312,12 +325,45 @@ struct JobArguments {
   int number = 1;
   int low = 1;
   int high = 1;
+  bool follow = false;
+  std::int64_t after = 0;
   bool json = false;
 };
 
+// Whether JOB is to be looked for in a folder of this machine.
+bool is_local(const Context& context, const std::string& job) {
+#ifdef RUBATO_RUNTIME_ONLY
+  static_cast<void>(context);
+  static_cast<void>(job);
+  return true;
+#else
+  return !context.server.given() && !job.empty() && elastic::find_job(job).ok();
+#endif
+}
+
+int scale_anywhere(const Context& context, const JobArguments& a) {
+#ifndef RUBATO_RUNTIME_ONLY
+  if (!is_local(context, a.job)) {
+    return scale_daemon_job(context.server, a.job, a.number, a.json);
+  }
+#endif
+  static_cast<void>(context);
+  return scale(a.job, a.number, a.json);
+}
+
+int events_anywhere(const Context& context, const JobArguments& a) {
+#ifndef RUBATO_RUNTIME_ONLY
+  if (!is_local(context, a.job)) {
+    return print_daemon_events(context.server, {a.job, a.follow, a.after, a.json});
+  }
+#endif
+  static_cast<void>(context);
+  return events(a.job, a.json);
+}
+
 }  // namespace
 
-void add_job_commands(CLI::App& app, Command& chosen) {
+void add_job_commands(CLI::App& app, const Context& context, Command& chosen) {
   auto a = std::make_shared<JobArguments>();
   const auto add = [&](const char* name, const char* description, bool job_required,
                        Command command) {
@@ -327,26 +373,32 @@ void add_job_commands(CLI::App& app, Command& chosen) {
     sub->callback([command = std::move(command), &chosen] { chosen = command; });
     return sub;
   };
-  add("scale", "Change the number of workers of a running job", true,
-      [a] { return scale(a->job, a->number); })
-      ->add_option("workers", a->number, "Workers to run on")
+  CLI::App* scaling = add("scale", "Change the number of workers of a running job", true,
+                          [a, &context] { return scale_anywhere(context, *a); });
+  scaling->add_option("workers", a->number, "Workers to run on; 0: the daemon's policy decides")
       ->required();
-  add("migrate", "Replace a worker of a running job by a new one", true,
-      [a] { return migrate(a->job, a->number); })
-      ->add_option("worker", a->number, "Worker id, as 'rubato ps JOB' shows it")
-      ->required();
+  scaling->add_flag("--json", a->json, "JSON");
+  CLI::App* migrating = add("migrate", "Replace a worker of a running job by a new one", true,
+                            [a] { return migrate(a->job, a->number, a->json); });
+  migrating->add_option("worker", a->number, "Worker id, as 'rubato ps JOB' shows it")->required();
+  migrating->add_flag("--json", a->json, "JSON");
   CLI::App* prof = add("profile", "Measure a running job's speed for several worker counts", true,
                        [a] { return profile(a->job, a->low, a->high, a->json); });
   prof->add_option("--min", a->low, "Fewest workers")->check(CLI::PositiveNumber);
   prof->add_option("--max", a->high, "Most workers")->required()->check(CLI::PositiveNumber);
   prof->add_flag("--json", a->json, "JSON");
-  add("ps", "List jobs of this machine, or the workers of one", false, [a] {
+  add("ps", "List jobs of 'rubato run' on this machine, or the workers of one", false, [a] {
     return a->job.empty() ? print_jobs(a->json) : print_job(a->job, a->json);
   })->add_flag("--json", a->json, "JSON");
-  add("events", "What happened to a job: view changes, losses, stragglers", true, [a] {
-    return events(a->job, a->json);
-  })->add_flag("--json", a->json, "One JSON object per line");
-  add("stop", "Checkpoint and stop a running job", true, [a] { return stop(a->job); });
+  CLI::App* happened = add("events", "What happened to a job, or to all jobs of the daemon", false,
+                           [a, &context] { return events_anywhere(context, *a); });
+  happened->add_flag("-f,--follow", a->follow, "Go on as events come (of the daemon)");
+  happened->add_option("--after", a->after, "Only events after this number (of the daemon)")
+      ->check(CLI::NonNegativeNumber);
+  happened->add_flag("--json", a->json, "One JSON object per line");
+  add("stop", "Checkpoint and stop a job of 'rubato run'", true, [a] {
+    return stop(a->job, a->json);
+  })->add_flag("--json", a->json, "JSON");
 }
 
 }  // namespace rubato::cli

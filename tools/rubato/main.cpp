@@ -29,13 +29,29 @@ int run(int argc, char** argv) {
   app.name("rubato");
   app.set_version_flag("--version", RUBATO_VERSION);
   app.require_subcommand(1);
+  app.fallthrough();  // the options below may also stand after the subcommand
   Command chosen;
+#ifndef RUBATO_RUNTIME_ONLY
+  app.add_option("--server", context.server.url, "URL of the daemon (default: the local one)")
+      ->envname("RUBATO_SERVER");
+  app.add_option("--token-file", context.server.token_file, "File with your token")
+      ->envname("RUBATO_TOKEN_FILE");
+  app.add_option("--ca-file", context.server.ca_file, "Certificates to trust, for https")
+      ->envname("RUBATO_CA_FILE");
+  add_submit_commands(app, context, chosen);
+  add_queue_commands(app, context, chosen);
+  add_logs(app, context, chosen);
+  add_change_commands(app, context, chosen);
+  add_top(app, context, chosen);
+  add_cluster_commands(app, context, chosen);
+#endif
+  add_job_commands(app, context, chosen);
   add_run(app, chosen);
-  add_job_commands(app, chosen);
 #ifndef RUBATO_RUNTIME_ONLY
   add_sim(app, context, chosen);
   add_policies(app, chosen);
   add_workload(app, chosen);
+  add_describe_commands(app, chosen);
 #endif
   try {
     app.parse(argc, argv);

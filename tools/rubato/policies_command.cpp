@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "api/policy_list.h"
 #include "commands.h"
 #include "sched/policy.h"
 
@@ -33,24 +34,8 @@ void print_text() {
 }
 
 void print_json() {
-  nlohmann::ordered_json policies = nlohmann::ordered_json::array();
-  for (const PolicyInfo& info : policy_table()) {
-    nlohmann::ordered_json params = nlohmann::ordered_json::array();
-    for (const ParamSpec& param : info.params) {
-      params.push_back({{"name", param.name},
-                        {"default", to_string(param.default_value)},
-                        {"allowed", allowed_values(param)},
-                        {"help", param.help}});
-    }
-    nlohmann::ordered_json needs = nlohmann::ordered_json::array();
-    for (const Knowledge knowledge : info.needs) needs.push_back(to_string(knowledge));
-    policies.push_back({{"name", info.name},
-                        {"summary", info.summary},
-                        {"source", info.source},
-                        {"needs", needs},
-                        {"params", params}});
-  }
-  fmt::print("{}\n", nlohmann::ordered_json{{"version", 1}, {"policies", policies}}.dump(2));
+  fmt::print("{}\n",
+             nlohmann::ordered_json{{"version", 1}, {"policies", api::policy_list()}}.dump(2));
 }
 
 void print_markdown() {

@@ -1,0 +1,97 @@
+// Every route with every kind of caller.
+#include "api/api_fixture.h"
+
+namespace rubato::api {
+namespace {
+
+std::string filled_in(std::string path, std::int64_t job, std::int64_t reservation) {
+  const auto replace = [&](const std::string& name, const std::string& value) {
+    const std::size_t at = path.find(name);
+    if (at != std::string::npos) path.replace(at, name.size(), value);
+  };
+  replace("{job}", std::to_string(job));
+  replace("{reservation}", std::to_string(reservation));
+  replace("{tenant}", "alice");
+  return path;
+}
+
+class AuthTest : public ApiTest {
+ protected:
+  int status(const Route& route, const std::string& token) {
+    const std::int64_t job = submit(alice_);
+    const auto reservations = controller_->reservations();
+    const std::int64_t reservation = reservations.empty() ? 1 : reservations.front().number;
+    return ask(route.method, filled_in(route.path, job, reservation), token, good_body(route))
+        .status;
+  }
+};
+
+bool is_of_one_job(const Route& route) { return route.path.find("{job}") != std::string::npos; }
+bool is_done(int status) { return (status >= 200 && status < 300) || status == 409; }
+
+TEST_F(AuthTest, WithoutAToken) {
+  for (const Route& route : routes()) {
+    EXPECT_EQ(status(route, ""), route.who == Who::kAnyone ? 200 : 401) << route.name;
+  }
+}
+
+TEST_F(AuthTest, WithAWrongToken) {
+  for (const std::string token :
+       {"wrong", "rbt_00000000000000000000000000000000", "Bearer", "\xc3\xa4", "a b", " "}) {
+    for (const Route& route : routes()) {
+      EXPECT_EQ(status(route, token), route.who == Who::kAnyone ? 200 : 401)
+          << route.name << " " << token;
+    }
+  }
+}
+
+TEST_F(AuthTest, WithAnotherTenantsToken) {
+  for (const Route& route : routes()) {
+    const int got = status(route, bob_);
+    if (route.who == Who::kAdmin) {
+      EXPECT_EQ(got, 403) << route.name;
+    } else if (is_of_one_job(route)) {
+      EXPECT_EQ(got, 404) << route.name;
+    } else {
+      EXPECT_TRUE(is_done(got)) << route.name << " " << got;
+    }
+  }
+  EXPECT_EQ(ask("GET", "/api/v1/jobs/mnist", bob_).json["tenant"], "bob");  // its own, by name
+}
+
+TEST_F(AuthTest, WithTheOwnersToken) {
+  for (const Route& route : routes()) {
+    const int got = status(route, alice_);
+    if (route.who == Who::kAdmin) {
+      EXPECT_EQ(got, 403) << route.name;
+    } else {
+      EXPECT_TRUE(is_done(got)) << route.name << " " << got;
+    }
+  }
+}
+
+TEST_F(AuthTest, WithTheAdministratorsToken) {
+  for (const Route& route : routes()) {
+    const int got = status(route, admin_);
+    // A reservation beside one that has everything.
+    if (route.name == "makeReservation" && got == 400) continue;
+    EXPECT_TRUE(is_done(got)) << route.name << " " << got;
+  }
+}
+
+TEST_F(AuthTest, ATenantCannotSubmitForAnother) {
+  const Got got = ask("POST", "/api/v1/jobs", bob_, {{"run", {"a"}}, {"tenant", "alice"}});
+  EXPECT_EQ(got.status, 400);
+  EXPECT_EQ(
+      ask("POST", "/api/v1/jobs", admin_, {{"run", {"a"}}, {"tenant", "alice"}}).json["tenant"],
+      "alice");
+}
+
+TEST_F(AuthTest, MetricsMayBeOpened) {
+  EXPECT_EQ(ask("GET", "/metrics", "").status, 401);
+  start_server({.open_metrics = true});
+  EXPECT_EQ(ask("GET", "/metrics", "").status, 200);
+}
+
+}  // namespace
+}  // namespace rubato::api

@@ -1,0 +1,205 @@
+// What each route answers. The fixture holds every answer against the OpenAPI document.
+#include <filesystem>
+
+#include "api/api_fixture.h"
+#include "api/job_text.h"
+
+namespace rubato::api {
+namespace {
+
+using nlohmann::json;
+
+TEST_F(ApiTest, TheDocumentIsTheCommittedOne) {
+  const Got got = ask("GET", "/api/v1/openapi.json", "");
+  EXPECT_EQ(got.status, 200);
+  EXPECT_EQ(got.json, openapi());
+  const auto file = read_file(std::string(RUBATO_TEST_SOURCE_DIR) + "/share/openapi.json");
+  ASSERT_TRUE(file.ok());
+  EXPECT_TRUE(json::parse(*file, nullptr, false) == got.json)
+      << "share/openapi.json is not what the server serves; 'make docs' writes it anew";
+}
+
+TEST_F(ApiTest, SubmitsAndShowsAJob) {
+  const Got made = ask("POST", "/api/v1/jobs", alice_,
+                       {{"run", {"./train", "--lr", "0.1"}}, {"name", "cnn"}, {"devices", "2..4"}});
+  ASSERT_EQ(made.status, 201) << made.body;
+  EXPECT_EQ(made.json["tenant"], "alice");
+  EXPECT_EQ(made.json["phase"], "queued");
+  EXPECT_EQ(made.headers.find("Location")->second,
+            "/api/v1/jobs/" + std::to_string(made.json["number"].get<int>()));
+  const std::string id = made.json["id"];
+  for (const std::string& name : {id, id.substr(1), std::string("cnn")}) {
+    const Got got = ask("GET", "/api/v1/jobs/" + name, alice_);
+    EXPECT_EQ(got.status, 200);
+    EXPECT_EQ(got.json["number"], made.json["number"]);
+    EXPECT_EQ(got.json["document"]["devices"], "2..4");
+  }
+  EXPECT_EQ(ask("GET", "/api/v1/jobs/" + id + "/why", alice_).json["job"], id);
+}
+
+TEST_F(ApiTest, TakesYaml) {
+  const Got got =
+      ask_raw("POST", "/api/v1/jobs", alice_, "run: ./train --epochs 3\ndevices: 1..2\n",
+              {{"Content-Type", "application/yaml"}});
+  ASSERT_EQ(got.status, 201) << got.body;
+  EXPECT_EQ(got.json["document"]["run"], json({"./train", "--epochs", "3"}));
+  const Got bad = ask_raw("POST", "/api/v1/jobs", alice_, "run: ./train\ndevicess: 1..2\n",
+                          {{"Content-Type", "application/yaml; charset=utf-8"}});
+  EXPECT_EQ(bad.status, 400);
+  const std::string message = bad.json["error"]["message"];
+  EXPECT_NE(message.find("2:1"), std::string::npos) << message;
+  EXPECT_NE(message.find("devices"), std::string::npos) << message;
+}
+
+TEST_F(ApiTest, ARepeatedKeyGivesTheSameJob) {
+  const json body = {{"run", {"./train"}}};
+  const httplib::Headers key{{"Idempotency-Key", "k1"}};
+  const Got first = ask("POST", "/api/v1/jobs", alice_, body, key);
+  const Got again = ask("POST", "/api/v1/jobs", alice_, body, key);
+  const Got other = ask("POST", "/api/v1/jobs", bob_, body, key);  // keys are a tenant's own
+  EXPECT_EQ(first.json["number"], again.json["number"]);
+  EXPECT_NE(first.json["number"], other.json["number"]);
+}
+
+TEST_F(ApiTest, ListsInPages) {
+  std::vector<std::int64_t> numbers;
+  for (int i = 0; i < 5; ++i) numbers.push_back(submit(alice_));
+  submit(bob_);
+  EXPECT_EQ(ask("POST", "/api/v1/jobs/" + std::to_string(numbers[1]) + "/cancel", alice_).status,
+            200);
+  const auto list = [&](const std::string& query) {
+    std::vector<std::int64_t> found;
+    const Got got = ask("GET", "/api/v1/jobs" + query, alice_);
+    for (const json& job : got.json["jobs"]) found.push_back(job["number"].get<std::int64_t>());
+    return std::pair(found, got.json["next"]);
+  };
+  EXPECT_EQ(list("").first, numbers);
+  EXPECT_TRUE(list("").second.is_null());
+  EXPECT_EQ(list("?limit=2").first, (std::vector{numbers[0], numbers[1]}));
+  EXPECT_EQ(list("?limit=2").second, numbers[1]);
+  EXPECT_EQ(list("?limit=2&after=" + std::to_string(numbers[1])).first,
+            (std::vector{numbers[2], numbers[3]}));
+  EXPECT_EQ(list("?active=true").first,
+            (std::vector{numbers[0], numbers[2], numbers[3], numbers[4]}));
+  EXPECT_EQ(ask("GET", "/api/v1/jobs", admin_).json["jobs"].size(), 6U);
+}
+
+TEST_F(ApiTest, PausesResumesScalesCancels) {
+  const std::string job = "/api/v1/jobs/" + std::to_string(submit(alice_));
+  EXPECT_EQ(ask("POST", job + "/resume", alice_).status, 409);
+  EXPECT_EQ(ask("POST", job + "/pause", alice_).json["phase"], "paused");
+  EXPECT_EQ(ask("POST", job + "/pause", alice_).status, 409);
+  EXPECT_EQ(ask("POST", job + "/resume", alice_).json["phase"], "queued");
+  EXPECT_EQ(ask("POST", job + "/scale", alice_, {{"devices", 2}}).json["scale"], 2);
+  EXPECT_EQ(ask("POST", job + "/scale", alice_, {{"devices", 0}}).json["scale"], 0);
+  EXPECT_EQ(ask("POST", job + "/cancel", alice_).json["phase"], "cancelled");
+  EXPECT_EQ(ask("POST", job + "/cancel", alice_).status, 409);
+}
+
+TEST_F(ApiTest, PlansWithoutChangingAnything) {
+  const Got before = ask("GET", "/api/v1/snapshot", admin_);
+  const Got got = ask("POST", "/api/v1/plan", alice_, {{"run", {"./train"}}, {"epochs", 2}});
+  ASSERT_EQ(got.status, 200) << got.body;
+  EXPECT_FALSE(got.json["placed"].get<bool>());  // everything is reserved
+  EXPECT_EQ(ask("GET", "/api/v1/jobs", admin_).json["jobs"].size(), 0U);
+}
+
+TEST_F(ApiTest, EventsByNumber) {
+  const std::int64_t number = submit(alice_);
+  submit(bob_);
+  const Got all = ask("GET", "/api/v1/events", admin_);
+  ASSERT_GE(all.json["events"].size(), 2U);
+  const std::int64_t first = all.json["events"][0]["seq"];
+  EXPECT_EQ(
+      ask("GET", "/api/v1/events?after=" + std::to_string(first), admin_).json["events"][0]["seq"],
+      first + 1);
+  EXPECT_EQ(ask("GET", "/api/v1/events?limit=1", admin_).json["next"], first);
+  for (const json& event : ask("GET", "/api/v1/events", alice_).json["events"]) {
+    EXPECT_EQ(event["tenant"], "alice");
+  }
+  const Got own = ask("GET", "/api/v1/jobs/" + std::to_string(number) + "/events", alice_);
+  ASSERT_FALSE(own.json["events"].empty());
+  EXPECT_EQ(own.json["events"][0]["job"], number);
+}
+
+TEST_F(ApiTest, ReservationsTenantsPolicies) {
+  const json list = ask("GET", "/api/v1/reservations", alice_).json["reservations"];
+  ASSERT_EQ(list.size(), 1U);
+  const std::string path = "/api/v1/reservations/" + list[0]["number"].dump();
+  EXPECT_EQ(ask("POST", "/api/v1/reservations", admin_, {{"devices", 1}, {"seconds", 5}}).status,
+            400);  // all are taken
+  EXPECT_EQ(ask("DELETE", path, admin_).status, 204);
+  EXPECT_EQ(ask("DELETE", path, admin_).status, 404);
+  const Got made = ask("POST", "/api/v1/reservations", admin_, {{"devices", 4}, {"seconds", 3600}});
+  EXPECT_EQ(made.status, 201) << made.body;
+
+  EXPECT_EQ(ask("GET", "/api/v1/tenants", alice_).json["tenants"].size(), 1U);
+  const Got carol = ask("PUT", "/api/v1/tenants/carol", admin_, {{"weight", 2.5}, {"quota", 2}});
+  const std::string token = carol.json["token"];
+  EXPECT_EQ(ask("GET", "/api/v1/jobs", token).status, 200);
+  EXPECT_FALSE(ask("PUT", "/api/v1/tenants/carol", admin_, {{"weight", 1}}).json.contains("token"));
+  const Got renewed = ask("PUT", "/api/v1/tenants/carol", admin_, {{"new_token", true}});
+  EXPECT_EQ(ask("GET", "/api/v1/jobs", token).status, 401);
+  EXPECT_EQ(ask("GET", "/api/v1/jobs", renewed.json["token"]).status, 200);
+  EXPECT_EQ(ask("GET", "/api/v1/tenants", admin_).body.find("sha256"), std::string::npos);
+
+  EXPECT_EQ(ask("PUT", "/api/v1/policy", admin_, {{"name", "fifo"}}).json["active"], "fifo");
+  EXPECT_EQ(ask("GET", "/api/v1/policies", alice_).json["active"], "fifo");
+  const Got unknown = ask("PUT", "/api/v1/policy", admin_, {{"name", "fifa"}});
+  EXPECT_EQ(unknown.status, 400);
+  EXPECT_EQ(ask("GET", "/api/v1/cluster", alice_).json["policy"], "fifo");
+}
+
+TEST_F(ApiTest, TheListSaysWhatTheJobSays) {
+  for (const char* name : {"plain", "with \"quotes\" \\ and umläut"}) {
+    const control::JobDocument document{.name = name, .run = {"./train"}};
+    control::JobRecord job{.number = 7, .document = document, .tenant = "alice"};
+    job.submitted_at = 1.7e9 + 0.123;
+    job.device_s = 1e-9;
+    job.progress = {{"step", 3}, {"loss", 0.25}};
+    const json listed = json::parse(job_list_text(std::vector{job}, 1000));
+    json whole = json::parse(job_text(job));
+    for (const char* left_out : {"document", "key", "result"}) whole.erase(left_out);
+    EXPECT_EQ(listed["jobs"][0], whole);
+    EXPECT_TRUE(listed["next"].is_null());
+  }
+}
+
+TEST_F(ApiTest, RefusesWhatItDoesNotKnow) {
+  const auto code = [&](const Got& got) { return got.json["error"]["code"].get<std::string>(); };
+  EXPECT_EQ(ask("GET", "/", "").status, 404);
+  EXPECT_EQ(ask("GET", "/api/v1/job", admin_).status, 404);
+  EXPECT_EQ(ask("GET", "/api/v1/jobs/", admin_).status, 404);
+  EXPECT_EQ(ask("GET", "/api/v1/jobs/999", admin_).status, 404);
+  const Got method = ask_raw("DELETE", "/api/v1/jobs", admin_, "", {});
+  EXPECT_EQ(method.status, 405);
+  EXPECT_EQ(method.headers.find("Allow")->second, "POST, GET");
+  const Got parameter = ask("GET", "/api/v1/jobs?activ=true", admin_);
+  EXPECT_EQ(parameter.status, 400);
+  EXPECT_EQ(code(parameter), "unknown-parameter");
+  EXPECT_NE(parameter.body.find("did you mean 'active'"), std::string::npos);
+  EXPECT_EQ(ask("GET", "/api/v1/jobs?limit=0", admin_).status, 400);
+  EXPECT_EQ(ask("GET", "/api/v1/jobs?limit=x", admin_).status, 400);
+  EXPECT_EQ(ask("GET", "/api/v1/jobs?limit=1&limit=2", admin_).status, 400);
+  const Got field = ask("POST", "/api/v1/jobs", admin_, {{"run", {"a"}}, {"devices", "4..2"}});
+  EXPECT_EQ(field.status, 400);
+  EXPECT_EQ(field.json["error"]["path"], "/devices");
+  EXPECT_EQ(ask("POST", "/api/v1/reservations", admin_, {{"devices", "1"}}).status, 400);
+  EXPECT_EQ(ask("POST", "/api/v1/reservations", admin_, {{"devices", 1}, {"seconds", 1}, {"x", 1}})
+                .json["error"]["path"],
+            "/x");
+  EXPECT_EQ(ask_raw("POST", "/api/v1/jobs", admin_, "{", {}).status, 400);
+  EXPECT_EQ(ask_raw("POST", "/api/v1/jobs", admin_, std::string(100, '['), {}).status, 400);
+  EXPECT_EQ(ask_raw("POST", "/api/v1/jobs", admin_, "a=b", {{"Content-Type", "text/plain"}}).status,
+            400);
+  EXPECT_EQ(ask_raw("POST", "/api/v1/jobs", admin_, "{\"run\":[\"\xff\"]}", {}).status, 400);
+}
+
+TEST_F(ApiTest, HeadIsGetWithoutTheBody) {
+  const Got got = ask_raw("HEAD", "/healthz", "", "", {});
+  EXPECT_EQ(got.status, 200);
+  EXPECT_EQ(got.body, "");
+}
+
+}  // namespace
+}  // namespace rubato::api

@@ -1,0 +1,199 @@
+#include "client.h"
+
+#include <fmt/format.h>
+#include <httplib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <cstdlib>
+#include <thread>
+
+#include "base/file.h"
+#include "base/text.h"
+
+namespace rubato::cli {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kApi = "/api/v1";
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+Result<std::string> read_word(const std::string& file) {
+  Result<std::string> text = read_file(file);
+  if (!text.ok()) return text;
+  return std::string(trim(*text));
+}
+
+Error refused(int status, const std::string& body) {
+  const json answer = json::parse(body, nullptr, false);
+  std::string message = fmt::format("the server answered {}", status);
+  if (answer.is_object() && answer.contains("error") && answer["error"].is_object()) {
+    message = answer["error"].value("message", message);
+  }
+  return {status == 404 ? ErrorCode::kNotFound : ErrorCode::kInvalidInput, std::move(message)};
+}
+
+}  // namespace
+
+std::string find_state_folder() {
+  if (const std::string given = environment("RUBATO_STATE"); !given.empty()) return given;
+  std::string own = environment("XDG_STATE_HOME");
+  if (own.empty()) own = environment("HOME") + "/.local/state";
+  own += "/rubato";
+  const std::string system = "/var/lib/rubato";
+  return is_file(own + "/server.url") || !is_file(system + "/server.url") ? own : system;
+}
+
+Client::Client(std::string url, std::string token, const std::string& ca_file)
+    : url_(std::move(url)), http_(std::make_unique<httplib::Client>(url_)) {
+  http_->set_connection_timeout(5);
+  http_->set_read_timeout(60);
+  http_->set_tcp_nodelay(true);
+  http_->set_keep_alive(true);
+  if (!token.empty()) http_->set_bearer_token_auth(token);
+  if (!ca_file.empty()) http_->set_ca_cert_path(ca_file);
+}
+Client::Client(Client&&) noexcept = default;
+Client& Client::operator=(Client&&) noexcept = default;
+Client::~Client() = default;
+
+Result<Client> Client::make(const ServerChoice& choice) {
+  const std::string folder = find_state_folder();
+  std::string url = choice.url;
+  if (url.empty()) {
+    const Result<std::string> local = read_word(folder + "/server.url");
+    if (!local.ok()) {
+      return invalid_input(
+          fmt::format("no daemon runs here ({}/server.url does not exist); start one with "
+                      "'rubatod', or give --server URL",
+                      folder));
+    }
+    url = *local;
+  }
+  if (!url.starts_with("http://") && !url.starts_with("https://")) {
+    return invalid_input(
+        fmt::format("--server {}: expected http://HOST:PORT or https://HOST:PORT", url));
+  }
+  while (url.ends_with('/')) url.pop_back();
+  if (!choice.token_file.empty()) {
+    const Result<std::string> token = read_word(choice.token_file);
+    if (!token.ok()) return token.error();
+    return Client(url, *token, choice.ca_file);
+  }
+  // The administrator's token belongs to the local daemon; no other server is to see it.
+  if (choice.given()) return Client(url, "", choice.ca_file);
+  const Result<std::string> token = read_word(folder + "/admin.token");
+  if (!token.ok()) {
+    return invalid_input(fmt::format(
+        "{}/admin.token cannot be read; give your token with --token-file or RUBATO_TOKEN_FILE",
+        folder));
+  }
+  return Client(url, *token, choice.ca_file);
+}
+
+Error Client::unreachable(const std::string& why) const {
+  return {ErrorCode::kIo, fmt::format("cannot reach {} ({}); does rubatod run there?", url_, why)};
+}
+
+Result<json> Client::get(const std::string& path) { return send("GET", path, nullptr); }
+
+Result<json> Client::send(const std::string& method, const std::string& path, const json& body,
+                          const Headers& headers) {
+  httplib::Request request;
+  request.method = method;
+  request.path = kApi + path;
+  for (const auto& [name, value] : headers) request.set_header(name, value);
+  if (!body.is_null()) {
+    request.body = body.dump();
+    request.set_header("Content-Type", "application/json");
+  }
+  const httplib::Result result = http_->send(request);
+  if (!result) return unreachable(httplib::to_string(result.error()));
+  if (result->status >= 400) return refused(result->status, result->body);
+  if (result->body.empty()) return json(nullptr);
+  json answer = json::parse(result->body, nullptr, false);
+  if (answer.is_discarded()) return unreachable("its answer is not JSON");
+  return answer;
+}
+
+Status Client::stream(const std::string& path, const Headers& headers, const Receiver& receiver) {
+  httplib::Headers all(headers.begin(), headers.end());
+  int status = 0;
+  std::string error_body;
+  bool wanted = true;
+  const httplib::Result result = http_->Get(
+      kApi + path, all,
+      [&](const httplib::Response& response) {
+        status = response.status;
+        return true;
+      },
+      [&](const char* data, std::size_t size) {
+        if (status >= 400) {
+          error_body.append(data, size);
+          return true;
+        }
+        wanted = receiver(std::string_view(data, size));
+        return wanted;
+      });
+  if (status >= 400) return refused(status, error_body);
+  if (!wanted || result) return ok_status();
+  return unreachable(httplib::to_string(result.error()));
+}
+
+Status Client::follow_events(const std::string& path, std::int64_t after,
+                             const std::function<bool(const json& event)>& receiver) {
+  bool connected = false;
+  bool wanted = true;
+  int failures = 0;
+  while (wanted) {
+    std::string buffer;
+    const Status ended =
+        stream(path, {{"Accept", "text/event-stream"}, {"Last-Event-ID", std::to_string(after)}},
+               [&](std::string_view bytes) {
+                 connected = true;
+                 failures = 0;
+                 buffer += bytes;
+                 for (std::size_t end = buffer.find("\n\n"); wanted && end != std::string::npos;
+                      end = buffer.find("\n\n")) {
+                   const std::size_t data = buffer.rfind("data: ", end);
+                   if (data != std::string::npos) {
+                     const json event =
+                         json::parse(buffer.substr(data + 6, end - data - 6), nullptr, false);
+                     if (event.is_object()) {
+                       after = event.value("seq", after);
+                       wanted = receiver(event);
+                     }
+                   }
+                   buffer.erase(0, end + 2);
+                 }
+                 return wanted;
+               });
+    if (!wanted) break;
+    // A daemon that is restarted comes back within seconds; its jobs go on meanwhile.
+    if (!ended.ok() && (!connected || ++failures > 30)) return ended;
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+  return ok_status();
+}
+
+std::string url_quoted(std::string_view text) {
+  std::string quoted;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0 || std::string_view("-._~").find(c) != std::string_view::npos) {
+      quoted += c;
+    } else {
+      quoted += fmt::format("%{:02X}", byte);
+    }
+  }
+  return quoted;
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,203 @@
+// rubato cluster, tenants, policy, reserve.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "commands.h"
+#include "control/job_document.h"
+#include "output.h"
+
+namespace rubato::cli {
+
+namespace {
+
+using nlohmann::json;
+
+struct Arguments {
+  std::string name;
+  int devices = 0;
+  std::string duration;
+  std::int64_t reservation = 0;
+  double weight = 1;
+  int quota = 0;
+  bool new_token = false;
+  std::vector<std::string> settings;
+  bool as_json = false;
+};
+
+// Asks, and prints the answer as JSON or with `show`.
+template <typename Show>
+int ask(const ServerChoice& server, const Arguments& a, const char* method, const std::string& path,
+        const json& body, const Show& show) {
+  Result<Client> client = Client::make(server);
+  if (!client.ok()) return fail(client.error());
+  const Result<json> answer = client->send(method, path, body);
+  if (!answer.ok()) return fail(answer.error());
+  if (a.as_json) {
+    print_json(answer->is_null() ? json::object() : *answer);
+  } else {
+    show(*answer);
+  }
+  return 0;
+}
+
+void show_cluster(const json& c) {
+  fmt::print("{}\n", cluster_line(c));
+  const json jobs = c.value("jobs", json::array());
+  if (jobs.empty()) return;
+  Table table({{"JOB", 9}, {"NAME", 40}, {"GRANTED", 8, true}, {"HELD", 8, true}});
+  for (const json& job : jobs) {
+    table.row({job.value("job", ""), job.value("name", ""), std::to_string(job.value("granted", 0)),
+               std::to_string(job.value("held", 0))});
+  }
+  fmt::print("{}", table.text());
+}
+
+void show_tenants(const json& answer) {
+  Table table({{"TENANT", 32}, {"WEIGHT", 10, true}, {"QUOTA", 10, true}});
+  for (const json& tenant : answer.value("tenants", json::array())) {
+    const int quota = tenant.value("quota", 0);
+    table.row({tenant.value("name", ""), fmt::format("{:g}", tenant.value("weight", 1.0)),
+               quota > 0 ? std::to_string(quota) : "-"});
+  }
+  fmt::print("{}", table.text());
+}
+
+void show_new_tenant(const json& tenant) {
+  fmt::print(stderr, "tenant {}: weight {:g}, quota {}\n", tenant.value("name", ""),
+             tenant.value("weight", 1.0), tenant.value("quota", 0));
+  if (!tenant.contains("token")) return;
+  fmt::print("{}\n", tenant.value("token", ""));
+  fmt::print(stderr, "this is its token; it is not shown again\n");
+  print_next({"put it into a file (mode 0600) and use rubato --token-file FILE"});
+}
+
+void show_policies(const json& answer) {
+  Table table({{"", 1}, {"POLICY", 20}, {"WHAT IT DOES", 75}});
+  for (const json& policy : answer.value("policies", json::array())) {
+    const std::string name = policy.value("name", "");
+    table.row({name == answer.value("active", "") ? "*" : "", name, policy.value("summary", "")});
+  }
+  fmt::print("{}", table.text());
+}
+
+void show_reservations(const json& answer) {
+  const json list = answer.value("reservations", json::array());
+  if (list.empty()) {
+    fmt::print(stderr, "nothing is reserved; next: rubato reserve N --for 2h\n");
+    return;
+  }
+  Table table(
+      {{"NUMBER", 10, true}, {"DEVICES", 8, true}, {"FROM", 16}, {"UNTIL", 16}, {"LEFT", 8}});
+  for (const json& one : list) {
+    const double until = one.value("until", 0.0);
+    table.row({std::to_string(one.value("number", std::int64_t{0})),
+               std::to_string(one.value("devices", 0)), time_text(one.value("from", 0.0)),
+               time_text(until), duration_text(std::max(0.0, until - unix_now()))});
+  }
+  fmt::print("{}", table.text());
+}
+
+int use_policy(const Arguments& a, const ServerChoice& server) {
+  json settings = json::object();
+  for (const std::string& setting : a.settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos) {
+      return fail(invalid_input(fmt::format("--set {}: expected PARAMETER=VALUE", setting)));
+    }
+    settings[setting.substr(0, equals)] = setting.substr(equals + 1);
+  }
+  return ask(server, a, "PUT", "/policy", {{"name", a.name}, {"settings", settings}},
+             [](const json& answer) {
+               fmt::print("policy {} is in use\n", answer.value("active", ""));
+               print_next({"rubato cluster", "rubato top", "rubato sim --from-live"});
+             });
+}
+
+int reserve(const Arguments& a, const ServerChoice& server) {
+  const Result<double> seconds = control::parse_duration(a.duration);
+  if (!seconds.ok()) {
+    return fail(invalid_input(fmt::format("--for: {}", seconds.error().message)));
+  }
+  return ask(server, a, "POST", "/reservations", {{"devices", a.devices}, {"seconds", *seconds}},
+             [](const json& made) {
+               const std::int64_t number = made.value("number", std::int64_t{0});
+               fmt::print("reservation {}: {} devices until {}\n", number, made.value("devices", 0),
+                          time_text(made.value("until", 0.0)));
+               print_next({"rubato cluster", fmt::format("rubato reserve release {}", number)});
+             });
+}
+
+using Run = std::function<int(const Arguments&, const ServerChoice&)>;
+
+}  // namespace
+
+void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen) {
+  auto a = std::make_shared<Arguments>();
+  const auto runs = [&](CLI::App* sub, Run run) {
+    sub->add_flag("--json", a->as_json, "As JSON");
+    // A subcommand's callback runs before its parent's: the innermost one counts.
+    sub->callback([a, run = std::move(run), &context, &chosen] {
+      if (!chosen) chosen = [a, run, &context] { return run(*a, context.server); };
+    });
+    return sub;
+  };
+  const auto getter = [](const char* path, void (*show)(const json&)) -> Run {
+    return [path, show](const Arguments& arguments, const ServerChoice& server) {
+      return ask(server, arguments, "GET", path, nullptr, show);
+    };
+  };
+
+  runs(app.add_subcommand("cluster", "Devices, who holds them, and the policy"),
+       getter("/cluster", show_cluster));
+
+  CLI::App* tenants = app.add_subcommand("tenants", "List tenants, or make and change them");
+  runs(tenants, getter("/tenants", show_tenants));
+  CLI::App* set = tenants->add_subcommand("set", "Make a tenant (prints its token) or change one");
+  set->add_option("name", a->name, "Name of the tenant")->required();
+  set->add_option("--weight", a->weight, "Share relative to others that want devices")
+      ->capture_default_str();
+  set->add_option("--quota", a->quota, "Most devices at a time; 0: no limit")
+      ->capture_default_str();
+  set->add_flag("--new-token", a->new_token, "Replace its token");
+  runs(set, [](const Arguments& arguments, const ServerChoice& server) {
+    return ask(server, arguments, "PUT", "/tenants/" + url_quoted(arguments.name),
+               {{"weight", arguments.weight},
+                {"quota", arguments.quota},
+                {"new_token", arguments.new_token}},
+               show_new_tenant);
+  });
+
+  CLI::App* policy = app.add_subcommand("policy", "Show or change the daemon's scheduling policy");
+  runs(policy, getter("/policies", show_policies));
+  runs(policy->add_subcommand("show", "List the policies; * marks the one in use"),
+       getter("/policies", show_policies));
+  CLI::App* use = policy->add_subcommand("use", "Use another policy from now on");
+  use->add_option("name", a->name, "As 'rubato policies' lists it")->required();
+  use->add_option("--set", a->settings, "PARAMETER=VALUE (repeatable)")->allow_extra_args(false);
+  runs(use, use_policy);
+
+  CLI::App* reserving = app.add_subcommand(
+      "reserve", "Take devices away from training for a while (list, release: see below)");
+  CLI::Option* devices = reserving->add_option("devices", a->devices, "How many");
+  CLI::Option* duration = reserving->add_option("--for", a->duration, "How long: 90s, 15m, 2h, 1d");
+  runs(reserving, [devices, duration](const Arguments& arguments, const ServerChoice& server) {
+    if (devices->count() == 0 || duration->count() == 0) {
+      return fail(
+          invalid_input("reserve: say how many devices and how long, as in 'rubato reserve "
+                        "2 --for 2h'"));
+    }
+    return reserve(arguments, server);
+  });
+  runs(reserving->add_subcommand("list", "List the reservations"),
+       getter("/reservations", show_reservations));
+  CLI::App* release = reserving->add_subcommand("release", "Give reserved devices back");
+  release->add_option("number", a->reservation, "As 'rubato reserve list' shows it")->required();
+  runs(release, [](const Arguments& arguments, const ServerChoice& server) {
+    return ask(server, arguments, "DELETE", fmt::format("/reservations/{}", arguments.reservation),
+               nullptr, [&](const json&) { fmt::print("released\n"); });
+  });
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,51 @@
+// How the commands print: tables within 100 columns, durations, colours where they are wanted.
+#pragma once
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace rubato::cli {
+
+// "42s", "3m12s", "2h05m", "4d03h"; "-" for less than 0.
+std::string duration_text(double seconds);
+// Local time: "10:42:07" for today, "Nov 15 10:42" otherwise.
+std::string time_text(double unix_seconds);
+double unix_now();
+
+// A terminal that wants colours (NO_COLOR is not set).
+bool wants_color(std::FILE* file);
+
+class Table {
+ public:
+  struct Column {
+    std::string title;
+    std::size_t widest = 20;  // longer texts are cut
+    bool right = false;
+  };
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  void row(std::vector<std::string> cells);
+  bool empty() const { return rows_.empty(); }
+  // Columns as wide as needed; the last one is not padded.
+  std::string text() const;
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// The jobs of an API answer: ID NAME TENANT STATE DEVICES AGE ETA REASON.
+Table job_table(const nlohmann::json& jobs, double now);
+// "2/1-8": devices now, fewest, most.
+std::string devices_text(const nlohmann::json& job);
+std::string eta_text(const nlohmann::json& job);
+
+// "4 cpu devices: 3 allocated, 3 held, 2 training, 0 reserved; 5 jobs queued; policy rubato"
+std::string cluster_line(const nlohmann::json& cluster);
+
+void print_json(const nlohmann::json& value);
+// The next commands that a person wants, on standard error.
+void print_next(const std::vector<std::string>& commands);
+
+}  // namespace rubato::cli

@@ -1,0 +1,157 @@
+// rubato queue, status, why.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "commands.h"
+#include "output.h"
+
+namespace rubato::cli {
+
+namespace {
+
+using nlohmann::json;
+
+struct Arguments {
+  std::string job;
+  bool all = false;
+  bool as_json = false;
+};
+
+// All pages of the list.
+Result<json> all_jobs(Client& client, bool active) {
+  json jobs = json::array();
+  json next = 0;
+  while (!next.is_null()) {
+    Result<json> page = client.get(fmt::format("/jobs?limit=10000&active={}&after={}",
+                                               active ? "true" : "false", next.dump()));
+    if (!page.ok()) return page;
+    for (json& job : (*page)["jobs"]) jobs.push_back(std::move(job));
+    next = page->value("next", json());
+  }
+  return jobs;
+}
+
+int queue(const Arguments& a, const ServerChoice& server) {
+  Result<Client> client = Client::make(server);
+  if (!client.ok()) return fail(client.error());
+  const Result<json> jobs = all_jobs(*client, !a.all);
+  if (!jobs.ok()) return fail(jobs.error());
+  if (a.as_json) {
+    print_json({{"jobs", *jobs}});
+  } else if (jobs->empty()) {
+    fmt::print(stderr, "no {}jobs; next: rubato submit -f job.yaml\n", a.all ? "" : "active ");
+  } else {
+    fmt::print("{}", job_table(*jobs, unix_now()).text());
+  }
+  return 0;
+}
+
+void print_line(const char* name, const std::string& value) {
+  if (!value.empty() && value != "-") fmt::print("{:<12} {}\n", name, value);
+}
+
+std::string progress_text(const json& job) {
+  const json p = job.value("progress", json::object());
+  std::string text;
+  if (p.contains("step")) {
+    text = fmt::format("step {}", p["step"].dump());
+    if (p.value("total_steps", std::int64_t{0}) > 0) {
+      text += fmt::format(" of {}", p["total_steps"].dump());
+    }
+  }
+  if (p.contains("loss") && p["loss"].is_number()) {
+    text += fmt::format("{}loss {:.4g}", text.empty() ? "" : ", ", p["loss"].get<double>());
+  }
+  if (p.contains("step_s") && p["step_s"].is_number()) {
+    text += fmt::format(", {:.1f} ms per step", 1000 * p["step_s"].get<double>());
+  }
+  return text;
+}
+
+int status(const Arguments& a, const ServerChoice& server) {
+  Result<Client> client = Client::make(server);
+  if (!client.ok()) return fail(client.error());
+  const Result<json> job = client->get("/jobs/" + url_quoted(a.job));
+  if (!job.ok()) return fail(job.error());
+  if (a.as_json) {
+    print_json(*job);
+    return 0;
+  }
+  const auto at = [&](const char* name) {
+    const double time = job->value(name, 0.0);
+    return time > 0 ? time_text(time) : std::string();
+  };
+  const json document = job->value("document", json::object());
+  const int held = job->value("held", 0);
+  std::string devices = fmt::format("{} (now/fewest-most)", devices_text(*job));
+  if (held != job->value("granted", 0)) devices += fmt::format(", occupies {}", held);
+  print_line("job", fmt::format("{} {}", job->value("id", ""), job->value("name", "")));
+  print_line("state", job->value("phase", ""));
+  print_line("message", job->value("message", ""));
+  print_line("tenant", job->value("tenant", ""));
+  print_line("mode", document.value("mode", ""));
+  print_line("devices", devices);
+  print_line("reason", job->value("reason", ""));
+  print_line("progress", progress_text(*job));
+  print_line("eta", eta_text(*job));
+  print_line("submitted", at("submitted_at"));
+  print_line("started", at("started_at"));
+  print_line("ended", at("ended_at"));
+  print_line("resizes", std::to_string(job->value("resizes", 0)));
+  if (job->value("restarts", 0) > 0) {
+    print_line("restarts", std::to_string(job->value("restarts", 0)));
+  }
+  print_line("device time", duration_text(job->value("device_s", 0.0)));
+  print_line("result", job->value("result", json::object()).value("state_sha256", ""));
+  return 0;
+}
+
+int why(const Arguments& a, const ServerChoice& server) {
+  Result<Client> client = Client::make(server);
+  if (!client.ok()) return fail(client.error());
+  const Result<json> answer = client->get("/jobs/" + url_quoted(a.job) + "/why");
+  if (!answer.ok()) return fail(answer.error());
+  if (a.as_json) {
+    print_json(*answer);
+    return 0;
+  }
+  fmt::print("{} {}: {}\n", answer->value("job", a.job), answer->value("code", ""),
+             answer->value("text", ""));
+  for (const json& blocker : answer->value("blockers", json::array())) {
+    std::string who = blocker.value("job", "");
+    if (blocker.contains("name")) who += " " + blocker.value("name", "");
+    if (blocker.contains("tenant")) who = "other tenants";
+    if (blocker.contains("reservation")) who = "reservation " + blocker["reservation"].dump();
+    fmt::print("  {} of the devices: {}\n", blocker.value("devices", 0), who);
+  }
+  if (const std::string remedy = answer->value("remedy", ""); !remedy.empty()) {
+    fmt::print("remedy: {}\n", remedy);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_queue_commands(CLI::App& app, const Context& context, Command& chosen) {
+  auto a = std::make_shared<Arguments>();
+  const auto add = [&](const char* name, const char* help,
+                       int (*run)(const Arguments&, const ServerChoice&)) {
+    CLI::App* sub = app.add_subcommand(name, help);
+    sub->add_flag("--json", a->as_json, "As JSON");
+    sub->callback([a, run, &context, &chosen] {
+      chosen = [a, run, &context] { return run(*a, context.server); };
+    });
+    return sub;
+  };
+  add("queue", "List the daemon's jobs", queue)
+      ->add_flag("--all", a->all, "Also those that have ended");
+  add("status", "Everything about a job", status)
+      ->add_option("job", a->job, "Number (12 or j12) or name")
+      ->required();
+  add("why", "Why a job has the devices it has, or none, and what would help", why)
+      ->add_option("job", a->job, "Number (12 or j12) or name")
+      ->required();
+}
+
+}  // namespace rubato::cli

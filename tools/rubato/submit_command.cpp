@@ -1,0 +1,265 @@
+// rubato submit, plan, schema.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+#include <memory>
+
+#include "base/file.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "commands.h"
+#include "control/job_document.h"
+#include "elastic/secret.h"
+#include "output.h"
+
+namespace rubato::cli {
+
+namespace {
+
+using control::JobDocument;
+using nlohmann::json;
+
+// A field of the document that has a flag of its own.
+struct FieldFlag {
+  const char* flag;
+  const char* path;  // in the document, as JSON pointer
+  const char* help;
+};
+constexpr FieldFlag kFieldFlags[] = {
+    {"--name", "/name", "Name of the job (default: the program's)"},
+    {"--dir", "/dir", "Folder it runs in (default: the current one)"},
+    {"--devices", "/devices", "Devices it can use: N or FEWEST..MOST"},
+    {"--mode", "/mode", "consistent, adaptive or rigid"},
+    {"--sizes", "/sizes", "any or power_of_two"},
+    {"--priority", "/priority", "Larger is more urgent"},
+    {"--logical-workers", "/logical_workers", "Fix the result, whatever devices it gets"},
+    {"--batch", "/batch", "Total batch of an adaptive job: SMALLEST..LARGEST"},
+    {"--lr-rule", "/lr_rule", "Learning rate of an adaptive job: linear, sqrt or none"},
+    {"--epochs", "/epochs", "How long it will train, for estimates"},
+    {"--min-runtime", "/min_runtime", "Once started it keeps its devices this long (15m, 2h)"},
+    {"--checkpoint-every", "/checkpoint/every", "Time between checkpoints"},
+    {"--device-type", "/device_type", "Only on devices of this type"},
+    {"--tenant", "/tenant", "For this tenant (administrators)"},
+};
+
+struct DocumentArguments {
+  std::string file;
+  std::vector<std::string> values = std::vector<std::string>(std::size(kFieldFlags));
+  std::vector<std::string> env;
+  std::vector<std::string> command;
+};
+
+void add_document_options(CLI::App& sub, DocumentArguments& a) {
+  sub.add_option("-f,--file", a.file, "Job document (YAML, docs/jobs.md); - reads standard input");
+  for (std::size_t i = 0; i < std::size(kFieldFlags); ++i) {
+    sub.add_option(kFieldFlags[i].flag, a.values[i], kFieldFlags[i].help);
+  }
+  sub.add_option("--env", a.env, "NAME=VALUE (repeatable)")->allow_extra_args(false);
+  sub.add_option("command", a.command, "Program and arguments, after --");
+  sub.positionals_at_end();
+}
+
+Result<std::string> read_document(const std::string& file) {
+  if (file != "-") return read_file(file);
+  return std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+}
+
+// Flags as fields of a document; numbers as numbers.
+Result<json> flags_as_fields(const DocumentArguments& a, json document) {
+  for (std::size_t i = 0; i < std::size(kFieldFlags); ++i) {
+    if (a.values[i].empty()) continue;
+    const auto number = parse_int(a.values[i]);
+    document[json::json_pointer(kFieldFlags[i].path)] = number ? json(*number) : json(a.values[i]);
+  }
+  for (const std::string& variable : a.env) {
+    const std::size_t equals = variable.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return invalid_input(fmt::format("--env {}: expected NAME=VALUE", variable));
+    }
+    document["env"][variable.substr(0, equals)] = variable.substr(equals + 1);
+  }
+  if (!a.command.empty()) document["run"] = a.command;
+  return document;
+}
+
+Result<JobDocument> make_document(const DocumentArguments& a) {
+  json fields = json::object();
+  if (!a.file.empty()) {
+    const Result<std::string> text = read_document(a.file);
+    if (!text.ok()) return text.error();
+    const Result<JobDocument> parsed =
+        control::parse_job_yaml(*text, a.file == "-" ? "standard input" : a.file);
+    if (!parsed.ok()) return parsed.error();
+    fields = control::to_json(*parsed);
+  } else if (a.command.empty()) {
+    return invalid_input(
+        "nothing to run: give a job document with -f, or the program after '--', as in 'rubato "
+        "submit --devices 1..4 -- ./train'");
+  }
+  Result<json> all = flags_as_fields(a, std::move(fields));
+  if (!all.ok()) return all.error();
+  Result<JobDocument> document = control::parse_job_json(*all);
+  if (!document.ok()) return document;
+  document->dir = std::filesystem::absolute(document->dir.empty() ? "." : document->dir)
+                      .lexically_normal()
+                      .string();
+  return document;
+}
+
+// A line about a change that whoever waits for a job wants to see; empty: none.
+std::string waiting_line(const json& event) {
+  const std::string type = event.value("type", "");
+  const json body = event.value("body", json::object());
+  if (type == "granted") {
+    const int devices = body.value("devices", 0);
+    return fmt::format("{} device{}: {}", devices, devices == 1 ? "" : "s",
+                       body.value("reason", ""));
+  }
+  if (type == "finished" || type == "cancelled" || type == "paused" || type == "resumed") {
+    return type;
+  }
+  if (type == "failed") return "failed: " + body.value("message", "");
+  return "";
+}
+
+// Until the job has ended: 0 finished, 1 failed or cancelled.
+int wait_for(Client& client, const json& job, bool as_json) {
+  const std::string path = fmt::format("/jobs/{}", job.value("number", std::int64_t{0}));
+  std::string end;
+  const Status followed = client.follow_events(path + "/events", 0, [&](const json& event) {
+    const std::string line = waiting_line(event);
+    if (!line.empty()) {
+      fmt::print(stderr, "{} {}: {}\n", time_text(event.value("at", 0.0)), job.value("id", ""),
+                 line);
+    }
+    const std::string type = event.value("type", "");
+    if (type == "finished" || type == "failed" || type == "cancelled") end = type;
+    return end.empty();
+  });
+  if (!followed.ok()) return fail(followed.error());
+  const Result<json> after = client.get(path);
+  if (!after.ok()) return fail(after.error());
+  if (as_json) {
+    print_json(*after);
+  } else if (end == "finished") {
+    print_json(after->value("result", json::object()));
+  }
+  if (end == "finished") return 0;
+  print_next({fmt::format("rubato logs {}", job.value("id", "")),
+              fmt::format("rubato events {}", job.value("id", ""))});
+  return 1;
+}
+
+struct SubmitArguments {
+  DocumentArguments document;
+  std::string key;
+  bool wait = false;
+  bool as_json = false;
+};
+
+int submit(const SubmitArguments& a, const ServerChoice& server) {
+  const Result<JobDocument> document = make_document(a.document);
+  if (!document.ok()) return fail(document.error());
+  Result<Client> client = Client::make(server);
+  if (!client.ok()) return fail(client.error());
+  std::string key = a.key;
+  if (key.empty()) {
+    const auto random = elastic::random_nonce();
+    if (!random.ok()) return fail(random.error());
+    key = to_hex(*random);
+  }
+  const json body = control::to_json(*document);
+  Result<json> job = client->send("POST", "/jobs", body, {{"Idempotency-Key", key}});
+  // Whether it arrived is not known; with the same key it cannot be submitted twice.
+  if (!job.ok() && job.error().code == ErrorCode::kIo) {
+    job = client->send("POST", "/jobs", body, {{"Idempotency-Key", key}});
+  }
+  if (!job.ok()) return fail(job.error());
+  const std::string id = job->value("id", "");
+  if (a.wait) {
+    fmt::print(stderr, "{} {} submitted\n", id, job->value("name", ""));
+    return wait_for(*client, *job, a.as_json);
+  }
+  if (a.as_json) {
+    print_json(*job);
+  } else {
+    fmt::print("{}\n", id);
+  }
+  print_next({"rubato status " + id, "rubato why " + id, "rubato logs -f " + id, "rubato top"});
+  return 0;
+}
+
+struct PlanArguments {
+  DocumentArguments document;
+  bool as_json = false;
+};
+
+int plan(const PlanArguments& a, const ServerChoice& server) {
+  const Result<JobDocument> document = make_document(a.document);
+  if (!document.ok()) return fail(document.error());
+  Result<Client> client = Client::make(server);
+  if (!client.ok()) return fail(client.error());
+  const Result<json> planned = client->send("POST", "/plan", control::to_json(*document));
+  if (!planned.ok()) return fail(planned.error());
+  const bool placed = planned->value("placed", false);
+  if (a.as_json) {
+    print_json(*planned);
+    return placed ? 0 : 2;
+  }
+  const auto time_of = [&](const char* name) {
+    const json value = planned->value(name, json());
+    return value.is_number() ? duration_text(value.get<double>()) : std::string("unknown");
+  };
+  const int devices = planned->value("devices", 0);
+  if (placed) {
+    fmt::print("would start now on {} device{}\n", devices, devices == 1 ? "" : "s");
+  } else {
+    fmt::print("cannot be placed now ({}); would start in {}\n", planned->value("reason", ""),
+               time_of("start_in_s"));
+  }
+  fmt::print("would end in {}\n", time_of("eta_s"));
+  for (const json& shrink : planned->value("shrinks", json::array())) {
+    const json& job = shrink.at("job");
+    fmt::print("{} would shrink from {} to {} devices\n",
+               job.is_string() ? job.get<std::string>() : job.dump(), shrink.value("from", 0),
+               shrink.value("to", 0));
+  }
+  return placed ? 0 : 2;
+}
+
+}  // namespace
+
+void add_submit_commands(CLI::App& app, const Context& context, Command& chosen) {
+  auto s = std::make_shared<SubmitArguments>();
+  CLI::App* submitting = app.add_subcommand("submit", "Submit a job to the daemon");
+  add_document_options(*submitting, s->document);
+  submitting->add_option("--key", s->key,
+                         "Submitting again with the same key gives the same job (default: random)");
+  submitting->add_flag("--wait", s->wait, "Wait for its end; exit code 0 only when it finished");
+  submitting->add_flag("--json", s->as_json, "The job as JSON");
+  submitting->callback(
+      [s, &context, &chosen] { chosen = [s, &context] { return submit(*s, context.server); }; });
+
+  auto p = std::make_shared<PlanArguments>();
+  CLI::App* planning = app.add_subcommand(
+      "plan", "What would happen to a job if it were submitted now; exit code 2: it would wait");
+  add_document_options(*planning, p->document);
+  planning->add_flag("--json", p->as_json, "The plan as JSON");
+  planning->callback(
+      [p, &context, &chosen] { chosen = [p, &context] { return plan(*p, context.server); }; });
+
+  CLI::App* schema = app.add_subcommand("schema", "Print the JSON Schema of job documents");
+  auto as_json = std::make_shared<bool>(true);
+  schema->add_flag("--json", *as_json, "As JSON (the only form)");
+  schema->callback([&chosen] {
+    chosen = [] {
+      print_json(control::job_schema());
+      return 0;
+    };
+  });
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,146 @@
+// rubato top: the cluster and its jobs, live on a terminal; once, elsewhere.
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <memory>
+
+#include "commands.h"
+#include "output.h"
+
+namespace rubato::cli {
+
+namespace {
+
+using nlohmann::json;
+
+volatile std::sig_atomic_t g_interrupted = 0;  // a signal handler can reach nothing else
+void note_interrupt(int) { g_interrupted = 1; }
+
+// A terminal in full-screen mode: keys come at once and are not shown. Restored at the end.
+class Screen {
+ public:
+  Screen() {
+    tcgetattr(STDIN_FILENO, &before_);
+    termios raw = before_;
+    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+    struct sigaction action {};
+    action.sa_handler = note_interrupt;  // without SA_RESTART: poll() ends
+    for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
+    fmt::print("\x1b[?1049h\x1b[?25l");
+  }
+  ~Screen() {
+    std::fputs("\x1b[?25h\x1b[?1049l", stdout);
+    std::fflush(stdout);
+    tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  }
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+
+  // At most as many lines and columns as there are.
+  void draw(const std::string& text) const {
+    winsize size{};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) size = {24, 100, 0, 0};
+    std::string out = "\x1b[H";
+    std::string_view rest = text;
+    for (int row = 0; row + 1 < size.ws_row && !rest.empty(); ++row) {
+      const std::size_t end = std::min(rest.find('\n'), rest.size());
+      out += rest.substr(0, std::min<std::size_t>(end, size.ws_col));
+      out += "\x1b[K\r\n";
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    out += "\x1b[J";
+    fmt::print("{}", out);
+    std::fflush(stdout);
+  }
+  // True: q, or interrupted.
+  static bool wait_for_quit(double seconds) {
+    pollfd key{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+    const int ready = poll(&key, 1, static_cast<int>(seconds * 1000));
+    if (g_interrupted != 0) return true;
+    if (ready <= 0) return false;
+    char c = 0;
+    return read(STDIN_FILENO, &c, 1) != 1 || c == 'q' || c == 'Q';
+  }
+
+ private:
+  termios before_{};
+};
+
+std::string bar(const json& c, int width) {
+  const int devices = std::max(1, c.value("devices", 1));
+  const auto cells = [&](double count) { return static_cast<int>(count * width / devices + 0.5); };
+  const int training = std::min(width, cells(c.value("training", 0.0)));
+  const int held = std::clamp(cells(c.value("held", 0)) - training, 0, width - training);
+  const int reserved = std::clamp(cells(c.value("reserved", 0)), 0, width - training - held);
+  return fmt::format("[{:#<{}}{:+<{}}{:x<{}}{:.<{}}] # trains  + starts or leaves  x reserved", "",
+                     training, "", held, "", reserved, "", width - training - held - reserved);
+}
+
+Result<json> look(Client& client) {
+  Result<json> cluster = client.get("/cluster");
+  if (!cluster.ok()) return cluster;
+  Result<json> jobs = client.get("/jobs?active=true&limit=200");
+  if (!jobs.ok()) return jobs;
+  // Those with devices first; they are what changes.
+  std::stable_partition((*jobs)["jobs"].begin(), (*jobs)["jobs"].end(),
+                        [](const json& job) { return job.value("granted", 0) > 0; });
+  return json{{"cluster", std::move(*cluster)}, {"jobs", std::move((*jobs)["jobs"])}};
+}
+
+std::string page(const json& seen, const std::string& url) {
+  return fmt::format("rubato {}  {}\n{}\n{}\n\n{}", url, time_text(unix_now()),
+                     cluster_line(seen["cluster"]), bar(seen["cluster"], 50),
+                     job_table(seen["jobs"], unix_now()).text());
+}
+
+struct Arguments {
+  double every_s = 1;
+  bool as_json = false;
+};
+
+int top(const Arguments& a, const ServerChoice& server) {
+  Result<Client> client = Client::make(server);
+  if (!client.ok()) return fail(client.error());
+  Result<json> seen = look(*client);
+  if (!seen.ok()) return fail(seen.error());
+  if (a.as_json) {
+    print_json(*seen);
+    return 0;
+  }
+  if (isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1) {
+    fmt::print("{}", page(*seen, client->url()));
+    return 0;
+  }
+  const bool color = wants_color(stdout);
+  const Screen screen;
+  do {
+    if (Result<json> now = look(*client); now.ok()) seen = std::move(now);
+    // A daemon that is away is shown as it was; it comes back.
+    const std::string text = page(*seen, client->url()) + "\nq quits\n";
+    screen.draw(color ? "\x1b[1m" + text.substr(0, text.find('\n')) + "\x1b[0m" +
+                            text.substr(text.find('\n'))
+                      : text);
+  } while (!Screen::wait_for_quit(a.every_s));
+  return 0;
+}
+
+}  // namespace
+
+void add_top(CLI::App& app, const Context& context, Command& chosen) {
+  auto a = std::make_shared<Arguments>();
+  CLI::App* sub = app.add_subcommand("top", "The cluster and its jobs, live (q quits)");
+  sub->add_option("--every", a->every_s, "Seconds between two looks")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  sub->add_flag("--json", a->as_json, "One look, as JSON");
+  sub->callback(
+      [a, &context, &chosen] { chosen = [a, &context] { return top(*a, context.server); }; });
+}
+
+}  // namespace rubato::cli
