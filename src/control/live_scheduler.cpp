@@ -64,11 +64,14 @@ Status LiveScheduler::refresh(const JobRecord& record) {
   return scheduler_->update(found->second->spec(), found->second->knowledge());
 }
 
-bool LiveScheduler::report(const JobRecord& record, const LiveProgress& progress) {
+Profile::News LiveScheduler::report(const JobRecord& record, const LiveProgress& progress) {
   const auto found = live_.find(record.number);
-  if (found == live_.end() || !found->second->report(progress)) return false;
-  static_cast<void>(refresh(record));
-  return true;
+  if (found == live_.end()) return Profile::News::kNone;
+  const Profile::News news = found->second->report(progress);
+  if (news == Profile::News::kNone) return news;
+  const Status refreshed = refresh(record);  // what was learned has moved
+  RUBATO_CHECK(refreshed.ok(), "an active job is refused");
+  return news;
 }
 
 std::vector<Action> LiveScheduler::set_reserved(int devices) {

@@ -22,6 +22,7 @@ struct ProfilePoint {
   int devices = 0;
   std::int64_t batch = 0;  // samples of a step, over all workers
   Seconds step_s = 0;
+  int reports = 1;  // how often it was measured
 };
 
 class Profile {
@@ -48,8 +49,8 @@ class Profile {
   // Samples of a step of a consistent job; 0 while nothing was measured.
   std::int64_t batch() const { return points_.empty() ? 0 : points_.front().batch; }
 
-  // More devices than this were measured to be slower than fewer by more than a twentieth; 0: no
-  // such size is known.
+  // More devices than this were measured, several times, to be slower than fewer by more than a
+  // twentieth; 0: no such size is known.
   int largest_useful() const;
   // Seconds of a step on so many devices: measured, or, between and beyond, an optimistic guess.
   // 0 when nothing was measured.
@@ -61,7 +62,7 @@ class Profile {
   std::int64_t steps_per_epoch_ = 0;
   std::int64_t samples_ = 0;
   std::vector<ProfilePoint> points_;  // by batch, devices
-  std::vector<Seconds> told_;         // of each point when note() was last true
+  std::vector<Seconds> told_;         // of each point when there was news of it
 };
 
 // What earlier jobs of the same program have shown; an empty profile if there was none.

@@ -237,8 +237,9 @@ class Demo {
     promise(history.most_held <= kSlots,
             fmt::format("never more than {} devices in use (most: {})", kSlots, history.most_held));
     promise(killed_, "a worker was killed while its job trained");
-    const auto replayed = control::replay(*state, history, state->policy, state->policy_settings);
-    const auto rigid = control::replay_rigid(*state, history);
+    const control::Past past = control::past_of(*state, events);
+    const auto replayed = control::replay(past, state->policy, state->policy_settings);
+    const auto rigid = control::replay_rigid(past);
     if (!replayed.ok() || !rigid.ok()) {
       promise(false, (replayed.ok() ? rigid.error() : replayed.error()).message);
       return;
