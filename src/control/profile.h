@@ -33,10 +33,13 @@ class Profile {
   static Result<Profile> from_json(const nlohmann::json& json);
   nlohmann::json to_json() const;
 
-  // A measurement; repeated ones are averaged, the new one counting a quarter. True when the
-  // profile says something notably new: a new point, or one that moved by a tenth since the last
-  // true.
-  bool note(const ProfilePoint& point);
+  enum class News {
+    kNone,
+    kMoved,  // a point moved by a tenth since the last news of it
+    kSize,   // a size was measured for the first time, or often enough to be trusted
+  };
+  // A measurement; repeated ones are averaged, the new one counting a quarter.
+  News note(const ProfilePoint& point);
   // What was learned of the program's length; 0: unknown.
   void note_length(std::int64_t total_steps, std::int64_t steps_per_epoch, std::int64_t samples);
 
