@@ -20,6 +20,7 @@ using nlohmann::json;
 
 constexpr double kPatienceWithStarter = 30;
 constexpr double kLongestPause = 60;
+constexpr double kKillEvery = 0.5;
 
 double seconds_since(std::chrono::steady_clock::time_point then) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
@@ -118,7 +119,7 @@ bool SupervisedJob::all_gone() {
   if (is_supervised(folder_.path())) return false;
   if (has_workers(folder_.path())) {
     if (!orphaned_since_) orphaned_since_ = Clock::now();
-    if (seconds_since(*orphaned_since_) > options_.kill_after_s) kill_supervised(folder_.path());
+    if (seconds_since(*orphaned_since_) > options_.kill_after_s) kill_all();
     return false;
   }
   orphaned_since_.reset();
@@ -200,10 +201,17 @@ void SupervisedJob::give_back() {
 void SupervisedJob::escalate() {
   const double passed = seconds_since(*stop_since_);
   if (passed > options_.term_after_s + options_.kill_after_s) {
-    kill_supervised(folder_.path());
+    kill_all();
   } else if (passed > options_.term_after_s && !terminated_) {
     terminated_ = signal_supervisor(folder_.path(), SIGTERM);
   }
+}
+
+// Looks through all processes of the machine, so not at every look.
+void SupervisedJob::kill_all() {
+  if (seconds_since(killed_at_) < kKillEvery) return;
+  killed_at_ = Clock::now();
+  kill_supervised(folder_.path());
 }
 
 bool SupervisedJob::wants_more() const {

@@ -82,6 +82,7 @@ class SupervisedJob {
   void read_events(std::vector<Notice>& notices);
   bool all_gone();
   void escalate();
+  void kill_all();
   void conclude(std::vector<Notice>& notices, bool just_ended);
   void vanished(std::vector<Notice>& notices, const std::string& why);
   void tell(std::vector<Notice>& notices, Notice::Kind kind, nlohmann::json body = {}) const;
@@ -111,6 +112,7 @@ class SupervisedJob {
   // --- Its end ---
   std::optional<Clock::time_point> stop_since_;  // stop was asked for
   bool terminated_ = false;
+  Clock::time_point killed_at_;
   std::optional<Clock::time_point> orphaned_since_;  // no supervisor, but workers
   int restarts_ = 0;                                 // without progress
   std::int64_t best_step_ = 0;                       // when it last vanished

@@ -239,16 +239,18 @@ TEST_F(ExecutorFaults, WhatAProgramHasStartedEndsWithIt) {
 
 TEST_F(ExecutorFaults, WorkersHaveTheirLimitsEnvironmentAndDirectory) {
   options_.worker_files = 123;
+  options_.worker_memory_bytes = std::int64_t{2} << 30;
   start_executor();
   JobDocument document = script(
-      "echo core $(ulimit -c) files $(ulimit -n) in $(pwd) word $WORD; exec \"$0\" --steps 3");
+      "echo core $(ulimit -c) files $(ulimit -n) memory $(ulimit -v) in $(pwd) word $WORD; exec "
+      "\"$0\" --steps 3");
   document.run.emplace_back(RUBATO_TOY_PROGRAM);
   document.env["WORD"] = "two words";
   want(1, document, 1);
   ASSERT_TRUE(until([&] { return finished(1); }));
   const Result<std::string> log = read_file(executor_->log_files(1).front());
   ASSERT_TRUE(log.ok());
-  EXPECT_NE(log->find(fmt::format("core 0 files 123 in {}/work word two words",
+  EXPECT_NE(log->find(fmt::format("core 0 files 123 memory 2097152 in {}/work word two words",
                                   executor_->job_folder(1))),
             std::string::npos)
       << *log;
