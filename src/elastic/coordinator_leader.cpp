@@ -139,8 +139,7 @@ std::optional<View> Coordinator::next_membership() {
   const int most = std::min(options_.settings.logical_workers, kMaxWorkers);
   const auto wanted = static_cast<std::size_t>(std::clamp(target_.workers, 1, most));
   View view{.number = current_.number + 1, .leader = current_.leader, .board = current_.board};
-  if (target_.stop) {
-    if (founding_) return std::nullopt;
+  if (target_.stop && !founding_) {  // a job that is being founded can stop after that
     view.cause = "stop";
     view.leader = -1;
     return view;
@@ -163,7 +162,7 @@ std::optional<View> Coordinator::next_membership() {
     }
   }
   if (founding_) {
-    const bool patience_over = steady_clock::now() - founded_at_ > kFoundingWait;
+    const bool patience_over = target_.stop || steady_clock::now() - founded_at_ > kFoundingWait;
     if (stay.size() + fresh.size() < wanted && !patience_over) return std::nullopt;
   }
   bool joined = false;
