@@ -59,9 +59,7 @@ std::unique_ptr<TorchProgram> make_cnn_program(const Data& data) {
   });
 }
 
-elastic::JobFolder folder() {
-  return elastic::JobFolder(std::getenv(elastic::kJobFolderVariable));
-}
+elastic::JobFolder folder() { return elastic::JobFolder(std::getenv(elastic::kJobFolderVariable)); }
 
 // Leaves the figures for the launcher's side and stops the job.
 void finish(const std::string& report, const nlohmann::json& figures) {
@@ -151,8 +149,7 @@ class Comparison {
             {"steps", block_},
             {"others", (other_threads() - others_) / since(began_)},
             {"split", split(ours_, s.compute, s.settle, s.other, s.update)},
-            {"plain_split",
-             split(theirs_, plain_.compute, plain_.read_loss, 0, plain_.update)}};
+            {"plain_split", split(theirs_, plain_.compute, plain_.read_loss, 0, plain_.update)}};
   }
 
   static constexpr std::int64_t kWarmUp = 3;  // blocks
@@ -236,11 +233,10 @@ nlohmann::json measure(const std::string& self, const std::string& what, int log
   if (::mkdtemp(place.data()) == nullptr) return nlohmann::json::object();
   ::setenv("RUBATO_HOME", (place + "/home").c_str(), 1);
   const std::string report = place + "/report.json";
-  elastic::LaunchOptions options{
-      .folder = place + "/job",
-      .workers = 1,
-      .command = {self, what, report, fmt::format("{}", seconds)},
-      .quiet = true};
+  elastic::LaunchOptions options{.folder = place + "/job",
+                                 .workers = 1,
+                                 .command = {self, what, report, fmt::format("{}", seconds)},
+                                 .quiet = true};
   options.settings.name = "overhead";
   options.settings.logical_workers = logical_workers;
   options.settings.consistency = consistency;
@@ -285,9 +281,9 @@ bool compare_memory(const std::string& self) {
       host = f["host"];
       device = f["device"];
     }
-    fmt::print("{:>2} logical workers: {:>7.1f} MiB of memory, {:+.2f} gradients of {:.1f} MiB", logical,
-               f["host"].get<double>() / 1048576, (f["host"].get<double>() - host) / gradient,
-               gradient / 1048576);
+    fmt::print("{:>2} logical workers: {:>7.1f} MiB of memory, {:+.2f} gradients of {:.1f} MiB",
+               logical, f["host"].get<double>() / 1048576,
+               (f["host"].get<double>() - host) / gradient, gradient / 1048576);
     if (torch::cuda::is_available()) {
       fmt::print("; {:>7.1f} MiB on the device, {:+.2f} gradients",
                  f["device"].get<double>() / 1048576,

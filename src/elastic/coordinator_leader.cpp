@@ -65,7 +65,7 @@ void Coordinator::lead() {
   board_->ready_newcomers() = static_cast<int>(std::count_if(
       joiners_.begin(), joiners_.end(), [](const auto& joiner) { return joiner.second.ready; }));
   if (founding_) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!filled_) return;
   }
   watch_stragglers();
@@ -74,7 +74,7 @@ void Coordinator::lead() {
     return;
   }
   if (change_->touch && change_->touch->done() && !change_->touch->failed()) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     prepared_[change_->view.number] = change_->touch->view();
     change_->unprepared.erase(id());
     change_->touch.reset();
@@ -93,7 +93,7 @@ void Coordinator::lead() {
     commit_founding();
     return;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (cancelled_) {
     cancelled_ = false;
     change_.reset();
@@ -257,7 +257,7 @@ void Coordinator::start_change(View view) {
 
 void Coordinator::cancel_change() {
   if (!change_) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (change_->proposed && !proposal_) return;  // committed: the board or a recovery ends it
   proposal_.reset();
   rebalance_ = rebalance_ || change_->view.cause == "rebalance";

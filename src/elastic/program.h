@@ -59,8 +59,8 @@ class Program {
   virtual void initial_private(std::span<std::byte> out) = 0;
 
   // Host memory for gradient buffer `index`: gradient_floats floats, 64-byte aligned. Called before
-  // the first publish() of the buffer, again when the memory moves. Buffers that are never published
-  // (partial sums) have none; where to keep them is the program's choice.
+  // the first publish() of the buffer, again when the memory moves. Buffers that are never
+  // published (partial sums) have none; where to keep them is the program's choice.
   virtual void bind_buffer(int index, float* memory) = 0;
   // Forward and backward of one mini-batch with the private state `before`; what that becomes goes
   // to `after` (they do not overlap), the mean loss to `loss`. Adds the gradient to the buffer or

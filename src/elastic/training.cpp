@@ -239,14 +239,13 @@ void Training::update(std::int64_t step, const std::function<void()>& apply) {
 
 // With a gradient that is on the board.
 void Training::update_from_board(std::int64_t step) {
-  update(step, [&] {
-    context_.program->apply(info(step), coordinator_.board().gradient(step), {});
-  });
+  update(step,
+         [&] { context_.program->apply(info(step), coordinator_.board().gradient(step), {}); });
   if (coordinator_.board().watchers() > 0) mirror_state();
 }
 
-// Where the state lives on a device, the host has a copy of it only when somebody needs one. Whoever
-// copies it may compute the next step, so the private states are there not later.
+// Where the state lives on a device, the host has a copy of it only when somebody needs one.
+// Whoever copies it may compute the next step, so the private states are there not later.
 void Training::mirror_state() const {
   context_.program->settle();
   if (context_.program->state_in_host_memory() || context_.own->version() == version_) return;
@@ -267,9 +266,9 @@ bool Training::reduce(const ActiveView& view, std::int64_t step) {
 }
 
 // The same where nobody else looks at the step. Its private states and losses need not be on the
-// board: if this worker dies, the job goes on from a checkpoint. A newcomer can become a member only
-// after it has copied a state that mirror_state() left, or updates that went through the board, and
-// both put them there.
+// board: if this worker dies, the job goes on from a checkpoint. A newcomer can become a member
+// only after it has copied a state that mirror_state() left, or updates that went through the
+// board, and both put them there.
 bool Training::reduce_alone(const ActiveView& view, std::int64_t step) {
   MemberRow& row = view.row();
   if (!coordinator_.publish([&] {

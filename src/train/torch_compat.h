@@ -75,7 +75,7 @@ inline std::string gpu_identity([[maybe_unused]] const torch::Device& device) {
 class DeviceMark {
  public:
 #ifdef RUBATO_TORCH_CUDA
-  void set() { event_.record(); }               // behind what was queued so far
+  void set() { event_.record(); }        // behind what was queued so far
   void wait() { event_.synchronize(); }  // until the device has got there
 
  private:

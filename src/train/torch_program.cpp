@@ -372,9 +372,9 @@ void TorchProgram::compute(const elastic::MiniBatch& batch, std::span<const std:
   }
   load_private(before);
   resident_ = nullptr;  // the forward pass changes it
-  Tensor indices = torch::from_blob(const_cast<std::int64_t*>(batch.samples.data()),
-                                    {static_cast<std::int64_t>(batch.samples.size())},
-                                    torch::kInt64);
+  Tensor indices =
+      torch::from_blob(const_cast<std::int64_t*>(batch.samples.data()),
+                       {static_cast<std::int64_t>(batch.samples.size())}, torch::kInt64);
   Departure* departure = nullptr;
   if (!in_place()) {
     departure = &departure_at(after);

@@ -125,6 +125,20 @@ TEST_F(Runtime, AStoppedJobContinues) {
   EXPECT_EQ(view_event(*again, "restart").value("steps_redone", -1), 0);
 }
 
+// It waited for its second worker, and would have waited for ever.
+TEST_F(Runtime, AJobThatIsBeingFoundedCanBeStopped) {
+  std::vector<std::string> arguments = toy(2, 4, 300);
+  const auto program = std::find(arguments.begin(), arguments.end(), "--") + 1;
+  arguments.insert(
+      program,
+      {"/bin/sh", "-c", "test $RUBATO_WORKER = 0 || exec tail -f /dev/null; exec \"$@\"", "sh"});
+  auto job = start("job", arguments);
+  ASSERT_TRUE(job->until([&] { return !job->view().empty(); })) << job->logs();
+  ASSERT_TRUE(job->change([](Target& t) { t.stop = true; }));
+  ASSERT_TRUE(job->until([&] { return job->view().empty(); }) || job->ended()) << job->logs();
+  EXPECT_EQ(job->wait(), 0) << job->logs();
+}
+
 TEST_F(Runtime, ALaunchedJobThatWasKilledContinues) {
   const std::string expected = undisturbed(1, 4, 300);
   {

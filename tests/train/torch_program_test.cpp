@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "train/emulated_job.h"
 #include "train/environment.h"
 #include "train/models.h"
@@ -174,6 +176,52 @@ TEST_F(TorchProgramTest, EmptyBatchLeavesZeroAndPrivateState) {
   EXPECT_EQ(loss, 0.0);
   for (std::size_t i = 0; i < program.shape().gradient_floats; ++i) ASSERT_EQ(gradient[i], 0.0F);
   EXPECT_TRUE(std::equal(before.bytes().begin(), before.bytes().end(), after.bytes().begin()));
+}
+
+// On a device results stay there until somebody wants them, whatever happens in between.
+TEST_F(TorchProgramTest, ResultsThatAreFetchedLateAreTheSame) {
+  const auto train = [](bool separate, bool late) {
+    EmulatedWorker worker(
+        make_program({.model = ModelKind::kCnn, .samples = 90, .separate_memory = separate}));
+    TorchProgram& program = worker.program();
+    elastic::DataOrder::Options options = program.data();
+    options.logical_workers = 2;
+    const elastic::DataOrder order(options);
+    // Two places for each of two logical workers, as on the board.
+    std::vector<AlignedMemory> places;
+    std::array<double, 4> losses{};
+    for (int i = 0; i < 4; ++i) {
+      program.initial_private(places.emplace_back(program.shape().private_bytes).bytes());
+    }
+    elastic::MiniBatch batch;
+    std::string seen;
+    for (std::int64_t step = 0; step < 14; ++step) {
+      const bool repeated = step % 5 == 2;  // it was interrupted
+      for (int attempt = repeated ? 0 : 1; attempt < 2; ++attempt) {
+        for (int logical = 0; logical < 2; ++logical) {
+          order.share(step, logical, batch);
+          const auto before = static_cast<std::size_t>(2 * logical + step % 2);
+          const auto after = static_cast<std::size_t>(2 * logical + (step + 1) % 2);
+          program.compute(batch, places[before].bytes(), places[after].bytes(), losses[after], 0,
+                          logical == 1);
+          if (!late) program.settle();
+        }
+      }
+      program.apply_buffer({.step = step}, 0, 0.5F);
+      if (step % 6 != 5) continue;
+      program.settle();
+      for (const AlignedMemory& place : places) {
+        seen.append(reinterpret_cast<const char*>(place.bytes().data()), place.bytes().size());
+      }
+      for (const double loss : losses) seen += std::to_string(loss) + " ";
+      // Another worker computed this one meanwhile: what the host has counts.
+      std::copy_n(places[0].bytes().begin(), places[0].bytes().size(), places[2].bytes().begin());
+    }
+    return seen + worker.state();
+  };
+  const std::string expected = train(false, false);
+  EXPECT_EQ(train(true, false), expected);
+  EXPECT_EQ(train(true, true), expected);
 }
 
 // The weight of a short last step scales the gradient, not the reported loss.
