@@ -142,6 +142,7 @@ std::optional<View> Coordinator::next_membership() {
   if (target_.stop && !founding_) {  // a job that is being founded can stop after that
     view.cause = "stop";
     view.leader = -1;
+    asked_at_ = unix_seconds();
     return view;
   }
   std::vector<WorkerAddress> stay;
