@@ -1,263 +1,341 @@
-// What the runtime costs beside the same loop in plain LibTorch, alternating in one process:
+// What the runtime costs beside the same loop in plain LibTorch:
 //   8 logical workers on one worker    against gradient accumulation of 8 micro-batches
 //   1 logical worker                   against a plain training loop
 // how memory grows from 1 to 16 logical workers, in sizes of the gradient, and what consistency d2
 // (the common denominator of processors) costs beside d1.
 //
+// Each job is a real one, launched as 'rubato run --workers 1' does it: registry, board, membership
+// thread, records, checkpoints. Inside its worker, steps of the job and steps of the plain loop
+// alternate, because the other load of a machine changes from second to second.
+//
 // usage: train_overhead [SECONDS per comparison, default 20]
+// The worker of such a job: train_overhead WHAT REPORT SECONDS
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
-#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/file.h"
+#include "elastic/launcher.h"
 #include "elastic/pinned_environment.h"
-#include "rubato/train.h"
+#include "elastic/worker.h"
+#include "observed_program.h"
+#include "plain_loop.h"
 #include "train/environment.h"
-#include "train/solo.h"
 #include "train/torch_program.h"
 
+namespace bench {
 namespace {
 
-using rubato::train::Solo;
+namespace elastic = rubato::elastic;
 using rubato::train::TorchProgram;
-using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kBatch = 16;
-constexpr std::int64_t kSamples = 4096;
+// --- In the worker -------------------------------------------------------------------------------
 
-torch::Device device() { return torch::cuda::is_available() ? torch::kCUDA : torch::kCPU; }
-
-// About 0.8 million parameters.
-torch::nn::Sequential make_cnn() {
-  using namespace torch::nn;
-  const auto conv = [](std::int64_t in, std::int64_t out) {
-    return Conv2d(Conv2dOptions(in, out, 3).padding(1).bias(false));
-  };
-  torch::manual_seed(1);
-  return Sequential(conv(3, 32), BatchNorm2d(32), ReLU(), MaxPool2d(2), conv(32, 64),
-                    BatchNorm2d(64), ReLU(), MaxPool2d(2), conv(64, 128), BatchNorm2d(128), ReLU(),
-                    Flatten(), Linear(128 * 8 * 8, 64), ReLU(), Linear(64, 10));
+std::unique_ptr<TorchProgram> make_program(
+    torch::nn::Sequential& model, std::function<torch::Tensor(const rubato::Batch&)> loss) {
+  return std::move(*TorchProgram::make({.model = model.ptr(),
+                                        .optimizer = make_sgd(model),
+                                        .samples = kSamples,
+                                        .loss = std::move(loss)},
+                                       {.batch = kBatch, .device = device()}));
 }
 
-struct Data {
-  torch::Tensor images = torch::randn({kSamples, 3, 32, 32}).to(device());
-  torch::Tensor labels = torch::randint(0, 10, {kSamples}, torch::kInt64).to(device());
-};
-
-std::shared_ptr<torch::optim::SGD> make_sgd(torch::nn::Sequential& model) {
-  return std::make_shared<torch::optim::SGD>(model->parameters(),
-                                             torch::optim::SGDOptions(0.01).momentum(0.9));
-}
-
-// Under the runtime.
-struct Ours {
-  Ours(const Data& data, int logical) {
-    torch::nn::Sequential model = make_cnn();
-    program = std::move(
-        *TorchProgram::make({.model = model.ptr(),
-                             .optimizer = make_sgd(model),
-                             .samples = kSamples,
-                             .loss =
-                                 [=](const rubato::Batch& batch) mutable {
-                                   return torch::cross_entropy_loss(
-                                       model->forward(data.images.index_select(0, batch.indices)),
-                                       data.labels.index_select(0, batch.indices));
-                                 }},
-                            {.batch = kBatch, .device = device()}));
-    solo = std::make_unique<Solo>(*program, logical);
-  }
-  double step() { return solo->step(next++); }
-  std::unique_ptr<TorchProgram> program;
-  std::unique_ptr<Solo> solo;
-  std::int64_t next = 0;
-};
-
-// The loop that a person would write; it reads the loss of each micro-batch, too.
-struct Plain {
-  Plain(const Data& all, int micro_batches) : data(all), count(micro_batches) {
-    model->to(device());
-    optimizer = make_sgd(model);
-  }
-  double step() {
-    optimizer->zero_grad();
-    double sum = 0;
-    for (int i = 0; i < count; ++i) {
-      const std::int64_t begin = (next + i) * kBatch % kSamples;
-      const torch::Tensor ids =
-          torch::arange(begin, begin + kBatch, torch::dtype(torch::kInt64).device(device()));
-      const torch::Tensor loss = torch::cross_entropy_loss(
-          model->forward(data.images.index_select(0, ids)), data.labels.index_select(0, ids));
-      (count == 1 ? loss : loss / count).backward();
-      sum += loss.item<double>();
-    }
-    optimizer->step();
-    next += count;
-    return sum / count;
-  }
-  Data data;
-  int count;
+std::unique_ptr<TorchProgram> make_cnn_program(const Data& data) {
   torch::nn::Sequential model = make_cnn();
-  std::shared_ptr<torch::optim::SGD> optimizer;
-  std::int64_t next = 0;
+  return make_program(model, [=](const rubato::Batch& batch) mutable {
+    return torch::cross_entropy_loss(model->forward(data.images.index_select(0, batch.indices)),
+                                     data.labels.index_select(0, batch.indices));
+  });
+}
+
+elastic::JobFolder folder() { return elastic::JobFolder(std::getenv(elastic::kJobFolderVariable)); }
+
+// Leaves the figures for the launcher's side and stops the job.
+void finish(const std::string& report, const nlohmann::json& figures) {
+  const rubato::Status written = rubato::write_file(report, figures.dump());
+  if (!written.ok()) fmt::print(stderr, "{}\n", written.error().message);
+  auto registry = elastic::FileRegistry::open(folder().registry_folder());
+  static_cast<void>(elastic::change_target(**registry, [](elastic::Target& target) {
+    target.stop = true;
+    return rubato::ok_status();
+  }));
+}
+
+int run(elastic::Program& program) {
+  return elastic::run_worker(program, {.name = "overhead", .epochs = 1'000'000});
+}
+
+// Processor seconds of all threads but this one.
+double other_threads() {
+  const auto cpu = [](int who) {
+    rusage usage{};
+    getrusage(who, &usage);
+    const auto seconds = [](const timeval& t) {
+      return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+    };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  };
+  return cpu(RUSAGE_SELF) - cpu(RUSAGE_THREAD);
+}
+
+// Blocks of the job's steps and of the plain loop's steps in turn.
+class Comparison {
+ public:
+  Comparison(std::string report, double seconds, int logical_workers)
+      : report_(std::move(report)),
+        seconds_(seconds),
+        program_(make_cnn_program(data_)),
+        plain_(data_, logical_workers),
+        observed_(*program_, [this](std::int64_t step) { step_begins(step); }) {}
+
+  int measure() { return run(observed_); }
+
+ private:
+  void step_begins(std::int64_t step) {
+    if (step % block_ != 0 || over_) return;
+    wait_for_device();
+    const std::int64_t warm = step / block_ - kWarmUp;
+    if (warm > 0) {
+      ours_.push_back(since(mark_) / static_cast<double>(block_));
+      ratios_.push_back(ours_.back() / theirs_.back());
+    }
+    if (warm == 0) {
+      began_ = Clock::now();
+      others_ = other_threads();
+      observed_.forget_times();
+      plain_.forget_times();
+    }
+    if (warm > 0 && since(began_) >= seconds_) {
+      over_ = true;
+      finish(report_, figures());
+      return;
+    }
+    const auto start = Clock::now();
+    for (std::int64_t i = 0; i < block_; ++i) plain_.step();
+    wait_for_device();
+    if (warm >= 0) theirs_.push_back(since(start) / static_cast<double>(block_));
+    mark_ = Clock::now();
+  }
+
+  nlohmann::json figures() const {
+    const double blocks = static_cast<double>(ours_.size());
+    const double steps = blocks * static_cast<double>(block_);
+    const auto split = [&](const std::vector<double>& times, double compute, double wait,
+                           double merge, double update) {
+      double all = 0;
+      for (const double time : times) all += time;
+      all /= blocks;
+      const double known = (compute + wait + merge + update) / steps;
+      return nlohmann::json{{"compute", compute / steps}, {"wait", wait / steps},
+                            {"merge", merge / steps},     {"update", update / steps},
+                            {"rest", all - known},        {"all", all}};
+    };
+    const ObservedProgram::Seconds& s = observed_.seconds();
+    return {{"ours", median(ours_)},
+            {"plain", median(theirs_)},
+            {"ratio", median(ratios_)},
+            {"pairs", ratios_.size()},
+            {"steps", block_},
+            {"others", (other_threads() - others_) / since(began_)},
+            {"split", split(ours_, s.compute, s.settle, s.other, s.update)},
+            {"plain_split", split(theirs_, plain_.compute, plain_.read_loss, 0, plain_.update)}};
+  }
+
+  static constexpr std::int64_t kWarmUp = 3;  // blocks
+  std::string report_;
+  double seconds_;
+  Data data_;
+  std::unique_ptr<TorchProgram> program_;
+  Plain plain_;
+  ObservedProgram observed_;
+  // The end of a block waits for the device, which neither loop does between its steps.
+  const std::int64_t block_ = torch::cuda::is_available() ? 20 : 1;
+  std::vector<double> ours_;  // seconds per step, of blocks
+  std::vector<double> theirs_;
+  std::vector<double> ratios_;
+  Clock::time_point mark_;
+  Clock::time_point began_;
+  double others_ = 0;
+  bool over_ = false;
 };
 
-double milliseconds(const std::function<void()>& work) {
-  const auto start = Clock::now();
-  work();
-  if (torch::cuda::is_available()) torch::cuda::synchronize();
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
-                   values.end());
-  return values[values.size() / 2];
-}
-
-// Pairs of steps, one after the other in changing order; the median of the pairs' ratios is what
-// other load on the machine disturbs least.
-void compare(const char* what, const std::function<void()>& ours,
-             const std::function<void()>& plain, double target, double seconds) {
-  for (int i = 0; i < 3; ++i) {
-    ours();
-    plain();
-  }
-  std::vector<double> a;
-  std::vector<double> b;
-  std::vector<double> ratios;
-  const auto start = Clock::now();
-  while (std::chrono::duration<double>(Clock::now() - start).count() < seconds) {
-    if (a.size() % 2 == 0) {
-      a.push_back(milliseconds(ours));
-      b.push_back(milliseconds(plain));
-    } else {
-      b.push_back(milliseconds(plain));
-      a.push_back(milliseconds(ours));
-    }
-    ratios.push_back(a.back() / b.back());
-  }
-  fmt::print("{:<34} {:>9.2f} ms {:>9.2f} ms   {:.4f} (target {:.2f}, {} pairs)\n", what, median(a),
-             median(b), median(ratios), target, ratios.size());
-}
-
-// Bytes that only this process has.
-double anonymous_bytes() {
+// Bytes that the job has for itself: anonymous memory of its worker, and its shared memory.
+double job_bytes() {
   std::ifstream status("/proc/self/status");
   std::string word;
   double kib = 0;
   while (status >> word) {
     if (word == "RssAnon:") status >> kib;
   }
-  return kib * 1024;
+  double bytes = kib * 1024;
+  const std::string prefix = fmt::format("rubato.{}.", folder().read_settings()->token);
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    if (!entry.path().filename().string().starts_with(prefix)) continue;
+    struct stat file {};
+    if (::stat(entry.path().c_str(), &file) == 0) {
+      bytes += static_cast<double>(file.st_blocks) * 512;
+    }
+  }
+  return bytes;
 }
 
 // A model of 33 MiB, so that gradients stand out from everything else.
-int print_memory(int logical) {
+int measure_memory(const std::string& report) {
   torch::nn::Sequential model(torch::nn::Linear(2048, 2048), torch::nn::ReLU(),
                               torch::nn::Linear(2048, 2048), torch::nn::BatchNorm1d(2048));
   const torch::Tensor inputs = torch::randn({kBatch, 2048}).to(device());
-  auto program = std::move(*TorchProgram::make(
-      {.model = model.ptr(),
-       .optimizer = make_sgd(model),
-       .samples = kSamples,
-       .loss = [&](const rubato::Batch&) { return model->forward(inputs).pow(2).mean(); }},
-      {.batch = kBatch, .device = device()}));
-  Solo solo(*program, logical);
-  for (int i = 0; i < 3; ++i) solo.step(i);
-  fmt::print("{} {} {}\n", anonymous_bytes(), program->shape().gradient_floats * sizeof(float),
-             program->shape().private_bytes);
-  return 0;
+  auto program = make_program(
+      model, [&](const rubato::Batch&) { return model->forward(inputs).pow(2).mean(); });
+  double most = 0;
+  ObservedProgram observed(
+      *program,
+      [&](std::int64_t step) {
+        if (step != 5) return;
+        finish(report, {{"host", most},
+                        {"device", rubato::train::compat::most_device_bytes()},
+                        {"gradient", program->shape().gradient_floats * sizeof(float)},
+                        {"private", program->shape().private_bytes}});
+      },
+      [&] { most = std::max(most, job_bytes()); });
+  return run(observed);
 }
 
-// Each count in a process of its own: an allocator does not give everything back.
-void compare_memory(const std::string& self) {
-  double first = 0;
-  for (const int logical : {1, 2, 4, 8, 16}) {
-    std::fflush(stdout);
-    FILE* const child = ::popen(fmt::format("'{}' memory {}", self, logical).c_str(), "r");
-    double bytes = 0;
-    double gradient = 0;
-    double private_bytes = 0;
-    const int read = std::fscanf(child, "%lf %lf %lf", &bytes, &gradient, &private_bytes);
-    if (::pclose(child) != 0 || read != 3) {
-      fmt::print("the process that measures memory failed\n");
-      return;
-    }
-    if (logical == 1) first = bytes;
-    fmt::print(
-        "{:>2} logical workers: {:>6.1f} MiB of memory, {:+.2f} gradients of {:.1f} MiB "
-        "(target {}; private state {:.2f} MiB each)\n",
-        logical, bytes / 1048576, (bytes - first) / gradient, gradient / 1048576,
-        std::bit_width(static_cast<unsigned>(logical)), private_bytes / 1048576);
-  }
-}
-
-int print_step_time(const Data& data) {
-  Ours ours(data, 1);
+int measure_step(const std::string& report) {
+  const Data data;
+  auto program = make_cnn_program(data);
   std::vector<double> times;
-  for (int i = 0; i < 40; ++i) times.push_back(milliseconds([&] { ours.step(); }));
-  fmt::print("{}\n", median(times));
-  return 0;
+  Clock::time_point mark;
+  ObservedProgram observed(*program, [&](std::int64_t step) {
+    if (step > 3) times.push_back(since(mark));
+    if (step == 43) finish(report, {{"step", median(times)}});
+    mark = Clock::now();
+  });
+  return run(observed);
 }
 
-void compare_consistency(const std::string& self) {
+// --- Outside -------------------------------------------------------------------------------------
+
+// Launches a job on one worker that measures `what`; what it reported, or an empty object.
+nlohmann::json measure(const std::string& self, const std::string& what, int logical_workers,
+                       double seconds, const std::string& consistency = "d1") {
+  std::string place = (std::filesystem::temp_directory_path() / "rubato-overhead-XXXXXX").string();
+  if (::mkdtemp(place.data()) == nullptr) return nlohmann::json::object();
+  ::setenv("RUBATO_HOME", (place + "/home").c_str(), 1);
+  const std::string report = place + "/report.json";
+  elastic::LaunchOptions options{.folder = place + "/job",
+                                 .workers = 1,
+                                 .command = {self, what, report, fmt::format("{}", seconds)},
+                                 .quiet = true};
+  options.settings.name = "overhead";
+  options.settings.logical_workers = logical_workers;
+  options.settings.consistency = consistency;
+  const auto result = elastic::launch(options);
+  if (!result.ok()) fmt::print(stderr, "{}\n", result.error().message);
+  const auto text = rubato::read_file(report);
+  auto figures = nlohmann::json::parse(text.ok() ? *text : "{}", nullptr, false);
+  if (figures.empty()) {
+    const auto log = rubato::read_file(elastic::JobFolder(options.folder).log_file(0));
+    fmt::print("the job that measures '{}' failed:\n{}\n", what, log.ok() ? *log : "");
+  }
+  std::filesystem::remove_all(place);
+  return figures;
+}
+
+bool compare_loops(const std::string& self, const std::string& what, int logical_workers,
+                   double target, double seconds) {
+  const nlohmann::json f = measure(self, "loop", logical_workers, seconds);
+  if (f.empty()) return false;
+  const auto ms = [](const nlohmann::json& value) { return value.get<double>() * 1e3; };
+  fmt::print("{:<34} {:>9.3f} ms {:>9.3f} ms   {:.4f} (target {:.2f}, {} pairs of {} steps)\n",
+             what, ms(f["ours"]), ms(f["plain"]), f["ratio"].get<double>(), target,
+             f["pairs"].get<int>(), f["steps"].get<int>());
+  for (const char* part : {"compute", "wait", "merge", "update", "rest", "all"}) {
+    fmt::print("    mean {:<27} {:>9.3f} ms {:>9.3f} ms\n", part, ms(f["split"][part]),
+               ms(f["plain_split"][part]));
+  }
+  fmt::print("    other threads of the worker: {:.2f} % of a core\n",
+             100 * f["others"].get<double>());
+  std::fflush(stdout);
+  return true;
+}
+
+bool compare_memory(const std::string& self) {
+  double host = 0;
+  double device = 0;
+  for (const int logical : {1, 2, 4, 8, 16}) {
+    const nlohmann::json f = measure(self, "memory", logical, 0);
+    if (f.empty()) return false;
+    const double gradient = f["gradient"];
+    if (logical == 1) {
+      host = f["host"];
+      device = f["device"];
+    }
+    fmt::print("{:>2} logical workers: {:>7.1f} MiB of memory, {:+.2f} gradients of {:.1f} MiB",
+               logical, f["host"].get<double>() / 1048576,
+               (f["host"].get<double>() - host) / gradient, gradient / 1048576);
+    if (torch::cuda::is_available()) {
+      fmt::print("; {:>7.1f} MiB on the device, {:+.2f} gradients",
+                 f["device"].get<double>() / 1048576,
+                 (f["device"].get<double>() - device) / gradient);
+    }
+    fmt::print(" (target {}; private state {:.2f} MiB each)\n",
+               std::bit_width(static_cast<unsigned>(logical)),
+               f["private"].get<double>() / 1048576);
+    std::fflush(stdout);
+  }
+  return true;
+}
+
+bool compare_consistency(const std::string& self) {
   std::vector<double> d1;
   std::vector<double> d2;
   for (int round = 0; round < 6; ++round) {
     const bool second = round % 2 == 1;
-    FILE* const child =
-        ::popen(fmt::format("'{}' step {}", self, second ? "d2" : "d1").c_str(), "r");
-    double time = 0;
-    const int read = std::fscanf(child, "%lf", &time);
-    if (::pclose(child) != 0 || read != 1) {
-      fmt::print("the process that measures consistency d2 failed\n");
-      return;
-    }
-    (second ? d2 : d1).push_back(time);
+    const nlohmann::json f = measure(self, "step", 1, 0, second ? "d2" : "d1");
+    if (f.empty()) return false;
+    (second ? d2 : d1).push_back(f["step"].get<double>() * 1e3);
   }
   fmt::print("{:<34} {:>9.2f} ms {:>9.2f} ms   {:.2f} times as long\n", "consistency d2 beside d1",
              median(d2), median(d1), median(d2) / median(d1));
+  return true;
+}
+
+int compare_all(const std::string& self, double seconds) {
+  fmt::print("device {}; CNN, batch {} per logical worker; a job launched on 1 worker\n",
+             device().str(), kBatch);
+  fmt::print("{:<34} {:>12} {:>12}   ratio\n", "median step", "rubato", "plain");
+  bool all = compare_loops(self, "8 logical workers on 1 worker", 8, 1.02, seconds);
+  all = compare_loops(self, "1 logical worker", 1, 1.01, seconds) && all;
+  all = compare_memory(self) && all;
+  if (!torch::cuda::is_available()) all = compare_consistency(self) && all;
+  return all ? 0 : 1;
+}
+
+int work(const std::string& what, const std::string& report, double seconds) {
+  rubato::train::pin_torch();
+  if (what == "memory") return measure_memory(report);
+  if (what == "step") return measure_step(report);
+  return Comparison(report, seconds, folder().read_settings()->logical_workers).measure();
 }
 
 }  // namespace
+}  // namespace bench
 
 int main(int argc, char** argv) {
-  using rubato::elastic::Consistency;
-  const bool step = argc == 3 && std::string(argv[1]) == "step";
-  const auto pinned = rubato::elastic::pin_environment(
-      argv, step && std::string(argv[2]) == "d2" ? Consistency::kD2 : Consistency::kD1);
-  if (!pinned) {
-    fmt::print(stderr, "{}\n", pinned.error().message);
-    return 1;
+  if (argc == 4 && std::getenv(rubato::elastic::kJobFolderVariable) != nullptr) {
+    return bench::work(argv[1], argv[2], std::atof(argv[3]));
   }
-  if (argc == 3 && std::string(argv[1]) == "memory") return print_memory(std::atoi(argv[2]));
-  const double seconds = argc > 1 ? std::atof(argv[1]) : 20;
-  rubato::train::pin_torch();
-  const Data data;
-  if (step) return print_step_time(data);
-  fmt::print("device {}; CNN, batch {} per logical worker\n", device().str(), kBatch);
-  fmt::print("{:<34} {:>12} {:>12}   ratio\n", "median step", "rubato", "plain");
-  {
-    Ours ours(data, 8);
-    Plain plain(data, 8);
-    compare(
-        "8 logical workers on 1 worker", [&] { ours.step(); }, [&] { plain.step(); }, 1.02,
-        seconds);
-  }
-  {
-    Ours ours(data, 1);
-    Plain plain(data, 1);
-    compare(
-        "1 logical worker", [&] { ours.step(); }, [&] { plain.step(); }, 1.01, seconds);
-  }
-  compare_memory(argv[0]);
-  if (!torch::cuda::is_available()) compare_consistency(argv[0]);
-  return 0;
+  return bench::compare_all(std::filesystem::canonical("/proc/self/exe"),
+                            argc > 1 ? std::atof(argv[1]) : 20);
 }

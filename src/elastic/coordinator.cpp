@@ -40,7 +40,7 @@ Coordinator::Coordinator(const Options& options, Registry& registry,
 
 Coordinator::~Coordinator() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   if (mesh_) mesh_->wake();
@@ -50,8 +50,11 @@ Coordinator::~Coordinator() {
 // --- The training thread's side ------------------------------------------------------------------
 
 std::optional<Coordinator::Event> Coordinator::wait_event(std::chrono::milliseconds at_most) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, at_most, [&] { return !events_.empty(); });
+  const auto deadline = steady_clock::now() + at_most;
+  const MutexLock lock(mutex_);
+  while (events_.empty()) {
+    if (!changed_.wait_until(mutex_, deadline)) break;
+  }
   if (events_.empty()) return std::nullopt;
   const Event event = events_.front();
   events_.erase(events_.begin());
@@ -59,47 +62,47 @@ std::optional<Coordinator::Event> Coordinator::wait_event(std::chrono::milliseco
 }
 
 std::shared_ptr<const ActiveView> Coordinator::started_view() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::exchange(to_start_, nullptr);
 }
 
 std::string Coordinator::reason() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return reason_;
 }
 
 bool Coordinator::was_refused() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return refused_;
 }
 
 const Board& Coordinator::board() { return *board_; }
 
 std::shared_ptr<const WorkerSegment> Coordinator::donor() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return donor_;
 }
 
 void Coordinator::ready() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ready_ = true;
   mesh_->wake();
 }
 
 void Coordinator::filled() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   filled_ = true;
   mesh_->wake();
 }
 
 bool Coordinator::pending() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return !events_.empty();
 }
 
 bool Coordinator::publish(const std::function<void()>& write) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (interrupted_) return false;
     write();
   }
@@ -108,7 +111,7 @@ bool Coordinator::publish(const std::function<void()>& write) {
 }
 
 void Coordinator::commit_prepared(std::int64_t step) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!proposal_ || interrupted_ || proposal_->view.number != entered_number_ + 1) return;
   View view = proposal_->view;
   view.first_step = step + 1;
@@ -169,7 +172,7 @@ std::shared_ptr<const ActiveView> Coordinator::committed_view(std::int64_t numbe
 }
 
 Coordinator::Next Coordinator::after_step(const ActiveView& view, std::int64_t step) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (interrupted_) return {.kind = Next::Kind::kInterrupted};
   const Announcement next = read_announcement(*view.block);
   if (next.view == 0 || next.first_step != step + 1) return {.kind = Next::Kind::kSame};
@@ -180,7 +183,7 @@ Coordinator::Next Coordinator::after_step(const ActiveView& view, std::int64_t s
 }
 
 std::shared_ptr<const ActiveView> Coordinator::admitted_at(std::int64_t step) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (interrupted_) return nullptr;
   // The view it observed last may be followed by several others already.
   for (std::int64_t number = observed_; number > 0;) {
@@ -197,7 +200,7 @@ std::shared_ptr<const ActiveView> Coordinator::admitted_at(std::int64_t step) {
 }
 
 void Coordinator::entered(std::shared_ptr<const ActiveView> view) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // A freeze, or the start of a later view, that came meanwhile is still to be obeyed.
   if (!frozen_ && !to_start_) interrupted_ = false;
   prepared_.erase(prepared_.begin(), prepared_.upper_bound(view->view.number));
@@ -207,7 +210,7 @@ void Coordinator::entered(std::shared_ptr<const ActiveView> view) {
 }
 
 void Coordinator::finish() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   finished_ = true;
   mesh_->wake();
 }
@@ -218,7 +221,7 @@ void Coordinator::ask_to_leave() { wants_to_leave_ = true; }
 
 void Coordinator::raise(Event event) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     events_.push_back(event);
   }
   changed_.notify_all();
@@ -228,7 +231,7 @@ void Coordinator::leave(const std::string& why) {
   if (gone_) return;
   gone_ = true;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     reason_ = why;
     interrupted_ = true;
   }
@@ -238,7 +241,7 @@ void Coordinator::leave(const std::string& why) {
 
 void Coordinator::run() {
   while (!enter_job()) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopping_ || gone_) return;
   }
   for (;;) {
@@ -248,7 +251,7 @@ void Coordinator::run() {
     mesh_->poll(busy ? 2 : 20);
     bool finished = false;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (stopping_) break;
       finished = finished_;
     }
@@ -263,7 +266,7 @@ void Coordinator::run() {
     tick();
   }
   const bool finished = [&] {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return finished_;
   }();
   for (const auto& [peer, address] : peers_) {
@@ -286,7 +289,7 @@ bool Coordinator::enter_job() {
     }
     current_ = *latest;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       observed_ = current_.number;
     }
     for (const Member& member : current_.members) mesh_->want(member.address, true);
@@ -318,7 +321,7 @@ bool Coordinator::enter_job() {
     return false;
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     board_.emplace(std::move(*board));
   }
   current_ = view;
@@ -330,7 +333,7 @@ bool Coordinator::enter_job() {
 }
 
 Status Coordinator::adopt_board(const std::string& name) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (board_) return ok_status();
   Result<Board> board = Board::open(name);
   if (!board.ok()) return board.error();
@@ -376,7 +379,7 @@ void Coordinator::on_message(int peer, Message message, const nlohmann::json& bo
       }
       break;
     case Message::kRefused: {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       refused_ = true;
     }
       leave(body.value("reason", "refused"));
@@ -475,7 +478,7 @@ void Coordinator::begin_view(const View& view) {
   if (view.number > latest_.number) latest_ = view;
   active_number_ = 0;  // until the training thread has entered it
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     // A newcomer may have seen the announcement on the board before the message came.
     if (entered_number_ >= view.number) return;
     proposal_.reset();
@@ -492,7 +495,7 @@ void Coordinator::tick() {
   std::shared_ptr<const ActiveView> entered;
   bool say_ready = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     entered.swap(entered_);
     say_ready = ready_ && !said_ready_;
   }
@@ -609,7 +612,7 @@ void Coordinator::be_newcomer(bool say_ready) {
     return;
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (donor_ && donor_worker_ >= 0 && current_.find(donor_worker_) != nullptr &&
         !lost_.contains(donor_worker_)) {
       return;
@@ -626,7 +629,7 @@ void Coordinator::be_newcomer(bool say_ready) {
     worker = member.address.id;
     break;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   donor_ = donor;
   donor_worker_ = worker;
 }
@@ -643,7 +646,7 @@ void Coordinator::acknowledge_prepared() {
   // Without enough memory the leader gives up as well.
   if (!to_prepare_->touch->done() || to_prepare_->touch->failed()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     prepared_[to_prepare_->view.number] = to_prepare_->touch->view();
   }
   mesh_->send(to_prepare_->leader, Message::kPrepared, {{"attempt", to_prepare_->attempt}});
@@ -677,7 +680,7 @@ void Coordinator::follow_registry() {
     const std::optional<View> view = view_at(number);
     if (!view || view->find(id()) != nullptr) break;
     current_ = *view;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     observed_ = current_.number;
   }
   for (const Member& other : current_.members) mesh_->want(other.address, true);

@@ -17,18 +17,17 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "elastic/active_view.h"
 #include "elastic/board.h"
@@ -136,7 +135,8 @@ class Coordinator final : private Mesh::Listener {
   // coordinator.cpp: thread, messages
   void run();
   std::optional<View> view_at(std::int64_t number) const;
-  std::shared_ptr<const ActiveView> committed_view(std::int64_t number, bool* empty);
+  std::shared_ptr<const ActiveView> committed_view(std::int64_t number, bool* empty)
+      RUBATO_REQUIRES(mutex_);
   void on_connected(const WorkerAddress& peer) override;
   void on_message(int peer, Message message, const nlohmann::json& body) override;
   void on_lost(int peer, const std::string& why) override;
@@ -182,28 +182,31 @@ class Coordinator final : private Mesh::Listener {
   std::unique_ptr<Mesh> mesh_;
   std::thread thread_;
 
-  // --- Shared between the two threads, under mutex_ ---
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Event> events_;
-  std::shared_ptr<const ActiveView> to_start_;
-  std::string reason_;
-  bool refused_ = false;
-  std::map<std::int64_t, std::shared_ptr<const ActiveView>> prepared_;
-  std::int64_t observed_ = 0;                   // newcomer: number of the view it observes
-  std::shared_ptr<const ActiveView> proposal_;  // leader: to be committed by the training thread
-  double proposal_asked_at_ = 0;
-  std::shared_ptr<const ActiveView> entered_;  // news from the training thread
-  std::int64_t entered_number_ = 0;
-  bool cancelled_ = false;  // the commitment of the proposal failed
-  bool ready_ = false;
-  bool filled_ = false;
-  bool finished_ = false;
-  bool frozen_ = false;
-  bool stopping_ = false;
+  // --- Shared between the two threads ---
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<Event> events_ RUBATO_GUARDED_BY(mutex_);
+  std::shared_ptr<const ActiveView> to_start_ RUBATO_GUARDED_BY(mutex_);
+  std::string reason_ RUBATO_GUARDED_BY(mutex_);
+  bool refused_ RUBATO_GUARDED_BY(mutex_) = false;
+  std::map<std::int64_t, std::shared_ptr<const ActiveView>> prepared_ RUBATO_GUARDED_BY(mutex_);
+  // Newcomer: number of the view it observes.
+  std::int64_t observed_ RUBATO_GUARDED_BY(mutex_) = 0;
+  // Leader: to be committed by the training thread.
+  std::shared_ptr<const ActiveView> proposal_ RUBATO_GUARDED_BY(mutex_);
+  double proposal_asked_at_ RUBATO_GUARDED_BY(mutex_) = 0;
+  // News from the training thread.
+  std::shared_ptr<const ActiveView> entered_ RUBATO_GUARDED_BY(mutex_);
+  std::int64_t entered_number_ RUBATO_GUARDED_BY(mutex_) = 0;
+  bool cancelled_ RUBATO_GUARDED_BY(mutex_) = false;  // the commitment of the proposal failed
+  bool ready_ RUBATO_GUARDED_BY(mutex_) = false;
+  bool filled_ RUBATO_GUARDED_BY(mutex_) = false;
+  bool finished_ RUBATO_GUARDED_BY(mutex_) = false;
+  bool frozen_ RUBATO_GUARDED_BY(mutex_) = false;
+  bool stopping_ RUBATO_GUARDED_BY(mutex_) = false;
   std::optional<Board> board_;  // set once per job, before the first event
-  std::shared_ptr<const WorkerSegment> donor_;
-  int donor_worker_ = -1;
+  std::shared_ptr<const WorkerSegment> donor_ RUBATO_GUARDED_BY(mutex_);
+  int donor_worker_ RUBATO_GUARDED_BY(mutex_) = -1;
   std::atomic<bool> interrupted_{false};
   std::atomic<bool> wants_to_leave_{false};
 

@@ -65,7 +65,7 @@ void Coordinator::lead() {
   board_->ready_newcomers() = static_cast<int>(std::count_if(
       joiners_.begin(), joiners_.end(), [](const auto& joiner) { return joiner.second.ready; }));
   if (founding_) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!filled_) return;
   }
   watch_stragglers();
@@ -74,7 +74,7 @@ void Coordinator::lead() {
     return;
   }
   if (change_->touch && change_->touch->done() && !change_->touch->failed()) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     prepared_[change_->view.number] = change_->touch->view();
     change_->unprepared.erase(id());
     change_->touch.reset();
@@ -93,7 +93,7 @@ void Coordinator::lead() {
     commit_founding();
     return;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (cancelled_) {
     cancelled_ = false;
     change_.reset();
@@ -139,10 +139,10 @@ std::optional<View> Coordinator::next_membership() {
   const int most = std::min(options_.settings.logical_workers, kMaxWorkers);
   const auto wanted = static_cast<std::size_t>(std::clamp(target_.workers, 1, most));
   View view{.number = current_.number + 1, .leader = current_.leader, .board = current_.board};
-  if (target_.stop) {
-    if (founding_) return std::nullopt;
+  if (target_.stop && !founding_) {  // a job that is being founded can stop after that
     view.cause = "stop";
     view.leader = -1;
+    asked_at_ = unix_seconds();
     return view;
   }
   std::vector<WorkerAddress> stay;
@@ -163,7 +163,7 @@ std::optional<View> Coordinator::next_membership() {
     }
   }
   if (founding_) {
-    const bool patience_over = steady_clock::now() - founded_at_ > kFoundingWait;
+    const bool patience_over = target_.stop || steady_clock::now() - founded_at_ > kFoundingWait;
     if (stay.size() + fresh.size() < wanted && !patience_over) return std::nullopt;
   }
   bool joined = false;
@@ -258,7 +258,7 @@ void Coordinator::start_change(View view) {
 
 void Coordinator::cancel_change() {
   if (!change_) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (change_->proposed && !proposal_) return;  // committed: the board or a recovery ends it
   proposal_.reset();
   rebalance_ = rebalance_ || change_->view.cause == "rebalance";

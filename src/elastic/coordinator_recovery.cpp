@@ -26,7 +26,7 @@ constexpr auto kTimeToEnd = std::chrono::milliseconds(500);
 
 void Coordinator::on_freeze(int peer) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     frozen_ = true;
     interrupted_ = true;
     proposal_.reset();

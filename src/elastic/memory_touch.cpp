@@ -32,13 +32,14 @@ void MemoryTouch::run(const Board& board) {
   const std::size_t bytes = board.shape().gradient_floats * sizeof(float);
   const WorkerSegment& own = *view.segments[static_cast<std::size_t>(view.position)];
   bool enough = true;
-  for (int i = 0; i < view.host.buffers; ++i) {
-    enough = enough && touch(own.buffer(i), bytes, MADV_POPULATE_WRITE);
+  for (const HostRoot& root : view.host.roots) {
+    enough = enough && touch(own.buffer(root.buffer), bytes, MADV_POPULATE_WRITE);
+  }
+  // A worker that is alone uses the board as soon as a newcomer wants to follow.
+  for (const std::int64_t parity : {0, 1}) {
+    enough = enough && touch(board.gradient(parity), bytes, MADV_POPULATE_WRITE);
   }
   if (!view.alone()) {
-    for (const std::int64_t parity : {0, 1}) {
-      enough = enough && touch(board.gradient(parity), bytes, MADV_POPULATE_WRITE);
-    }
     const Slice slice = view.slice;
     for (const float* input : view.inputs) {
       enough = enough && touch(input + slice.begin, (slice.end - slice.begin) * sizeof(float),

@@ -59,16 +59,23 @@ class Program {
   virtual void initial_private(std::span<std::byte> out) = 0;
 
   // Host memory for gradient buffer `index`: gradient_floats floats, 64-byte aligned. Called before
-  // the first use of the buffer, again when the memory moves.
+  // the first publish() of the buffer, again when the memory moves. Buffers that are never
+  // published (partial sums) have none; where to keep them is the program's choice.
   virtual void bind_buffer(int index, float* memory) = 0;
-  // Forward and backward of one mini-batch with the private state `before`; stores what it becomes
-  // in `after` (they do not overlap). Adds the gradient to the buffer or replaces the buffer's
-  // content. An empty mini-batch leaves a zero gradient and an unchanged private state. Returns the
-  // mean loss. The gradient is that of weight * mean loss.
-  virtual double compute(const MiniBatch& batch, std::span<const std::byte> before,
-                         std::span<std::byte> after, int buffer, bool accumulate) = 0;
-  virtual void merge(int into, int from) = 0;  // buffer[into] += buffer[from]
-  // Makes the content of the buffer visible in its host memory (a GPU copies; a CPU has it there).
+  // Forward and backward of one mini-batch with the private state `before`; what that becomes goes
+  // to `after` (they do not overlap), the mean loss to `loss`. Adds the gradient to the buffer or
+  // replaces the buffer's content. The gradient is that of weight * mean loss. An empty mini-batch
+  // leaves a zero gradient, loss 0 and an unchanged private state.
+  // `after` and `loss` may be written as late as in settle(), so that nobody has to wait for a
+  // device. Until then they stay where they are, and a call whose `before` is the `after` of an
+  // earlier one works with what belongs there.
+  virtual void compute(const MiniBatch& batch, std::span<const std::byte> before,
+                       std::span<std::byte> after, double& loss, int buffer, bool accumulate) = 0;
+  // Returns when every `after` and `loss` is written.
+  virtual void settle() {}
+  virtual void merge(int into, int from) = 0;  // buffer[into] += buffer[from]; empties `from`
+  // Makes the content of the buffer visible in its host memory. The next call for the buffer is a
+  // compute() that replaces its content.
   virtual void publish(int buffer) { static_cast<void>(buffer); }
 
   // One optimizer update with a gradient in host memory. Touches only units with update[unit] != 0;

@@ -96,12 +96,12 @@ Status LeaderRecords::append_ledger(std::int64_t step) {
   return ledger_->append(step, context_.order->epoch_of(step), samples);
 }
 
-Status LeaderRecords::step_done(std::int64_t step) {
+Status LeaderRecords::step_done(std::int64_t step, bool checkpoint) {
   if (ledger_) {
     Status appended = append_ledger(step);
     if (!appended.ok()) return appended;
   }
-  if (checkpoint_due(step)) {
+  if (checkpoint) {
     last_checkpoint_ = steady_clock::now();
     checkpoint_.begin(step + 1, context_.description, *context_.state, *context_.board);
   }

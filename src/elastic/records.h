@@ -61,10 +61,9 @@ class LeaderRecords {
   static Result<std::unique_ptr<LeaderRecords>> open(const Context& context,
                                                      std::int64_t next_step);
 
-  // Whether step_done() will begin a checkpoint; the state must be in the host's memory then.
   bool checkpoint_due(std::int64_t step) const;
-  // After a step is complete and applied.
-  Status step_done(std::int64_t step);
+  // After a step is complete and applied. For a checkpoint the state must be in the host's memory.
+  Status step_done(std::int64_t step, bool checkpoint);
   // After the first complete step of a view: its event.
   void view_works(const ActiveView& view, std::int64_t steps_redone) const;
   // Call before the state changes.

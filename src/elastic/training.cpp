@@ -134,17 +134,20 @@ bool Training::follow() {
   }
 }
 
+// Other workers see the roots only; partial sums need no memory that is shared.
 void Training::prepare_buffers(const HostProgram& host) {
-  for (; bound_buffers_ < host.buffers; ++bound_buffers_) {
-    const Status reserved = context_.own->reserve_buffer(bound_buffers_);
+  for (const HostRoot& root : host.roots) {
+    if (!bound_buffers_.insert(root.buffer).second) continue;
+    const Status reserved = context_.own->reserve_buffer(root.buffer);
     RUBATO_CHECK(reserved.ok(), reserved.error().message.c_str());
-    context_.program->bind_buffer(bound_buffers_, context_.own->buffer(bound_buffers_));
+    context_.program->bind_buffer(root.buffer, context_.own->buffer(root.buffer));
   }
 }
 
 // Brings the state to the first step of the view and makes it the current one.
 bool Training::enter(std::shared_ptr<const ActiveView> view) {
   const std::int64_t first = view->view.first_step;
+  context_.program->settle();  // of a step that was interrupted: not later, when slots are reused
   if (follower_) {
     while (follower_->version() < first && follower_->advance(nullptr)) {
     }
@@ -158,7 +161,7 @@ bool Training::enter(std::shared_ptr<const ActiveView> view) {
   }
   // The last step was complete, but this worker was interrupted before it could apply it.
   if (version_ == first - 1) {
-    update(version_, coordinator_.board().gradient(version_), -1);
+    update_from_board(version_);
     // A leader that stays one has not recorded it either; a new one finds the gap by itself.
     if (records_ && view->leads()) after_step(*view_, version_ - 1);
   }
@@ -203,9 +206,9 @@ bool Training::compute(const ActiveView& view, std::int64_t step) {
     context_.order->share(step, host.logical, batch_);
     SlotHeader& after = board.slot(host.logical, step + 1);
     try {
-      after.loss = context_.program->compute(batch_, board.private_state(host.logical, step),
-                                             board.private_state(host.logical, step + 1),
-                                             host.buffer, host.accumulate);
+      context_.program->compute(batch_, board.private_state(host.logical, step),
+                                board.private_state(host.logical, step + 1), after.loss,
+                                host.buffer, host.accumulate);
       for (const HostStep::Merge& merge : host.merges) {
         context_.program->merge(merge.into, merge.from);
       }
@@ -224,26 +227,27 @@ bool Training::compute(const ActiveView& view, std::int64_t step) {
   return true;
 }
 
-void Training::update(std::int64_t step, const float* gradient, int local_buffer) {
+void Training::update(std::int64_t step, const std::function<void()>& apply) {
   if (records_) records_->before_update();
-  const auto apply = [&] {
-    if (gradient != nullptr) {
-      context_.program->apply(info(step), gradient, {});
-    } else {
-      context_.program->apply_buffer(info(step), local_buffer, scale_);
-    }
-  };
   version_ = step + 1;
   if (context_.program->state_in_host_memory()) {
     context_.own->update(version_, apply);
-    return;
+  } else {
+    apply();
   }
-  apply();
+}
+
+// With a gradient that is on the board.
+void Training::update_from_board(std::int64_t step) {
+  update(step,
+         [&] { context_.program->apply(info(step), coordinator_.board().gradient(step), {}); });
   if (coordinator_.board().watchers() > 0) mirror_state();
 }
 
 // Where the state lives on a device, the host has a copy of it only when somebody needs one.
+// Whoever copies it may compute the next step, so the private states are there not later.
 void Training::mirror_state() const {
+  context_.program->settle();
   if (context_.program->state_in_host_memory() || context_.own->version() == version_) return;
   context_.own->update(version_, [&] {
     for (std::size_t unit = 0; unit < context_.program->shape().unit_bytes.size(); ++unit) {
@@ -254,30 +258,37 @@ void Training::mirror_state() const {
 
 // From partial sums to an updated state. False: interrupted; then the state is as before.
 bool Training::reduce(const ActiveView& view, std::int64_t step) {
-  const Board& board = coordinator_.board();
-  if (view.alone() && board.watchers() == 0) {
-    MemberRow& row = view.row();
-    if (!coordinator_.publish([&] {
-          row.arrived = step;
-          row.reduced = step;
-          mark_completed(board, step);
-        })) {
-      return false;
-    }
-    update(step, nullptr, view.host.roots.front().buffer);
-    return true;
-  }
   for (const HostRoot& root : view.host.roots) context_.program->publish(root.buffer);
   CoordinatorGuard guard(coordinator_);
-  if (!exchange(board, view, step, scale_, guard)) return false;
-  update(step, board.gradient(step), -1);
+  if (!exchange(coordinator_.board(), view, step, scale_, guard)) return false;
+  update_from_board(step);
+  return true;
+}
+
+// The same where nobody else looks at the step. Its private states and losses need not be on the
+// board: if this worker dies, the job goes on from a checkpoint. A newcomer can become a member
+// only after it has copied a state that mirror_state() left, or updates that went through the
+// board, and both put them there.
+bool Training::reduce_alone(const ActiveView& view, std::int64_t step) {
+  MemberRow& row = view.row();
+  if (!coordinator_.publish([&] {
+        row.arrived = step;
+        row.reduced = step;
+        mark_completed(coordinator_.board(), step);
+      })) {
+    return false;
+  }
+  update(step, [&] {
+    context_.program->apply_buffer(info(step), view.host.roots.front().buffer, scale_);
+  });
   return true;
 }
 
 void Training::after_step(const ActiveView& view, std::int64_t step) {
   if (!records_) return;
-  if (records_->checkpoint_due(step)) mirror_state();
-  const Status done = records_->step_done(step);
+  const bool checkpoint = records_->checkpoint_due(step);
+  if (checkpoint) mirror_state();
+  const Status done = records_->step_done(step, checkpoint);
   if (!done.ok()) fmt::print(stderr, "rubato: {}\n", done.error().message);
   if (!view_reported_) {
     view_reported_ = true;
@@ -285,6 +296,7 @@ void Training::after_step(const ActiveView& view, std::int64_t step) {
   }
   const std::int64_t per_epoch = context_.order->steps_per_epoch();
   if ((step + 1) % per_epoch == 0 || step + 1 == context_.total_steps) {
+    context_.program->settle();
     fmt::print("epoch {} step {}/{} loss {:.5f} workers {}\n", step / per_epoch + 1, step + 1,
                context_.total_steps, coordinator_.board().slot(0, step + 1).loss,
                view.view.members.size());
@@ -301,9 +313,11 @@ Training::Outcome Training::train() {
     begun_step_ = step;
     if (!compute(view, step)) return Outcome::kFailed;
     if (coordinator_.interrupted()) return Outcome::kInterrupted;
+    const bool alone = view.alone() && coordinator_.board().watchers() == 0;
+    if (!alone) context_.program->settle();
     view.row().note_compute(step, microseconds(steady_clock::now() - began));
     if (view.leads()) coordinator_.commit_prepared(step);
-    if (!reduce(view, step)) return Outcome::kInterrupted;
+    if (!(alone ? reduce_alone(view, step) : reduce(view, step))) return Outcome::kInterrupted;
     after_step(view, step);
     step_ended_ = steady_clock::now();
     view.row().step_us = microseconds(step_ended_ - began);

@@ -3,8 +3,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -51,7 +53,9 @@ class Training {
   Outcome end_of_job();
   bool compute(const ActiveView& view, std::int64_t step);  // false: the program failed
   bool reduce(const ActiveView& view, std::int64_t step);
-  void update(std::int64_t step, const float* gradient, int local_buffer);
+  bool reduce_alone(const ActiveView& view, std::int64_t step);
+  void update(std::int64_t step, const std::function<void()>& apply);
+  void update_from_board(std::int64_t step);
   void mirror_state() const;
   void prepare_buffers(const HostProgram& host);
   void after_step(const ActiveView& view, std::int64_t step);
@@ -68,7 +72,7 @@ class Training {
   std::int64_t begun_step_ = -1;            // the newest step this worker began to compute
   std::int64_t redone_ = 0;                 // steps repeated because of this view
   bool view_reported_ = false;
-  int bound_buffers_ = 0;
+  std::set<int> bound_buffers_;
   MiniBatch batch_;
   float scale_ = 1.0F;
   std::chrono::steady_clock::time_point step_ended_;

@@ -76,7 +76,9 @@ void warm_up(Program& program, const DataOrder& order, const WorkerSegment& own)
   std::vector<std::byte> before(program.shape().private_bytes);
   std::vector<std::byte> after(before.size());
   program.initial_private(before);
-  program.compute(batch, before, after, 0, false);
+  double loss = 0;
+  program.compute(batch, before, after, loss, 0, false);
+  program.settle();
 }
 
 Result<std::optional<LoadedCheckpoint>> load_checkpoint(const JobFolder& folder,

@@ -1,19 +1,43 @@
 #include "sim/run_matrix.h"
 
-#include <mutex>
 #include <optional>
 
+#include "base/mutex.h"
 #include "base/parallel.h"
 
 namespace rubato {
+
+namespace {
+
+// Calls the caller's functions, one at a time, from any thread.
+class SharedProgress {
+ public:
+  explicit SharedProgress(const MatrixProgress& progress) : progress_(progress) {}
+
+  void add_jobs(long finished) {
+    const MutexLock lock(mutex_);
+    finished_jobs_ += finished;
+    if (progress_.on_jobs) progress_.on_jobs(finished_jobs_);
+  }
+  void add_run(const SimSummary& summary) {
+    const MutexLock lock(mutex_);
+    if (progress_.on_run) progress_.on_run(summary);
+  }
+
+ private:
+  Mutex mutex_;
+  const MatrixProgress& progress_ RUBATO_GUARDED_BY(mutex_);
+  long finished_jobs_ RUBATO_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace
 
 Result<std::vector<SimResult>> run_matrix(const Cluster& cluster, const RunMatrix& matrix,
                                           const MatrixProgress& progress) {
   const std::size_t per_workload = matrix.policies.size() * matrix.seeds.size();
   const std::size_t count = matrix.workloads.size() * per_workload;
   std::vector<std::optional<Result<SimResult>>> results(count);
-  std::mutex mutex;
-  long finished_jobs = 0;
+  SharedProgress shared(progress);
   parallel_for(count, matrix.threads, [&](std::size_t i) {
     const std::size_t w = i / per_workload;
     const PolicyChoice& policy = matrix.policies[i % per_workload / matrix.seeds.size()];
@@ -23,18 +47,15 @@ Result<std::vector<SimResult>> run_matrix(const Cluster& cluster, const RunMatri
     options.quirks = matrix.quirks[w];
     int reported = 0;
     const auto report = [&](int finished) {
-      const std::lock_guard lock(mutex);
-      finished_jobs += finished - reported;
+      shared.add_jobs(finished - reported);
       reported = finished;
-      if (progress.on_jobs) progress.on_jobs(finished_jobs);
     };
     options.on_progress = report;
     results[i] = simulate(cluster, matrix.workloads[w], *policy.info, options);
     if (!*results[i]) return;
     const SimSummary& summary = (**results[i]).summary;
     report(summary.jobs_finished);
-    const std::lock_guard lock(mutex);
-    if (progress.on_run) progress.on_run(summary);
+    shared.add_run(summary);
   });
   std::vector<SimResult> runs;
   runs.reserve(count);

@@ -1,5 +1,6 @@
 #include "train/solo.h"
 
+#include <numeric>
 #include <utility>
 
 namespace rubato::train {
@@ -23,35 +24,36 @@ Solo::Solo(elastic::Program& program, int logical_workers)
     units.push_back(units_.emplace_back(bytes).bytes());
   }
   program.bind_state(units);
-  for (int i = 0; i < host_.buffers; ++i) {
-    program.bind_buffer(i, buffers_.emplace_back(shape.gradient_floats * sizeof(float)).floats());
-  }
   for (std::size_t i = 0; i <= static_cast<std::size_t>(logical_workers); ++i) {
     program.initial_private(private_.emplace_back(shape.private_bytes).bytes());
     slot_.push_back(i);
   }
+  losses_.resize(static_cast<std::size_t>(logical_workers));
+  weights_.resize(losses_.size());
 }
 
-std::span<const std::byte> Solo::private_state(int logical) const {
-  return private_[slot_[static_cast<std::size_t>(logical)]].bytes();
+double Solo::loss() {
+  program_.settle();
+  return std::inner_product(losses_.begin(), losses_.end(), weights_.begin(), 0.0) /
+         static_cast<double>(losses_.size());
 }
 
-double Solo::step(std::int64_t step) {
-  double loss = 0;
+void Solo::step(std::int64_t step) {
   const int logical_workers = order_.options().logical_workers;
   for (const elastic::HostStep& part : host_.steps) {
     order_.share(step, part.logical, batch_);
     std::size_t& spare = slot_.back();
-    std::size_t& slot = slot_[static_cast<std::size_t>(part.logical)];
-    loss += batch_.weight * program_.compute(batch_, private_[slot].bytes(),
-                                             private_[spare].bytes(), part.buffer, part.accumulate);
+    const auto logical = static_cast<std::size_t>(part.logical);
+    std::size_t& slot = slot_[logical];
+    program_.compute(batch_, private_[slot].bytes(), private_[spare].bytes(), losses_[logical],
+                     part.buffer, part.accumulate);
+    weights_[logical] = batch_.weight;
     std::swap(slot, spare);
     for (const auto& merge : part.merges) program_.merge(merge.into, merge.from);
   }
   program_.apply_buffer(
       {.step = step, .epoch = order_.epoch_of(step), .steps_per_epoch = order_.steps_per_epoch()},
       host_.roots.front().buffer, 1.0F / static_cast<float>(logical_workers));
-  return loss / logical_workers;
 }
 
 }  // namespace rubato::train

@@ -17,23 +17,23 @@ namespace rubato::train {
 
 class Solo {
  public:
-  // Binds the program's state and gradient buffers to memory of this object, which must outlive
-  // every use of the program.
+  // Binds the program's state to memory of this object, which must outlive every use of the
+  // program.
   Solo(elastic::Program& program, int logical_workers);
 
   std::int64_t steps_per_epoch() const { return order_.steps_per_epoch(); }
-  // One step; the mean loss over its samples.
-  double step(std::int64_t step);
-  std::span<const std::byte> private_state(int logical) const;
+  void step(std::int64_t step);
+  double loss();  // of the last step: the mean over its samples. Waits for a device.
 
  private:
   elastic::Program& program_;
   elastic::DataOrder order_;
   elastic::HostProgram host_;
   std::vector<AlignedMemory> units_;
-  std::vector<AlignedMemory> buffers_;
   std::vector<AlignedMemory> private_;  // of each logical worker, then one spare
   std::vector<std::size_t> slot_;       // where each logical worker's private state is
+  std::vector<double> losses_;          // of the logical workers, and what they weigh
+  std::vector<double> weights_;
   elastic::MiniBatch batch_;
 };
 

@@ -19,7 +19,9 @@
 // Set by CMake where LibTorch has CUDA; the CPU-only package lacks the headers.
 #ifdef RUBATO_TORCH_CUDA
 #include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/Exceptions.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #endif
 
 namespace rubato::train::compat {
@@ -66,6 +68,32 @@ inline std::string gpu_identity([[maybe_unused]] const torch::Device& device) {
          std::to_string(properties->major) + "." + std::to_string(properties->minor);
 #else
   return "none";
+#endif
+}
+
+// A point in the work that a GPU has been given.
+class DeviceMark {
+ public:
+#ifdef RUBATO_TORCH_CUDA
+  void set() { event_.record(); }        // behind what was queued so far
+  void wait() { event_.synchronize(); }  // until the device has got there
+
+ private:
+  at::cuda::CUDAEvent event_;
+#else
+  void set() {}
+  void wait() {}
+#endif
+};
+
+// The most memory of the current GPU that this process's tensors have had at once.
+inline double most_device_bytes() {
+#ifdef RUBATO_TORCH_CUDA
+  if (!at::hasCUDA()) return 0;
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
+  return static_cast<double>(stats.allocated_bytes[0].peak);
+#else
+  return 0;
 #endif
 }
 

@@ -146,8 +146,7 @@ void TorchProgram::add_buffers() {
   staging_ = torch::zeros({private_bytes + static_cast<std::int64_t>(sizeof(double))},
                           torch::dtype(torch::kUInt8).device(options_.device));
   private_ = staging_.narrow(0, 0, private_bytes);
-  host_staging_ = torch::zeros(staging_.sizes(), torch::kUInt8);
-  if (!options_.device.is_cpu()) host_staging_ = host_staging_.pin_memory();
+  staged_loss_ = staging_.narrow(0, private_bytes, sizeof(double)).view(torch::kFloat64);
   for (auto& [buffer, offset] : places) {
     if (buffer.numel() == 0) continue;
     const Tensor bytes = private_.narrow(0, static_cast<std::int64_t>(offset),
@@ -245,31 +244,39 @@ void TorchProgram::initial_private(std::span<std::byte> out) {
   std::copy(initial_private_.begin(), initial_private_.end(), out.begin());
 }
 
+// Whether the departure's bytes are the state that the host has at its place.
+bool TorchProgram::holds(const Departure& departure, std::span<const std::byte> state) const {
+  return !departure.pending &&
+         std::memcmp(departure.bytes.data_ptr(), state.data(), state.size()) == 0;
+}
+
 void TorchProgram::load_private(std::span<const std::byte> state) {
   if (shape_.private_bytes == 0) return;
   if (in_place()) {
     std::memcpy(private_.data_ptr(), state.data(), shape_.private_bytes);
     return;
   }
+  const auto found = departures_.find(state.data());
+  const Departure* const known = found == departures_.end() ? nullptr : &found->second;
+  const bool on_its_way = known != nullptr && known->pending;  // the host does not have it yet
   // One logical worker after its own last step, the usual case of one per worker, is there already.
-  if (std::ranges::equal(state, resident_)) return;
+  if (resident_ != nullptr && (on_its_way ? resident_ == known : holds(*resident_, state))) return;
   const torch::NoGradGuard no_grad;
+  resident_ = known;
+  if (on_its_way || (known != nullptr && holds(*known, state))) {
+    private_.copy_(known->bytes.narrow(0, 0, private_.numel()), /*non_blocking=*/true);
+    return;
+  }
+  resident_ = nullptr;
   private_.copy_(
       torch::from_blob(const_cast<std::byte*>(state.data()), private_.sizes(), torch::kUInt8));
-  resident_.assign(state.begin(), state.end());
-}
-
-TorchProgram::Gradient TorchProgram::make_gradient(float* memory) const {
-  Gradient gradient{.memory = memory};
-  if (in_place()) make_flat(gradient);
-  return gradient;
 }
 
 void TorchProgram::make_flat(Gradient& gradient) const {
   const auto size = static_cast<std::int64_t>(shape_.gradient_floats);
   gradient.flat = in_place()
                       ? view_of(gradient.memory, {size})
-                      : torch::zeros({size}, torch::dtype(torch::kFloat32).device(options_.device));
+                      : torch::empty({size}, torch::dtype(torch::kFloat32).device(options_.device));
   std::int64_t offset = 0;
   for (const Parameter& parameter : parameters_) {
     if (!parameter.trained) continue;
@@ -278,38 +285,33 @@ void TorchProgram::make_flat(Gradient& gradient) const {
         gradient.flat.narrow(0, offset, count).view(parameter.tensor.sizes()));
     offset += count;
   }
-  gradient.parts = gradient.flat_parts;
 }
 
-void TorchProgram::flatten(Gradient& gradient) const {
-  if (!gradient.loose) return;
-  std::vector<Tensor> loose = std::move(gradient.parts);
-  if (!gradient.flat.defined()) make_flat(gradient);
-  for (std::size_t i = 0; i < loose.size(); ++i) gradient.flat_parts[i].copy_(loose[i]);
-  gradient.parts = gradient.flat_parts;
-  gradient.loose = false;
-}
-
-// What autograd has just made becomes the gradient. A parameter that the loss does not depend on
-// has a zero gradient.
+// What autograd has made becomes the gradient. A parameter that the loss does not depend on has a
+// zero gradient: minus zero, the neutral element of addition (0 + -0 is 0).
 void TorchProgram::take_gradients(Gradient& gradient) {
   gradient.parts.clear();
   for (const Parameter& parameter : parameters_) {
     if (!parameter.trained) continue;
-    Tensor& made = parameter.tensor.mutable_grad();
-    gradient.parts.push_back(made.defined() ? made : torch::zeros_like(parameter.tensor));
+    const Tensor& made = parameter.tensor.grad();
+    if (!made.defined()) {
+      gradient.parts.push_back(torch::full_like(parameter.tensor, -0.0F));
+    } else {
+      gradient.parts.push_back(made.layout() == torch::kStrided ? made : made.to_dense());
+    }
   }
-  gradient.loose = true;
+}
+
+TorchProgram::Gradient& TorchProgram::buffer_at(int index) {
+  const auto i = static_cast<std::size_t>(index);
+  if (buffers_.size() <= i) buffers_.resize(i + 1);
+  return buffers_[i];
 }
 
 void TorchProgram::bind_buffer(int index, float* memory) {
-  const auto i = static_cast<std::size_t>(index);
-  if (buffers_.size() <= i) buffers_.resize(i + 1);
-  if (!in_place() && buffers_[i].memory != nullptr) {  // the device's buffer stays where it is
-    buffers_[i].memory = memory;
-    return;
-  }
-  buffers_[i] = make_gradient(memory);
+  Gradient& gradient = buffer_at(index);
+  if (in_place()) gradient = Gradient{};  // what is flat is that memory
+  gradient.memory = memory;
 }
 
 // The parts become the parameters' gradients; those of parameters without an update are absent.
@@ -330,42 +332,17 @@ void TorchProgram::seed_generators(std::uint64_t seed) {
   compat::seed_generator(augmentation_, mix(seed));
 }
 
-double TorchProgram::compute(const elastic::MiniBatch& batch, std::span<const std::byte> before,
-                             std::span<std::byte> after, int buffer, bool accumulate) {
-  Gradient& gradient = buffers_[static_cast<std::size_t>(buffer)];
-  const bool empty = batch.samples.empty();
-  const bool take = !accumulate && !in_place() && !empty;  // autograd makes new tensors
-  if (!accumulate && !take) {
-    if (!gradient.flat.defined()) make_flat(gradient);
-    gradient.parts = gradient.flat_parts;
-    gradient.loose = false;
-    // Minus zero is the neutral element of addition (0 + -0 is 0), so that autograd, which adds,
-    // leaves exactly the gradient.
-    gradient.flat.fill_(-0.0F);
-  }
-  if (empty) {
-    std::copy(before.begin(), before.end(), after.begin());
-    return 0.0;
-  }
-  if (take) {
-    for (const Parameter& parameter : parameters_) parameter.tensor.mutable_grad() = Tensor();
-  } else {
-    install(gradient, {});
-  }
-  load_private(before);
+Tensor TorchProgram::loss_of(const elastic::MiniBatch& batch, const Tensor& indices) {
   seed_generators(batch.random_seed);
-  const auto samples = std::span<const std::int64_t>(batch.samples);
-  Tensor indices = torch::from_blob(const_cast<std::int64_t*>(samples.data()),
-                                    {static_cast<std::int64_t>(samples.size())}, torch::kInt64);
-  const Batch user{.samples = samples,
-                   .indices = indices.to(options_.device),
+  const Batch user{.samples = batch.samples,
+                   .indices = indices,
                    .step = batch.step,
                    .epoch = batch.epoch,
                    .logical = batch.logical,
                    .logical_workers = batch.logical_workers,
                    .device = options_.device,
                    .generator = augmentation_};
-  const Tensor loss = training_.loss(user);
+  Tensor loss = training_.loss(user);
   if (!loss.defined() || loss.numel() != 1 || !loss.is_floating_point() || !loss.requires_grad()) {
     throw std::runtime_error(
         "training: the loss function returned " +
@@ -374,49 +351,114 @@ double TorchProgram::compute(const elastic::MiniBatch& batch, std::span<const st
                         : std::string("an undefined tensor")) +
         "; return the mean loss of the batch, one floating-point number computed from the model");
   }
-  if (batch.weight != 1.0) {
-    (loss * batch.weight).backward();
+  return loss;
+}
+
+void TorchProgram::compute(const elastic::MiniBatch& batch, std::span<const std::byte> before,
+                           std::span<std::byte> after, double& loss, int buffer, bool accumulate) {
+  Gradient& gradient = buffer_at(buffer);
+  if (accumulate) {
+    install(gradient, {});
   } else {
-    loss.backward();
+    for (const Parameter& parameter : parameters_) parameter.tensor.mutable_grad() = Tensor();
+    gradient.parts.clear();
   }
-  if (take) take_gradients(gradient);
-  if (in_place()) {
-    if (shape_.private_bytes > 0) {
-      std::memcpy(after.data(), private_.data_ptr(), shape_.private_bytes);
-    }
-    return loss.item<double>();
+  if (batch.samples.empty()) {
+    take_gradients(gradient);
+    settle();  // `before` might be on its way
+    std::copy(before.begin(), before.end(), after.begin());
+    loss = 0.0;
+    return;
   }
+  load_private(before);
+  resident_ = nullptr;  // the forward pass changes it
+  Tensor indices =
+      torch::from_blob(const_cast<std::int64_t*>(batch.samples.data()),
+                       {static_cast<std::int64_t>(batch.samples.size())}, torch::kInt64);
+  Departure* departure = nullptr;
+  if (!in_place()) {
+    departure = &departure_at(after);
+    indices = send_indices(*departure, indices);
+  }
+  const Tensor mean = loss_of(batch, indices);
+  if (batch.weight != 1.0) {
+    (mean * batch.weight).backward();
+  } else {
+    mean.backward();
+  }
+  take_gradients(gradient);
+  if (departure != nullptr) {
+    departure->loss = &loss;
+    depart(*departure, mean);
+    return;
+  }
+  if (shape_.private_bytes > 0) std::memcpy(after.data(), private_.data_ptr(), after.size());
+  loss = mean.item<double>();
+}
+
+// The departure for this place; what left for the same place before has arrived.
+TorchProgram::Departure& TorchProgram::departure_at(std::span<std::byte> after) {
+  const bool gpu = !options_.device.is_cpu();
+  const auto [entry, is_new] = departures_.try_emplace(after.data());
+  Departure& departure = entry->second;
+  departure.after = after;
+  if (is_new) {
+    const auto host = [&](std::int64_t size, torch::ScalarType type) {
+      return torch::empty({size}, torch::dtype(type).pinned_memory(gpu));
+    };
+    departure.indices = host(options_.batch, torch::kInt64);
+    departure.bytes = host(staging_.numel(), torch::kUInt8);
+  } else if (departure.pending && gpu) {
+    departure.arrived.wait();
+  }
+  return departure;
+}
+
+Tensor TorchProgram::send_indices(Departure& departure, const Tensor& indices) const {
+  if (options_.device.is_cpu()) return indices;
+  RUBATO_CHECK(indices.numel() <= options_.batch, "a mini-batch larger than the batch");
+  std::memcpy(departure.indices.data_ptr(), indices.data_ptr(), indices.nbytes());
+  return departure.indices.narrow(0, 0, indices.numel())
+      .to(options_.device, torch::kInt64, /*non_blocking=*/true);
+}
+
+void TorchProgram::depart(Departure& departure, const Tensor& loss) {
   const torch::NoGradGuard no_grad;
-  const auto private_bytes = static_cast<std::int64_t>(shape_.private_bytes);
-  staging_.narrow(0, private_bytes, sizeof(double)).view(torch::kFloat64).copy_(loss.view({1}));
-  host_staging_.copy_(staging_);  // the only wait for the device
-  const auto* host = static_cast<const std::byte*>(host_staging_.data_ptr());
-  std::memcpy(after.data(), host, shape_.private_bytes);
-  resident_.assign(after.begin(), after.end());
-  double value = 0;
-  std::memcpy(&value, host + shape_.private_bytes, sizeof value);
-  return value;
+  staged_loss_.copy_(loss.view({1}));
+  departure.bytes.copy_(staging_, /*non_blocking=*/true);
+  if (!options_.device.is_cpu()) departure.arrived.set();
+  if (departure.pending) std::erase(pending_, &departure);
+  departure.pending = true;
+  pending_.push_back(&departure);
+  resident_ = &departure;
+}
+
+void TorchProgram::settle() {
+  for (Departure* const departure : pending_) {
+    if (!options_.device.is_cpu()) departure->arrived.wait();
+    const auto* bytes = static_cast<const std::byte*>(departure->bytes.data_ptr());
+    std::copy_n(bytes, departure->after.size(), departure->after.begin());
+    std::memcpy(departure->loss, bytes + shape_.private_bytes, sizeof(double));
+    departure->pending = false;
+  }
+  pending_.clear();
 }
 
 void TorchProgram::merge(int into, int from) {
   const torch::NoGradGuard no_grad;
-  Gradient& a = buffers_[static_cast<std::size_t>(into)];
-  Gradient& b = buffers_[static_cast<std::size_t>(from)];
-  if (a.loose && b.loose) {
-    at::_foreach_add_(a.parts, b.parts);
-    return;
-  }
-  flatten(a);
-  flatten(b);
-  a.flat.add_(b.flat);
+  at::_foreach_add_(buffer_at(into).parts, buffer_at(from).parts);
+  buffer_at(from).parts.clear();
 }
 
 void TorchProgram::publish(int buffer) {
-  if (in_place()) return;
   const torch::NoGradGuard no_grad;
-  Gradient& gradient = buffers_[static_cast<std::size_t>(buffer)];
-  flatten(gradient);
-  view_of(gradient.memory, gradient.flat.sizes()).copy_(gradient.flat);
+  Gradient& gradient = buffer_at(buffer);
+  if (!gradient.flat.defined()) make_flat(gradient);
+  for (std::size_t i = 0; i < gradient.parts.size(); ++i) {
+    gradient.flat_parts[i].copy_(gradient.parts[i]);
+  }
+  gradient.parts.clear();
+  if (!in_place()) view_of(gradient.memory, gradient.flat.sizes()).copy_(gradient.flat);
 }
 
 // The runtime hands over the same few places step by step, so their views are kept.
@@ -425,7 +467,9 @@ TorchProgram::Gradient& TorchProgram::gradient_at(const float* memory) {
   const auto found = std::find_if(applied_.begin(), applied_.end(),
                                   [&](const Gradient& g) { return g.memory == memory; });
   if (found != applied_.end()) return *found;
-  Gradient gradient = make_gradient(const_cast<float*>(memory));
+  Gradient gradient{.memory = const_cast<float*>(memory)};
+  make_flat(gradient);
+  gradient.parts = gradient.flat_parts;
   if (applied_.size() < kKept) return applied_.emplace_back(std::move(gradient));
   Gradient& place = applied_[next_applied_++ % kKept];
   place = std::move(gradient);
@@ -439,7 +483,11 @@ void TorchProgram::apply(const elastic::StepInfo& info, const float* gradient,
     step_optimizer(info, gradient_at(gradient), update);
     return;
   }
-  if (applied_.empty()) make_flat(applied_.emplace_back());
+  if (applied_.empty()) {
+    Gradient& copy = applied_.emplace_back();
+    make_flat(copy);
+    copy.parts = copy.flat_parts;
+  }
   {
     const torch::NoGradGuard no_grad;
     applied_[0].flat.copy_(view_of(const_cast<float*>(gradient), applied_[0].flat.sizes()));
@@ -448,13 +496,9 @@ void TorchProgram::apply(const elastic::StepInfo& info, const float* gradient,
 }
 
 void TorchProgram::apply_buffer(const elastic::StepInfo& info, int buffer, float scale) {
-  Gradient& gradient = buffers_[static_cast<std::size_t>(buffer)];
+  Gradient& gradient = buffer_at(buffer);
   const torch::NoGradGuard no_grad;
-  if (scale != 1.0F && gradient.loose) {
-    at::_foreach_mul_(gradient.parts, scale);
-  } else if (scale != 1.0F) {
-    gradient.flat.mul_(scale);
-  }
+  if (scale != 1.0F) at::_foreach_mul_(gradient.parts, scale);
   step_optimizer(info, gradient, {});
 }
 

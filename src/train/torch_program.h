@@ -17,6 +17,10 @@
 // Private state. The model's buffers in the order of model->named_buffers(), each at a multiple of
 // 64 bytes.
 //
+// On a device compute() only queues work. Private state and loss go to pinned memory behind it and
+// from there to the host's places in settle(). The host is at most as far ahead as the runtime has
+// places for a logical worker (two).
+//
 // compute() lets exceptions of the user's loss function and of LibTorch through; Job::train turns
 // them into a message.
 #pragma once
@@ -27,12 +31,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
 #include "elastic/program.h"
 #include "rubato/train.h"
 #include "train/optimizer_state.h"
+#include "train/torch_compat.h"
 
 namespace rubato::train {
 
@@ -60,8 +66,9 @@ class TorchProgram final : public elastic::Program {
   void store_unit(std::size_t unit) override;
   void initial_private(std::span<std::byte> out) override;
   void bind_buffer(int index, float* memory) override;
-  double compute(const elastic::MiniBatch& batch, std::span<const std::byte> before,
-                 std::span<std::byte> after, int buffer, bool accumulate) override;
+  void compute(const elastic::MiniBatch& batch, std::span<const std::byte> before,
+               std::span<std::byte> after, double& loss, int buffer, bool accumulate) override;
+  void settle() override;
   void merge(int into, int from) override;
   void publish(int buffer) override;
   void apply(const elastic::StepInfo& info, const float* gradient,
@@ -84,25 +91,37 @@ class TorchProgram final : public elastic::Program {
     std::vector<torch::Tensor> state;  // where the optimizer's tensors are to be
     bool adopted = false;              // and are
   };
-  // A gradient: the part of each trained parameter. On the CPU the parts are views of one flat
-  // tensor in host memory. On a device they are first what autograd made ("loose": no fill, no
-  // addition), and are gathered in a flat tensor only for the way to the host.
+  // A gradient: the part of each trained parameter. The parts are what autograd made (no fill, no
+  // addition); they are gathered in a flat tensor only for the way to other workers. On the CPU the
+  // flat tensor is the host memory itself.
   struct Gradient {
-    float* memory = nullptr;  // host memory
+    float* memory = nullptr;  // host memory, where it has been given
     torch::Tensor flat;
     std::vector<torch::Tensor> flat_parts;
     std::vector<torch::Tensor> parts;
-    bool loose = false;
+  };
+  // What a compute() on a device leaves behind, on its way to the host.
+  struct Departure {
+    std::span<std::byte> after;
+    double* loss = nullptr;
+    torch::Tensor indices;  // pinned, and the next two: the device may read them late
+    torch::Tensor bytes;    // private state, then the loss as a double
+    compat::DeviceMark arrived;
+    bool pending = false;  // `after` and `loss` are not written yet
   };
 
   TorchProgram(const Training& training, const Options& options, OptimizerState state);
   Status add_parameters();
   void add_buffers();
   bool in_place() const { return options_.device.is_cpu() && !options_.separate_memory; }
-  Gradient make_gradient(float* memory) const;
+  Gradient& buffer_at(int index);
   void make_flat(Gradient& gradient) const;
-  void flatten(Gradient& gradient) const;
   void take_gradients(Gradient& gradient);
+  torch::Tensor loss_of(const elastic::MiniBatch& batch, const torch::Tensor& indices);
+  Departure& departure_at(std::span<std::byte> after);
+  torch::Tensor send_indices(Departure& departure, const torch::Tensor& indices) const;
+  void depart(Departure& departure, const torch::Tensor& loss);
+  bool holds(const Departure& departure, std::span<const std::byte> state) const;
   Gradient& gradient_at(const float* memory);
   void install(const Gradient& gradient, std::span<const std::uint8_t> update);
   void step_optimizer(const elastic::StepInfo& info, const Gradient& gradient,
@@ -118,8 +137,10 @@ class TorchProgram final : public elastic::Program {
   torch::Tensor private_;  // bytes; the model's buffers are views of it
   // On a device: private_ and the loss behind it, so that one copy brings both to the host.
   torch::Tensor staging_;
-  torch::Tensor host_staging_;
-  std::vector<std::byte> resident_;  // what private_ holds, as far as known
+  torch::Tensor staged_loss_;
+  std::unordered_map<const std::byte*, Departure> departures_;  // by `after`
+  std::vector<Departure*> pending_;                             // oldest first
+  const Departure* resident_ = nullptr;                         // whose state private_ holds
   std::vector<std::byte> initial_private_;
   std::vector<Gradient> buffers_;
   std::vector<Gradient> applied_;  // views of the gradients that apply() saw; CUDA: one copy

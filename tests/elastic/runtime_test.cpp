@@ -1,6 +1,7 @@
 // Real jobs of real processes, disturbed in one way each: the bits of the result never change.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <set>
@@ -123,6 +124,23 @@ TEST_F(Runtime, AStoppedJobContinues) {
   EXPECT_EQ(again->wait(), 0) << again->logs();
   EXPECT_EQ(again->hash(), expected) << again->logs();
   EXPECT_EQ(view_event(*again, "restart").value("steps_redone", -1), 0);
+}
+
+// The first worker waited for the second one, and would have waited for ever.
+TEST_F(Runtime, AJobThatIsBeingFoundedCanBeStopped) {
+  const std::string gate = root_ + "/gate";
+  ASSERT_EQ(mkfifo(gate.c_str(), 0600), 0);
+  std::vector<std::string> arguments = toy(2, 4, 300);
+  const auto program = std::find(arguments.begin(), arguments.end(), "--") + 1;
+  arguments.insert(
+      program,
+      {"/bin/sh", "-c", "test $RUBATO_WORKER = 0 || read line <" + gate + "; exec \"$@\"", "sh"});
+  auto job = start("job", arguments);
+  ASSERT_TRUE(job->until([&] { return !job->view().empty(); })) << job->logs();
+  ASSERT_TRUE(job->change([](Target& t) { t.stop = true; }));
+  ASSERT_TRUE(job->until([&] { return job->view().empty(); })) << job->logs();
+  std::ofstream(gate) << "go\n";
+  EXPECT_EQ(job->wait(), 0) << job->logs();
 }
 
 TEST_F(Runtime, ALaunchedJobThatWasKilledContinues) {

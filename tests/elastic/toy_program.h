@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <list>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -65,8 +66,8 @@ class ToyProgram final : public Program {
   void bind_buffer(int index, float* memory) override {
     buffers_[static_cast<std::size_t>(index)] = memory;
   }
-  double compute(const MiniBatch& batch, std::span<const std::byte> before,
-                 std::span<std::byte> after, int buffer, bool accumulate) override {
+  void compute(const MiniBatch& batch, std::span<const std::byte> before,
+               std::span<std::byte> after, double& loss, int buffer, bool accumulate) override {
     std::vector<double> own(kPrivate);
     std::memcpy(own.data(), before.data(), before.size());
     Random random(batch.random_seed);
@@ -74,8 +75,8 @@ class ToyProgram final : public Program {
     for (const std::int64_t sample : batch.samples) sum += static_cast<double>(sample % 17) / 17.0;
     for (double& value : own) value = 0.9 * value + 0.1 * (sum + random.uniform());
     std::memcpy(after.data(), own.data(), after.size());
-    float* gradient = buffers_[static_cast<std::size_t>(buffer)];
-    double loss = 0;
+    float* gradient = memory_of(buffer);
+    loss = 0;
     for (std::size_t u = 0; u < options_.units; ++u) {
       for (std::size_t i = 0; i < options_.floats; ++i) {
         const std::size_t at = u * options_.floats + i;
@@ -92,11 +93,9 @@ class ToyProgram final : public Program {
       std::this_thread::sleep_for(
           std::chrono::duration<double, std::micro>(options_.compute_us * slowness));
     }
-    return loss;
   }
   void merge(int into, int from) override {
-    add_into(buffers_[static_cast<std::size_t>(into)], buffers_[static_cast<std::size_t>(from)],
-             shape_.gradient_floats);
+    add_into(memory_of(into), memory_of(from), shape_.gradient_floats);
   }
   void apply(const StepInfo& info, const float* gradient,
              std::span<const std::uint8_t> update) override {
@@ -112,13 +111,21 @@ class ToyProgram final : public Program {
     }
   }
   void apply_buffer(const StepInfo& info, int buffer, float scale) override {
-    float* gradient = buffers_[static_cast<std::size_t>(buffer)];
+    float* gradient = memory_of(buffer);
     for (std::size_t i = 0; i < shape_.gradient_floats; ++i) gradient[i] *= scale;
     apply(info, gradient, {});
   }
   std::vector<Trait> fingerprint() const override { return {{"arithmetic", options_.trait}}; }
 
  private:
+  // Of a buffer that is never published: memory of this program.
+  float* memory_of(int buffer) {
+    const auto index = static_cast<std::size_t>(buffer);
+    if (buffers_[index] == nullptr) {
+      buffers_[index] = partial_sums_.emplace_back(shape_.gradient_floats).data();
+    }
+    return buffers_[index];
+  }
   // How many times slower than usual.
   double fault(std::int64_t step) const {
     if (options_.fault_file.empty()) return 1;
@@ -139,6 +146,7 @@ class ToyProgram final : public Program {
   ProgramShape shape_;
   std::vector<float*> units_;
   std::vector<float*> buffers_;
+  std::list<std::vector<float>> partial_sums_;
 };
 
 }  // namespace rubato::elastic

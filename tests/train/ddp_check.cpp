@@ -1,8 +1,9 @@
-// Same bits as PyTorch: two logical workers here, on one worker and on two, against
-// DistributedDataParallel on two processes (ddp_reference.py).
+// Same bits as PyTorch: two logical workers here, in jobs of one and of two worker processes,
+// against DistributedDataParallel on two processes (ddp_reference.py).
 //
-// usage: ddp_check PYTHON SCRIPT
-// Exit code 77 (ctest: skipped) where PYTHON has no torch.
+// usage: ddp_check PYTHON SCRIPT RUBATO
+// Exit code 77 (ctest: skipped) where PYTHON has no torch. It is the jobs' program as well:
+// ddp_check worker mlp|cnn DUMP
 #include <fmt/format.h>
 #include <sys/wait.h>
 
@@ -11,8 +12,11 @@
 #include <string>
 
 #include "base/file.h"
+#include "elastic/checkpoint.h"
+#include "elastic/job_runner.h"
 #include "elastic/pinned_environment.h"
-#include "train/emulated_job.h"
+#include "elastic/records.h"
+#include "elastic/worker.h"
 #include "train/environment.h"
 #include "train/models.h"
 
@@ -22,6 +26,14 @@ namespace {
 constexpr std::int64_t kSteps = 50;
 constexpr std::int64_t kBatch = 8;
 constexpr int kSkipped = 77;
+
+ProgramSpec spec_of(const std::string& name) {
+  const bool mlp = name == "mlp";
+  return {.model = mlp ? ModelKind::kMlp : ModelKind::kCnn,
+          .optimizer = mlp ? OptimizerKind::kAdam : OptimizerKind::kMomentum,
+          .samples = 400,
+          .batch = kBatch};
+}
 
 bool command(const std::string& text) {
   const int status = std::system(text.c_str());
@@ -78,34 +90,80 @@ bool check(const std::string& what, const std::string& ours, const std::string& 
   return equal;
 }
 
+// The job as a user runs it. The final parameters of every worker and the private states of the
+// logical workers must be those of the reference.
+bool check_job(const std::string& rubato, const std::string& prefix, const std::string& name,
+               int workers) {
+  const std::string here = fmt::format("{}, {} worker{}", name, workers, workers == 1 ? "" : "s");
+  const std::string dump = fmt::format("{}.{}", prefix, workers);
+  elastic::RunningJob job(rubato, fmt::format("{}.job{}", prefix, workers),
+                          {"--quiet", "--workers", std::to_string(workers), "--logical", "2",
+                           "--checkpoint-steps", std::to_string(kSteps), "--",
+                           std::filesystem::canonical("/proc/self/exe"), "worker", name, dump});
+  if (const int code = job.wait(); code != 0) {
+    fmt::print("{}: the job ended with code {}\n{}\n", here, code, job.logs());
+    return false;
+  }
+  for (const nlohmann::json& event : job.events()) {
+    if (event.value("type", "") == "view" && event.value("workers", 0) == workers) continue;
+    fmt::print("{}: the job was disturbed: {}\n", here, event.dump());
+    return false;
+  }
+  bool equal = true;
+  for (int worker = 0; worker < workers; ++worker) {
+    equal = check(fmt::format("{}: parameters of worker {}", here, worker),
+                  read(fmt::format("{}.{}", dump, worker)), read(prefix + ".final")) &&
+            equal;
+  }
+  const ProgramSpec spec = spec_of(name);
+  if (spec.model != ModelKind::kCnn) return equal;
+  const auto program = make_program(spec);
+  elastic::DataOrder::Options data = program->data();
+  data.logical_workers = 2;
+  const auto checkpoints = elastic::CheckpointFolder::open(job.folder().checkpoint_folder(), 1);
+  const auto found =
+      checkpoints->load_newest(elastic::describe_job(program->shape(), data, kSteps));
+  if (!found.ok() || !found->newest || found->newest->step != kSteps) {
+    fmt::print("{}: no checkpoint of step {}\n", here, kSteps);
+    return false;
+  }
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::vector<std::byte>& state = found->newest->parts[1 + i];
+    equal = check(fmt::format("{}: statistics of logical worker {}", here, i),
+                  statistics({reinterpret_cast<const char*>(state.data()), state.size()}),
+                  read(fmt::format("{}.statistics{}", prefix, i))) &&
+            equal;
+  }
+  return equal;
+}
+
+// A worker of the job.
+int work(const std::string& name, const std::string& dump) {
+  pin_torch();
+  const auto program = make_program(spec_of(name));
+  const auto at_end = [&](std::span<const std::byte>) {
+    const std::string parameters = program->parameter_bytes();
+    write(fmt::format("{}.{}", dump, std::getenv(elastic::kWorkerVariable)), parameters.data(),
+          parameters.size());
+  };
+  return elastic::run_worker(*program,
+                             {.name = name, .epochs = kSteps, .steps = kSteps, .at_end = at_end});
+}
+
 bool run_case(const std::string& folder, const std::string& python, const std::string& script,
-              const std::string& name, const ProgramSpec& spec) {
+              const std::string& rubato, const std::string& name) {
   const std::string prefix = folder + "/" + name;
-  write_case(prefix, spec);
+  write_case(prefix, spec_of(name));
   if (!command(
           fmt::format("'{}' '{}' '{}' {} {} {}", python, script, folder, name, kSteps, kBatch))) {
     fmt::print("{}: {} failed\n", name, script);
     return false;
   }
-  bool equal = true;
-  for (const std::vector<int>& sizes : {std::vector<int>{2}, {1, 1}}) {
-    EmulatedJob job([&] { return make_program(spec); }, sizes);
-    for (std::int64_t step = 0; step < kSteps; ++step) job.step(step);
-    const std::string here = fmt::format("{}, {} worker(s)", name, sizes.size());
-    equal = check(here + ": parameters", job.worker(0).program().parameter_bytes(),
-                  read(prefix + ".final")) &&
-            equal;
-    for (int i = 0; spec.model == ModelKind::kCnn && i < 2; ++i) {
-      equal = check(fmt::format("{}: statistics of logical worker {}", here, i),
-                    statistics(job.private_state(i)),
-                    read(fmt::format("{}.statistics{}", prefix, i))) &&
-              equal;
-    }
-  }
-  return equal;
+  const bool one = check_job(rubato, prefix, name, 1);
+  return check_job(rubato, prefix, name, 2) && one;
 }
 
-int run(const std::string& python, const std::string& script) {
+int run(const std::string& python, const std::string& script, const std::string& rubato) {
   if (!command(fmt::format("'{}' -c 'import torch.distributed, numpy' 2>/dev/null", python))) {
     fmt::print("skipped: {} has no torch (Debian: python3-torch)\n", python);
     return kSkipped;
@@ -116,16 +174,8 @@ int run(const std::string& python, const std::string& script) {
     fmt::print("cannot make {}\n", folder);
     return 1;
   }
-  const bool mlp = run_case(folder, python, script, "mlp",
-                            {.model = ModelKind::kMlp,
-                             .optimizer = OptimizerKind::kAdam,
-                             .samples = 400,
-                             .batch = kBatch});
-  const bool cnn = run_case(folder, python, script, "cnn",
-                            {.model = ModelKind::kCnn,
-                             .optimizer = OptimizerKind::kMomentum,
-                             .samples = 400,
-                             .batch = kBatch});
+  const bool mlp = run_case(folder, python, script, rubato, "mlp");
+  const bool cnn = run_case(folder, python, script, rubato, "cnn");
   std::filesystem::remove_all(folder);
   return mlp && cnn ? 0 : 1;
 }
@@ -134,8 +184,8 @@ int run(const std::string& python, const std::string& script) {
 }  // namespace rubato::train
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    fmt::print("usage: {} PYTHON SCRIPT\n", argv[0]);
+  if (argc != 4) {
+    fmt::print("usage: {} PYTHON SCRIPT RUBATO | worker mlp|cnn DUMP\n", argv[0]);
     return 2;
   }
   const auto pinned = rubato::elastic::pin_environment(argv, rubato::elastic::Consistency::kD1);
@@ -143,5 +193,6 @@ int main(int argc, char** argv) {
     fmt::print("{}\n", pinned.error().message);
     return 1;
   }
-  return rubato::train::run(argv[1], argv[2]);
+  if (std::string(argv[1]) == "worker") return rubato::train::work(argv[2], argv[3]);
+  return rubato::train::run(argv[1], argv[2], argv[3]);
 }

@@ -108,8 +108,11 @@ class EmulatedJob {
         order_->share(step, part.logical, batch);
         const AlignedMemory& mine = private_[static_cast<std::size_t>(part.logical)];
         const AlignedMemory after(mine.bytes().size());
-        loss += batch.weight * workers_[w]->program().compute(batch, mine.bytes(), after.bytes(),
-                                                              part.buffer, part.accumulate);
+        double mean = 0;
+        workers_[w]->program().compute(batch, mine.bytes(), after.bytes(), mean, part.buffer,
+                                       part.accumulate);
+        workers_[w]->program().settle();
+        loss += batch.weight * mean;
         std::copy(after.bytes().begin(), after.bytes().end(), mine.bytes().begin());
         for (const auto& merge : part.merges) {
           workers_[w]->program().merge(merge.into, merge.from);

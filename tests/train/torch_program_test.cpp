@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "train/emulated_job.h"
 #include "train/environment.h"
 #include "train/models.h"
@@ -167,10 +169,59 @@ TEST_F(TorchProgramTest, EmptyBatchLeavesZeroAndPrivateState) {
   const AlignedMemory before(program.shape().private_bytes);
   const AlignedMemory after(program.shape().private_bytes);
   program.initial_private(before.bytes());
-  EXPECT_EQ(program.compute({.samples = {}, .weight = 0}, before.bytes(), after.bytes(), 0, false),
-            0.0);
+  double loss = 1;
+  program.compute({.samples = {}, .weight = 0}, before.bytes(), after.bytes(), loss, 0, false);
+  program.settle();
+  program.publish(0);
+  EXPECT_EQ(loss, 0.0);
   for (std::size_t i = 0; i < program.shape().gradient_floats; ++i) ASSERT_EQ(gradient[i], 0.0F);
   EXPECT_TRUE(std::equal(before.bytes().begin(), before.bytes().end(), after.bytes().begin()));
+}
+
+// On a device results stay there until somebody wants them, whatever happens in between.
+TEST_F(TorchProgramTest, ResultsThatAreFetchedLateAreTheSame) {
+  const auto train = [](bool separate, bool late) {
+    EmulatedWorker worker(
+        make_program({.model = ModelKind::kCnn, .samples = 90, .separate_memory = separate}));
+    TorchProgram& program = worker.program();
+    elastic::DataOrder::Options options = program.data();
+    options.logical_workers = 2;
+    const elastic::DataOrder order(options);
+    // Two places for each of two logical workers, as on the board.
+    std::vector<AlignedMemory> places;
+    std::array<double, 4> losses{};
+    for (int i = 0; i < 4; ++i) {
+      program.initial_private(places.emplace_back(program.shape().private_bytes).bytes());
+    }
+    elastic::MiniBatch batch;
+    std::string seen;
+    for (std::int64_t step = 0; step < 14; ++step) {
+      const bool repeated = step % 5 == 2;  // it was interrupted
+      for (int attempt = repeated ? 0 : 1; attempt < 2; ++attempt) {
+        for (int logical = 0; logical < 2; ++logical) {
+          order.share(step, logical, batch);
+          const auto before = static_cast<std::size_t>(2 * logical + step % 2);
+          const auto after = static_cast<std::size_t>(2 * logical + (step + 1) % 2);
+          program.compute(batch, places[before].bytes(), places[after].bytes(), losses[after], 0,
+                          logical == 1);
+          if (!late) program.settle();
+        }
+      }
+      program.apply_buffer({.step = step}, 0, 0.5F);
+      if (step % 6 != 5) continue;
+      program.settle();
+      for (const AlignedMemory& place : places) {
+        seen.append(reinterpret_cast<const char*>(place.bytes().data()), place.bytes().size());
+      }
+      for (const double loss : losses) seen += std::to_string(loss) + " ";
+      // Another worker computed this one meanwhile: what the host has counts.
+      std::copy_n(places[0].bytes().begin(), places[0].bytes().size(), places[2].bytes().begin());
+    }
+    return seen + worker.state();
+  };
+  const std::string expected = train(false, false);
+  EXPECT_EQ(train(true, false), expected);
+  EXPECT_EQ(train(true, true), expected);
 }
 
 // The weight of a short last step scales the gradient, not the reported loss.
@@ -180,9 +231,15 @@ TEST_F(TorchProgramTest, WeightScalesTheGradient) {
   const float* const whole = worker.buffer(0);
   const float* const half = worker.buffer(1);
   elastic::MiniBatch batch{.samples = {1, 2, 3}, .random_seed = 5};
-  const double loss = program.compute(batch, {}, {}, 0, false);
+  double loss = 0;
+  program.compute(batch, {}, {}, loss, 0, false);
   batch.weight = 0.5;
-  EXPECT_EQ(program.compute(batch, {}, {}, 1, false), loss);
+  double same_loss = 0;
+  program.compute(batch, {}, {}, same_loss, 1, false);
+  program.publish(0);
+  program.publish(1);
+  EXPECT_GT(loss, 0);
+  EXPECT_EQ(same_loss, loss);
   for (std::size_t i = 0; i < program.shape().gradient_floats; ++i) {
     ASSERT_EQ(half[i], 0.5F * whole[i]);
   }
@@ -259,7 +316,9 @@ TEST_F(TorchProgramTest, LossWithoutGradientIsExplained) {
   ASSERT_TRUE(program.ok());
   EmulatedWorker worker(std::move(*program));
   worker.buffer(0);
-  EXPECT_THROW(worker.program().compute({.samples = {1}}, {}, {}, 0, false), std::runtime_error);
+  double loss = 0;
+  EXPECT_THROW(worker.program().compute({.samples = {1}}, {}, {}, loss, 0, false),
+               std::runtime_error);
 }
 
 TEST_F(TorchProgramTest, FingerprintIsSortedAndStable) {
