@@ -44,6 +44,10 @@ Status JobFolder::write_settings(const JobSettings& s) const {
                       {"checkpoint_keep", s.checkpoint_keep},
                       {"ledger", s.ledger},
                       {"consistency", s.consistency},
+                      {"mode", s.adaptive ? "adaptive" : "consistent"},
+                      {"batch_range", s.adaptive ? to_string(s.batch_range) : ""},
+                      {"lr_rule", to_string(s.lr_rule)},
+                      {"first_workers", s.first_workers},
                       {"command", s.command}};
   return write_file(settings_file(), value.dump(2) + "\n");
 }
@@ -66,11 +70,23 @@ Result<JobSettings> JobFolder::read_settings() const {
     s.checkpoint_keep = value->at("checkpoint_keep").get<int>();
     s.ledger = value->at("ledger").get<std::string>();
     s.consistency = value->at("consistency").get<std::string>();
+    s.adaptive = value->at("mode").get<std::string>() == "adaptive";
+    s.first_workers = value->at("first_workers").get<int>();
     s.command = value->at("command").get<std::vector<std::string>>();
+    const Result<LrRule> rule = parse_lr_rule(value->at("lr_rule").get<std::string>());
+    if (!rule.ok()) return invalid_input(settings_file() + ": " + rule.error().message);
+    s.lr_rule = *rule;
+    if (s.adaptive) {
+      const Result<BatchRange> range =
+          parse_batch_range(value->at("batch_range").get<std::string>());
+      if (!range.ok()) return invalid_input(settings_file() + ": " + range.error().message);
+      s.batch_range = *range;
+    }
   } catch (const json::exception& error) {
     return invalid_input(fmt::format("{}: {}", settings_file(), error.what()));
   }
-  if (s.logical_workers < 1 || s.max_workers < 1 || s.spares < 0 || s.failure_timeout_s <= 0) {
+  if (s.logical_workers < 1 || s.max_workers < 1 || s.spares < 0 || s.failure_timeout_s <= 0 ||
+      s.first_workers < 1) {
     return invalid_input(fmt::format("{}: counts and times must be positive", settings_file()));
   }
   return s;
@@ -117,6 +133,7 @@ Result<Target> newest_target(Registry& registry, std::int64_t* version) {
   if (!value.ok()) return value.error();
   try {
     target.workers = value->at("workers").get<int>();
+    target.batch = value->at("batch").get<std::int64_t>();
     target.migrate = value->at("migrate").get<std::vector<int>>();
     target.stop = value->at("stop").get<bool>();
     target.at = value->at("at").get<double>();
@@ -134,6 +151,7 @@ Status change_target(Registry& registry, const std::function<Status(Target&)>& c
     Status changed = change(*target);
     if (!changed.ok()) return changed.error();
     const json value = {{"workers", target->workers},
+                        {"batch", target->batch},
                         {"migrate", target->migrate},
                         {"stop", target->stop},
                         {"at", target->at}};

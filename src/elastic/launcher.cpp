@@ -370,7 +370,14 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
   if (continued) {
     Result<JobSettings> before = folder.read_settings();
     if (!before.ok()) return before.error();
-    if (before->logical_workers != settings.logical_workers) {
+    if (before->adaptive != settings.adaptive) {
+      return invalid_input(
+          fmt::format("{}: holds {} job; continue it with --mode {} or choose another folder",
+                      options.folder, before->adaptive ? "an adaptive" : "a consistent",
+                      before->adaptive ? "adaptive" : "consistent"));
+    }
+    settings.first_workers = before->first_workers;
+    if (!settings.adaptive && before->logical_workers != settings.logical_workers) {
       return invalid_input(
           fmt::format("{}: holds a job with {} logical workers; continue it with --logical {} or "
                       "choose another "
@@ -390,7 +397,7 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
   Result<std::unique_ptr<FileRegistry>> registry = FileRegistry::open(folder.registry_folder());
   if (!registry.ok()) return registry.error();
   Status targeted = change_target(**registry, [&](Target& target) {
-    target = {.workers = options.workers, .at = unix_seconds()};
+    target = {.workers = options.workers, .batch = target.batch, .at = unix_seconds()};
     return ok_status();
   });
   if (!targeted.ok()) return targeted.error();

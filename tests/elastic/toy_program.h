@@ -100,7 +100,8 @@ class ToyProgram final : public Program {
   }
   void apply(const StepInfo& info, const float* gradient,
              std::span<const std::uint8_t> update) override {
-    const float rate = 0.1F / (1.0F + 0.01F * static_cast<float>(info.step));
+    const float rate = static_cast<float>(info.rate_factor) * 0.1F /
+                       (1.0F + 0.01F * static_cast<float>(info.step));
     for (std::size_t u = 0; u < options_.units; ++u) {
       if (!update.empty() && update[u] == 0) continue;
       float* value = units_[u];

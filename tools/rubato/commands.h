@@ -22,6 +22,7 @@ void add_policies(CLI::App& app, Command& chosen);
 void add_workload(CLI::App& app, Command& chosen);
 void add_run(CLI::App& app, Command& chosen);
 void add_job_commands(CLI::App& app, Command& chosen);
+void add_replay(CLI::App& app, Command& chosen);
 
 // Prints "rubato: message" and returns exit code 1.
 int fail(const Error& error);
