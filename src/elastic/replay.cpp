@@ -92,8 +92,7 @@ Result<Replayed> replay(Program& program, const JobPlan& plan, const WorkerSegme
                                      .used = used,
                                      .batch = now.batch,
                                      .logical_workers = now.logical_workers}),
-                         host.roots.front().buffer,
-                         1.0F / static_cast<float>(now.logical_workers));
+                         host.roots.front().buffer, 1.0F / static_cast<float>(now.logical_workers));
     before = std::move(after);
     state = std::move(next);
     result.steps = step + 1;

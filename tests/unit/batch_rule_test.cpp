@@ -16,9 +16,9 @@ TEST(BatchRange, IsTwoNumbersWithDots) {
 }
 
 TEST(BatchRange, AnythingElseIsRefusedWithTheForm) {
-  for (const char* text : {"", "64", "64-512", "..", "64..", "..512", "a..b", "64...512", "0..8",
-                           "-4..8", "1..99999999999999999999", "1..2147483648", " 1..2", "1..2 ",
-                           "1..2..3", "0x10..0x20"}) {
+  for (const char* text :
+       {"", "64", "64-512", "..", "64..", "..512", "a..b", "64...512", "0..8", "-4..8",
+        "1..99999999999999999999", "1..2147483648", " 1..2", "1..2 ", "1..2..3", "0x10..0x20"}) {
     const Result<BatchRange> range = parse_batch_range(text);
     ASSERT_FALSE(range.ok()) << text;
     EXPECT_NE(range.error().message.find("LOW..HIGH"), std::string::npos) << range.error().message;

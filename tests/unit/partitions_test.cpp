@@ -100,8 +100,9 @@ TEST(Partitions, EachPositionOncePerEpochWhateverHappens) {
         workers = random.between(1, most_workers);
         next = partitions.take(state, workers, batch, shares);
       }
-      ASSERT_EQ(shares.samples, std::min({batch, (state.epoch + 1) * samples - partitions.used(state),
-                                          total - partitions.used(state)}));
+      ASSERT_EQ(shares.samples,
+                std::min({batch, (state.epoch + 1) * samples - partitions.used(state),
+                          total - partitions.used(state)}));
       for (int i = 0; i < workers; ++i) {
         ASSERT_LE(shares.count(0) - shares.count(i), 1);
         ASSERT_GE(shares.count(0), shares.count(i));
@@ -127,17 +128,28 @@ TEST(Partitions, EachPositionOncePerEpochWhateverHappens) {
 }
 
 TEST(Partitions, GarbageIsNoState) {
-  const std::vector<std::int64_t> good = to_words(DataState{
-      .epoch = 1, .opened = 20, .held = {{3, 8}, {12, 20}}, .returned = {{8, 10}}});
+  const std::vector<std::int64_t> good = to_words(
+      DataState{.epoch = 1, .opened = 20, .held = {{3, 8}, {12, 20}}, .returned = {{8, 10}}});
   ASSERT_TRUE(parse_data_state(good, 20).ok());
   EXPECT_FALSE(parse_data_state(good, 19).ok());  // outside of the data set
   EXPECT_FALSE(parse_data_state({}, 20).ok());
   for (std::size_t length = 0; length < good.size(); ++length) {
     EXPECT_FALSE(parse_data_state(std::span(good).first(length), 20).ok()) << length;
   }
-  for (const auto& [at, value] : std::vector<std::pair<std::size_t, std::int64_t>>{
-           {0, -1}, {1, -1}, {1, 5}, {2, 0}, {2, 3}, {2, kForever}, {3, -1}, {3, kForever},
-           {4, -2}, {4, 9}, {5, 13}, {7, 21}, {8, 7}, {8, 30}}) {
+  for (const auto& [at, value] : std::vector<std::pair<std::size_t, std::int64_t>>{{0, -1},
+                                                                                   {1, -1},
+                                                                                   {1, 5},
+                                                                                   {2, 0},
+                                                                                   {2, 3},
+                                                                                   {2, kForever},
+                                                                                   {3, -1},
+                                                                                   {3, kForever},
+                                                                                   {4, -2},
+                                                                                   {4, 9},
+                                                                                   {5, 13},
+                                                                                   {7, 21},
+                                                                                   {8, 7},
+                                                                                   {8, 30}}) {
     std::vector<std::int64_t> bad = good;
     bad[at] = value;
     EXPECT_FALSE(parse_data_state(bad, 20).ok()) << at << " = " << value;
