@@ -282,6 +282,9 @@ std::vector<ProgramUnderTest> programs(const Options& options) {
       all.push_back({name, {options.examples + "/train_" + name}, 4, 120, 16});
     }
     ProgramUnderTest& program = all.back();
+    if (!options.device.empty() && name != "toy") {
+      program.command.insert(program.command.end(), {"--device", options.device});
+    }
     program.command.insert(program.command.end(), {"--steps", std::to_string(program.steps)});
     if (options.adaptive) {
       program.command.insert(program.command.end(), {"--batch", std::to_string(program.batch)});
