@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <set>
 
 #include "elastic/checkpoint.h"
 #include "elastic/ledger.h"
@@ -134,6 +136,40 @@ TEST_F(Adaptive, AStoppedJobContinuesWithOtherLimits) {
   EXPECT_EQ(again->wait(), 0) << again->logs();
   EXPECT_EQ(view_event(*again, "restart").value("batch", 0), 6);
   expect_exact(*again, 8575);  // 15 per step: what the first batch means stays
+}
+
+// What is read ahead is what the next step uses, and changes nothing.
+TEST_F(Adaptive, PrefetchTellsTheNextSamples) {
+  const auto run = [&](const std::string& name, const std::string& prefetch,
+                       const std::vector<std::string>& arguments) {
+    if (!prefetch.empty()) setenv("TOY_PREFETCH", prefetch.c_str(), 1);
+    auto job = start(name, arguments);
+    EXPECT_EQ(job->wait(), 0) << job->logs();
+    unsetenv("TOY_PREFETCH");
+    return job;
+  };
+  const std::vector<std::string> consistent = toy(2, 2, 40, {"--ledger", root_ + "/ledger"});
+  for (const auto& arguments : {adaptive(2, 40), consistent}) {
+    const std::string kind = arguments == consistent ? "consistent" : "adaptive";
+    const std::string told = root_ + "/told-" + kind;
+    const std::string expected = run(kind + "-without", "", arguments)->hash();
+    EXPECT_EQ(run(kind + "-with", told, arguments)->hash(), expected);
+    const auto failing = run(kind + "-failing", "throw", arguments);
+    EXPECT_EQ(failing->hash(), expected);
+    EXPECT_NE(failing->logs().find("prefetch failed: nothing can be read"), std::string::npos);
+    std::set<nlohmann::json> used;
+    std::ifstream ledger(root_ + "/ledger");
+    for (std::string line; std::getline(ledger, line);) {
+      const nlohmann::json step = nlohmann::json::parse(line);
+      if (step["step"] > 0) used.insert(step["samples"].begin(), step["samples"].end());
+    }
+    int lines = 0;
+    std::ifstream file(told);
+    for (std::string line; std::getline(file, line); ++lines) {
+      EXPECT_TRUE(used.contains(nlohmann::json::parse(line))) << kind << ": " << line;
+    }
+    EXPECT_GT(lines, 0);
+  }
 }
 
 TEST_F(Adaptive, AFirstBatchOutsideOfTheRangeIsRefused) {

@@ -33,6 +33,8 @@ class ToyProgram final : public Program {
     //   slow WORKER FACTOR | throw WORKER STEP | exit WORKER STEP
     // (all workers: -1; from that step on). Empty: none.
     std::string fault_file;
+    // Where to write what it is told to prefetch, a line each time; "throw": fail. Empty: unwanted.
+    std::string prefetch;
     int worker = -1;
   };
   explicit ToyProgram(const Options& options) : options_(options) {
@@ -93,6 +95,15 @@ class ToyProgram final : public Program {
           std::chrono::duration<double, std::micro>(options_.compute_us * slowness));
     }
     return loss;
+  }
+  bool wants_prefetch() const override { return !options_.prefetch.empty(); }
+  void prefetch(std::span<const std::int64_t> samples) override {
+    if (options_.prefetch == "throw") throw std::runtime_error("nothing can be read ahead");
+    std::string line = "[";
+    for (const std::int64_t sample : samples) {
+      line += (line.size() > 1 ? "," : "") + std::to_string(sample);
+    }
+    std::ofstream(options_.prefetch, std::ios::app) << line + "]\n" << std::flush;
   }
   void merge(int into, int from) override {
     add_into(buffers_[static_cast<std::size_t>(into)], buffers_[static_cast<std::size_t>(from)],
