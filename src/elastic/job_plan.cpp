@@ -1,7 +1,6 @@
 #include "elastic/job_plan.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "elastic/board.h"
 #include "elastic/records.h"
@@ -31,7 +30,7 @@ Result<JobPlan> JobPlan::make(const JobSettings& settings, const Program& progra
                      .data_set = data.samples};
   plan.description = describe_adaptive_job(program.shape(), data, settings.lr_rule,
                                            terms->partitions().options().total_samples);
-  plan.adaptive = std::move(*terms);
+  plan.adaptive = *terms;
   return plan;
 }
 

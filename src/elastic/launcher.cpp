@@ -376,6 +376,12 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
                       options.folder, before->adaptive ? "an adaptive" : "a consistent",
                       before->adaptive ? "adaptive" : "consistent"));
     }
+    if (settings.adaptive && before->lr_rule != settings.lr_rule) {
+      return invalid_input(
+          fmt::format("{}: holds a job with the learning-rate rule {}; continue it with --lr-rule "
+                      "{} or choose another folder",
+                      options.folder, to_string(before->lr_rule), to_string(before->lr_rule)));
+    }
     settings.first_workers = before->first_workers;
     if (!settings.adaptive && before->logical_workers != settings.logical_workers) {
       return invalid_input(

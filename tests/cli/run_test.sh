@@ -178,6 +178,7 @@ check "events for people have the batch" -- grep -q "view .* batch .* from step 
 check "stop" -- "$RUBATO" stop wide
 wait "${launchers[1]}"
 check "the stopped launcher ends well" -- test $? = 0
+refused "learning-rate rule sqrt" "--lr-rule sqrt" -- run --quiet --mode adaptive --batch-range 4..60 --workers 2 --dir "$work/long2" -- "$RUBATO_TOY"
 refused "holds an adaptive job" "--mode adaptive" -- run --workers 2 --dir "$work/long2" -- "$RUBATO_TOY"
 check "a short adaptive job ends well" -- "$RUBATO" run --mode adaptive --batch-range 4..60 --workers 3 --dir "$work/fit" -- "$RUBATO_TOY" --steps 20
 check "its replay has the same bits" -- "$RUBATO" replay "$work/fit"
