@@ -26,7 +26,8 @@
 
 namespace rubato {
 
-// One mini-batch: the share of one logical worker in one step.
+// One mini-batch: the share of one logical worker in one step. In an adaptive job (rubato run
+// --mode adaptive) its size and the number of logical workers change with the workers.
 struct Batch {
   std::span<const std::int64_t> samples;  // which samples, 0 <= id < Training::samples
   torch::Tensor indices;                  // the same as an int64 tensor on `device`
@@ -40,7 +41,9 @@ struct Batch {
   mutable torch::Generator generator;
 };
 
-// Where training is when a learning rate is asked for.
+// Where training is when a learning rate is asked for. In an adaptive job these are steps of the
+// job's first batch: `step` tells how many of them have as many samples as were used so far. So a
+// schedule goes with the data, however large the batches are that use it.
 struct Progress {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
@@ -55,10 +58,16 @@ struct Training {
   std::shared_ptr<torch::optim::Optimizer> optimizer;
   std::int64_t samples = 0;  // size of the data set
   bool shuffle = true;
-  // The rate of a step, for all parameter groups; a pure function. Empty: the optimizer's own.
+  // The rate of a step, for all parameter groups; a pure function. Empty: the optimizer's own. An
+  // adaptive job multiplies it by its rule for the batch.
   std::function<double(const Progress&)> learning_rate;
   // The mean loss of the batch: one floating-point number. The batch is never empty.
   std::function<torch::Tensor(const Batch&)> loss;
+  // Optional: samples that this worker will probably use in its next step, to be read or decoded
+  // ahead into a cache of the program's own. Called on a thread of the runtime while `loss` runs;
+  // when it is slow, some are left out. It must not change what `loss` returns: no use of the model
+  // or of LibTorch's default generators, and `loss` must do without it.
+  std::function<void(std::span<const std::int64_t> samples)> prefetch;
 };
 
 struct JobOptions;

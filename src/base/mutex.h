@@ -64,6 +64,12 @@ class CondVar {
     lock.release();  // the caller goes on holding it
     return status == std::cv_status::no_timeout;
   }
+  // The same without end.
+  void wait(Mutex& mutex) RUBATO_REQUIRES(mutex) {
+    std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
+    changed_.wait(lock);
+    lock.release();
+  }
   void notify_all() { changed_.notify_all(); }
 
  private:

@@ -24,6 +24,8 @@ void JobProgress::started(const nlohmann::json& event) {
     return found != event.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
   };
   total_steps_ = number("total_steps");
+  total_samples_ = number("total_samples");
+  data_set_ = number("samples");
   steps_per_epoch_ = number("steps_per_epoch");
   logical_batch_ = number("batch");
   logical_workers_ = static_cast<int>(number("logical_workers"));
@@ -57,6 +59,7 @@ bool JobProgress::look(elastic::Registry& registry) {
   const bool another = follow_views(registry);
   if (view_.empty()) {
     board_.reset();
+    data_board_.reset();
     board_name_.clear();
     return another && workers > 0;
   }
@@ -66,6 +69,7 @@ bool JobProgress::look(elastic::Registry& registry) {
     if (!board.ok()) return false;  // its founder is making it, or it has just gone
     board_.emplace(std::move(*board));
     board_name_ = view_.board;
+    data_board_.reset();
     sampled_ = -1;
   }
   sample_step();
@@ -76,6 +80,7 @@ bool JobProgress::look(elastic::Registry& registry) {
   told_steps_ = steps_;
   told_at_ = now;
   const std::int64_t completed = board_->completed();
+  count_samples(completed);
   double sum = 0;
   double weight = 0;
   for (int logical = 0; completed >= 0 && logical < board_->shape().logical_workers; ++logical) {
@@ -86,6 +91,18 @@ bool JobProgress::look(elastic::Registry& registry) {
   has_loss_ = weight > 0;
   loss_ = has_loss_ ? sum / weight : 0;
   return true;
+}
+
+void JobProgress::count_samples(std::int64_t completed) {
+  if (total_samples_ == 0 || completed < 0) return;
+  if (!data_board_) {
+    Result<elastic::DataBoard> opened =
+        elastic::DataBoard::open(elastic::DataBoard::name_for(board_name_));
+    if (!opened.ok()) return;
+    data_board_.emplace(std::move(*opened));
+  }
+  const std::optional<elastic::StepFacts> facts = data_board_->facts(completed);
+  if (facts) samples_done_ = std::min(total_samples_, facts->used + facts->batch);
 }
 
 void JobProgress::sample_step() {
@@ -107,20 +124,37 @@ void JobProgress::sample_step() {
 
 void JobProgress::ended() {
   board_.reset();
+  data_board_.reset();
   board_name_.clear();
   view_ = {};
 }
 
 nlohmann::json JobProgress::body() const {
   nlohmann::json body = {{"step", steps_}, {"workers", view_.members.size()}};
-  if (total_steps_ > 0) body["total_steps"] = total_steps_;
-  if (steps_per_epoch_ > 0) {
-    body["epoch"] = steps_ / steps_per_epoch_;
-    body["epochs"] = (total_steps_ + steps_per_epoch_ - 1) / steps_per_epoch_;
-  }
-  if (logical_workers_ > 0) {
-    body["logical_workers"] = logical_workers_;
-    body["batch"] = logical_batch_ * logical_workers_;
+  if (total_samples_ > 0) {
+    if (view_.batch > 0) {
+      const std::int64_t left = total_samples_ - samples_done_;
+      body["batch"] = view_.batch;
+      body["total_steps"] = steps_ + (left + view_.batch - 1) / view_.batch;
+      body["steps_per_epoch"] = (data_set_ + view_.batch - 1) / view_.batch;
+      body["logical_workers"] = view_.logical_workers();
+    }
+    body["samples_done"] = samples_done_;
+    if (data_set_ > 0) {
+      body["epoch"] = samples_done_ / data_set_;
+      body["epochs"] = (total_samples_ + data_set_ - 1) / data_set_;
+    }
+  } else {
+    if (total_steps_ > 0) body["total_steps"] = total_steps_;
+    if (steps_per_epoch_ > 0) {
+      body["steps_per_epoch"] = steps_per_epoch_;
+      body["epoch"] = steps_ / steps_per_epoch_;
+      body["epochs"] = (total_steps_ + steps_per_epoch_ - 1) / steps_per_epoch_;
+    }
+    if (logical_workers_ > 0) {
+      body["logical_workers"] = logical_workers_;
+      body["batch"] = logical_batch_ * logical_workers_;
+    }
   }
   if (has_loss_) body["loss"] = loss_;
   if (!step_s_.empty()) {

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "elastic/board.h"
+#include "elastic/data_board.h"
 #include "elastic/registry.h"
 #include "elastic/view.h"
 
@@ -25,20 +26,25 @@ class JobProgress {
   void ended();
 
   std::int64_t steps() const { return steps_; }  // done, as last seen
-  // step, total_steps, epoch, epochs, loss, workers, logical_workers, batch, step_s; what is not
-  // known is left out.
+  // step, total_steps, epoch, epochs, loss, workers, logical_workers, batch, samples_done, step_s;
+  // what is not known is left out. The steps of an adaptive job are those of its present batch.
   nlohmann::json body() const;
 
  private:
   bool follow_views(elastic::Registry& registry);
   void sample_step();
+  void count_samples(std::int64_t completed);
 
-  std::int64_t total_steps_ = 0;
+  std::int64_t total_steps_ = 0;    // of a consistent job
+  std::int64_t total_samples_ = 0;  // of an adaptive one
+  std::int64_t data_set_ = 0;       // samples of an epoch
+  std::int64_t samples_done_ = 0;
   std::int64_t steps_per_epoch_ = 0;
   std::int64_t logical_batch_ = 0;  // samples of a logical worker in a step
   int logical_workers_ = 0;
   elastic::View view_;
   std::optional<elastic::Board> board_;
+  std::optional<elastic::DataBoard> data_board_;  // of an adaptive job
   std::string board_name_;
   std::int64_t steps_ = 0;
   std::int64_t told_steps_ = -1;

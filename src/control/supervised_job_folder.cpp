@@ -17,6 +17,21 @@ namespace {
 
 using nlohmann::json;
 
+// Samples of a step of an adaptive job whose owner named no range: memory is set aside for it.
+constexpr std::int64_t kAnyBatch = 65'536;
+
+elastic::LrRule rule_of(LearningRateRule rule) {
+  switch (rule) {
+    case LearningRateRule::kLinear:
+      return elastic::LrRule::kLinear;
+    case LearningRateRule::kSqrt:
+      return elastic::LrRule::kSqrt;
+    case LearningRateRule::kNone:
+      return elastic::LrRule::kNone;
+  }
+  return elastic::LrRule::kNone;
+}
+
 DeviceSet strings_of(const json& array) {
   DeviceSet strings;
   if (!array.is_array()) return strings;
@@ -144,6 +159,16 @@ elastic::LaunchOptions SupervisedJob::launch_options() const {
   settings.logical_workers = document_.resolved_logical_workers();
   settings.max_workers =
       std::min({document_.max_devices, settings.logical_workers, elastic::kMaxWorkers});
+  settings.first_workers = document_.min_devices;
+  if (document_.mode == ElasticMode::kAdaptive) {
+    settings.adaptive = true;
+    settings.max_workers = settings.logical_workers =
+        std::min(document_.max_devices, elastic::kMaxWorkers);
+    settings.batch_range = document_.min_batch > 0
+                               ? elastic::BatchRange{document_.min_batch, document_.max_batch}
+                               : elastic::BatchRange{1, kAnyBatch};
+    settings.lr_rule = rule_of(document_.lr_rule);
+  }
   settings.checkpoint_every_s = document_.checkpoint_every_s;
   settings.checkpoint_keep = document_.checkpoint_keep;
   elastic::ProcessOptions& processes = launch.processes;
@@ -163,6 +188,7 @@ elastic::LaunchOptions SupervisedJob::launch_options() const {
 Status SupervisedJob::write_target(int workers, const DeviceSet& devices, bool stop) {
   Status changed = elastic::change_target(*registry_, [&](elastic::Target& target) {
     target.workers = workers;
+    target.batch = batch_;
     target.devices.assign(devices.begin(), devices.end());
     target.stop = stop;
     target.at = elastic::unix_seconds();

@@ -14,10 +14,10 @@ Result<std::shared_ptr<const ActiveView>> make_active_view(const View& view, int
   if (position < 0) {
     return invalid_input(fmt::format("view {} has no worker {}", view.number, worker));
   }
-  if (view.members.back().hosts.end != shape.logical_workers) {
+  const int logical_workers = view.logical_workers();
+  if (logical_workers > shape.logical_workers) {
     return invalid_input(fmt::format("view {} hosts {} logical workers, the job has {}",
-                                     view.number, view.members.back().hosts.end,
-                                     shape.logical_workers));
+                                     view.number, logical_workers, shape.logical_workers));
   }
   auto active = std::make_shared<ActiveView>();
   active->view = view;
@@ -29,14 +29,14 @@ Result<std::shared_ptr<const ActiveView>> make_active_view(const View& view, int
       return invalid_input(fmt::format("the memory of worker {} is not mapped", member.address.id));
     }
     active->segments.push_back(found->second);
-    HostProgram host = host_program(shape.logical_workers, member.hosts);
+    HostProgram host = host_program(logical_workers, member.hosts);
     for (const HostRoot& root : host.roots) {
       roots.push_back(root.range);
       active->inputs.push_back(found->second->buffer(root.buffer));
     }
     if (member.address.id == worker) active->host = std::move(host);
   }
-  Result<SumProgram> sum = SumProgram::make(shape.logical_workers, roots);
+  Result<SumProgram> sum = SumProgram::make(logical_workers, roots);
   if (!sum.ok()) return sum.error();
   active->sum = std::move(*sum);
   active->slice =

@@ -77,6 +77,7 @@ bool Coordinator::was_refused() {
 }
 
 const Board& Coordinator::board() { return *board_; }
+const DataBoard& Coordinator::data_board() { return *data_board_; }
 
 std::shared_ptr<const WorkerSegment> Coordinator::donor() {
   const MutexLock lock(mutex_);
@@ -300,17 +301,28 @@ bool Coordinator::enter_job() {
   Result<Board> board = Board::create(name, {.logical_workers = options_.settings.logical_workers,
                                              .gradient_floats = options_.shape.gradient_floats,
                                              .private_bytes = options_.shape.private_bytes,
-                                             .batch = options_.batch});
+                                             .batch = options_.data ? 0 : options_.batch});
   if (!board.ok()) {
     leave(board.error().message);
     return false;
+  }
+  std::optional<DataBoard> data;
+  if (options_.data) {
+    Result<DataBoard> made = DataBoard::create(DataBoard::name_for(name), *options_.data);
+    if (!made.ok()) {
+      remove_segment(name);
+      leave(made.error().message);
+      return false;
+    }
+    data.emplace(std::move(*made));
   }
   View view{.number = latest->number + 1,
             .first_step = options_.first_step,
             .cause = latest->number == 0 ? "start" : "restart",
             .leader = id(),
             .board = name,
-            .members = {{mesh_->self(), {0, options_.settings.logical_workers}}}};
+            .members = {{mesh_->self(), {0, options_.batches.logical_workers(1)}}},
+            .batch = options_.batches.batch(1, 1, 0)};
   board->start_block(view.number, 1, view.first_step);
   board->completed() = view.first_step - 1;
   const Result<bool> won =
@@ -318,11 +330,13 @@ bool Coordinator::enter_job() {
   if (!won.ok()) leave(won.error().message);
   if (!won.ok() || !*won) {
     remove_segment(name);
+    if (data) remove_segment(DataBoard::name_for(name));
     return false;
   }
   {
     const MutexLock lock(mutex_);
     board_.emplace(std::move(*board));
+    data_board_ = std::move(data);
   }
   current_ = view;
   active_number_ = view.number;
@@ -337,6 +351,11 @@ Status Coordinator::adopt_board(const std::string& name) {
   if (board_) return ok_status();
   Result<Board> board = Board::open(name);
   if (!board.ok()) return board.error();
+  if (options_.data) {
+    Result<DataBoard> data = DataBoard::open(DataBoard::name_for(name));
+    if (!data.ok()) return data.error();
+    data_board_.emplace(std::move(*data));
+  }
   board_.emplace(std::move(*board));
   return ok_status();
 }
@@ -448,6 +467,11 @@ void Coordinator::on_lost(int peer, const std::string& why) {
 
 // Maps what is not mapped yet, so that the view can be trained in.
 Result<std::shared_ptr<const ActiveView>> Coordinator::map_view(const View& view) {
+  const int expected = options_.batches.logical_workers(static_cast<int>(view.members.size()));
+  if (view.logical_workers() != expected) {
+    return invalid_input(fmt::format("view {} hosts {} logical workers instead of {}", view.number,
+                                     view.logical_workers(), expected));
+  }
   for (const Member& member : view.members) {
     const int worker = member.address.id;
     if (segments_.contains(worker)) continue;

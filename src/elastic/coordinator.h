@@ -30,7 +30,9 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "elastic/active_view.h"
+#include "elastic/batch_rule.h"
 #include "elastic/board.h"
+#include "elastic/data_board.h"
 #include "elastic/job_folder.h"
 #include "elastic/memory_touch.h"
 #include "elastic/mesh.h"
@@ -50,8 +52,10 @@ class Coordinator final : private Mesh::Listener {
     ProgramShape shape;
     std::string description;  // must be equal on all workers: what is trained, in which shape
     std::vector<Program::Trait> fingerprint;
-    std::int64_t first_step = 0;                        // of a founder: where its state stands
-    std::int64_t batch = 1;                             // of a logical worker
+    std::int64_t first_step = 0;  // of a founder: where its state stands
+    std::int64_t batch = 1;       // of a logical worker of a consistent job
+    BatchRule batches;
+    std::optional<DataBoardShape> data;                 // of an adaptive job
     std::function<void(const nlohmann::json&)> record;  // an event for the job's event log
   };
   static Result<std::unique_ptr<Coordinator>> start(const Options& options, Registry& registry,
@@ -75,7 +79,8 @@ class Coordinator final : private Mesh::Listener {
   std::shared_ptr<const ActiveView> started_view();
   std::string reason();
   bool was_refused();
-  const Board& board();  // after the first event
+  const Board& board();           // after the first event
+  const DataBoard& data_board();  // likewise, of an adaptive job
 
   // A newcomer: whose state to copy; null when the donor of before is gone and no other is known.
   std::shared_ptr<const WorkerSegment> donor();
@@ -162,6 +167,7 @@ class Coordinator final : private Mesh::Listener {
   void lead();
   void on_join(int peer, const nlohmann::json& body);
   std::optional<View> next_membership();
+  int wanted_workers() const;
   void start_change(View view);
   void host_evenly(View& view, std::vector<WorkerAddress> workers) const;
   void commit_founding();
@@ -205,6 +211,7 @@ class Coordinator final : private Mesh::Listener {
   bool frozen_ RUBATO_GUARDED_BY(mutex_) = false;
   bool stopping_ RUBATO_GUARDED_BY(mutex_) = false;
   std::optional<Board> board_;  // set once per job, before the first event
+  std::optional<DataBoard> data_board_;
   std::shared_ptr<const WorkerSegment> donor_ RUBATO_GUARDED_BY(mutex_);
   int donor_worker_ RUBATO_GUARDED_BY(mutex_) = -1;
   std::atomic<bool> interrupted_{false};

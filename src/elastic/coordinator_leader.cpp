@@ -120,8 +120,10 @@ void Coordinator::lead() {
 void Coordinator::host_evenly(View& view, std::vector<WorkerAddress> workers) const {
   std::sort(workers.begin(), workers.end(),
             [](const WorkerAddress& a, const WorkerAddress& b) { return a.id < b.id; });
+  const auto count = static_cast<int>(workers.size());
   const std::vector<LogicalRange> ranges =
-      divide_logical_workers(options_.settings.logical_workers, measured_speeds(workers));
+      divide_logical_workers(options_.batches.logical_workers(count), measured_speeds(workers));
+  view.batch = options_.batches.batch(count, wanted_workers(), target_.batch);
   view.members.clear();
   for (std::size_t i = 0; i < workers.size(); ++i) {
     view.members.push_back({workers[i], ranges[i]});
@@ -135,9 +137,13 @@ std::vector<double> Coordinator::measured_speeds(const std::vector<WorkerAddress
   return result;
 }
 
-std::optional<View> Coordinator::next_membership() {
+int Coordinator::wanted_workers() const {
   const int most = std::min(options_.settings.logical_workers, kMaxWorkers);
-  const auto wanted = static_cast<std::size_t>(std::clamp(target_.workers, 1, most));
+  return std::clamp(target_.workers, 1, most);
+}
+
+std::optional<View> Coordinator::next_membership() {
+  const auto wanted = static_cast<std::size_t>(wanted_workers());
   View view{.number = current_.number + 1, .leader = current_.leader, .board = current_.board};
   if (target_.stop && !founding_) {  // a job that is being founded can stop after that
     view.cause = "stop";
@@ -217,6 +223,11 @@ std::optional<View> Coordinator::next_membership() {
     view.cause = joined && left ? "migrate" : joined ? "join" : left ? "leave" : "replace";
     asked_at_ = joined && !replaced ? std::min(first_join, target_.at > 0 ? target_.at : first_join)
                                     : unix_seconds();
+    return view;
+  }
+  if (view.batch != current_.batch) {
+    view.cause = "batch";
+    asked_at_ = target_.at > 0 ? target_.at : unix_seconds();
     return view;
   }
   const auto hosts = [](const View& v) {

@@ -74,6 +74,11 @@ std::int64_t DataOrder::sample_at(std::int64_t epoch, std::int64_t position) con
   return static_cast<std::int64_t>(value);
 }
 
+std::uint64_t DataOrder::share_seed(std::int64_t step, int logical) const {
+  return key(key(options_.seed, kShareStream, static_cast<std::uint64_t>(step)), kShareStream,
+             static_cast<std::uint64_t>(logical));
+}
+
 void DataOrder::share(std::int64_t step, int logical, MiniBatch& out) const {
   RUBATO_CHECK(step >= 0 && logical >= 0 && logical < options_.logical_workers,
                "a share of no step or of no logical worker");
@@ -83,8 +88,7 @@ void DataOrder::share(std::int64_t step, int logical, MiniBatch& out) const {
   out.epoch = step / steps;
   out.logical = logical;
   out.logical_workers = options_.logical_workers;
-  out.random_seed = key(key(options_.seed, kShareStream, static_cast<std::uint64_t>(step)),
-                        kShareStream, static_cast<std::uint64_t>(logical));
+  out.random_seed = share_seed(step, logical);
 
   const std::int64_t in_epoch = step % steps;
   // Only the last step of an epoch may be short, so earlier ones cannot overflow.

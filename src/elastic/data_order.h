@@ -47,6 +47,8 @@ class DataOrder {
   std::int64_t sample_at(std::int64_t epoch, std::int64_t position) const;
   // Fills `out`; reuses the memory of out.samples.
   void share(std::int64_t step, int logical, MiniBatch& out) const;
+  // MiniBatch::random_seed.
+  std::uint64_t share_seed(std::int64_t step, int logical) const;
 
  private:
   Options options_;

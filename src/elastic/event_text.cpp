@@ -14,10 +14,11 @@ std::string describe_event(std::string_view json_line) {
     if (type == "view") {
       const auto workers = event.value("workers", 0);
       return fmt::format(
-          "view {:<3} {:<9} {} worker{} from step {}: prepared in {:.2f} s, survivors stalled "
-          "{:.2f} ms, steps redone {}",
+          "view {:<3} {:<9} {} worker{} from step {}: batch {}, prepared in {:.2f} s, survivors "
+          "stalled {:.2f} ms, steps redone {}",
           event.value("view", 0), event.value("cause", ""), workers, workers == 1 ? "" : "s",
-          event.value("step", 0), event.value("prepare_s", 0.0), event.value("stall_ms", 0.0),
+          event.value("step", 0), event.value("batch", std::int64_t{0}),
+          event.value("prepare_s", 0.0), event.value("stall_ms", 0.0),
           event.value("steps_redone", 0));
     }
     if (type == "started") {

@@ -44,6 +44,10 @@ json to_json(const JobSettings& s) {
                       {"checkpoint_keep", s.checkpoint_keep},
                       {"ledger", s.ledger},
                       {"consistency", s.consistency},
+                      {"mode", s.adaptive ? "adaptive" : "consistent"},
+                      {"batch_range", s.adaptive ? to_string(s.batch_range) : ""},
+                      {"lr_rule", to_string(s.lr_rule)},
+                      {"first_workers", s.first_workers},
                       {"command", s.command}};
   return value;
 }
@@ -63,11 +67,23 @@ Result<JobSettings> parse_settings(const json& settings, const std::string& wher
     s.checkpoint_keep = value->at("checkpoint_keep").get<int>();
     s.ledger = value->at("ledger").get<std::string>();
     s.consistency = value->at("consistency").get<std::string>();
+    s.adaptive = value->at("mode").get<std::string>() == "adaptive";
+    s.first_workers = value->at("first_workers").get<int>();
     s.command = value->at("command").get<std::vector<std::string>>();
+    const Result<LrRule> rule = parse_lr_rule(value->at("lr_rule").get<std::string>());
+    if (!rule.ok()) return invalid_input(where + ": " + rule.error().message);
+    s.lr_rule = *rule;
+    if (s.adaptive) {
+      const Result<BatchRange> range =
+          parse_batch_range(value->at("batch_range").get<std::string>());
+      if (!range.ok()) return invalid_input(where + ": " + range.error().message);
+      s.batch_range = *range;
+    }
   } catch (const json::exception& error) {
     return invalid_input(fmt::format("{}: {}", where, error.what()));
   }
-  if (s.logical_workers < 1 || s.max_workers < 1 || s.spares < 0 || s.failure_timeout_s <= 0) {
+  if (s.logical_workers < 1 || s.max_workers < 1 || s.spares < 0 || s.failure_timeout_s <= 0 ||
+      s.first_workers < 1) {
     return invalid_input(fmt::format("{}: counts and times must be positive", where));
   }
   return s;
@@ -127,6 +143,7 @@ Result<Target> newest_target(Registry& registry, std::int64_t* version) {
   if (!value.ok()) return value.error();
   try {
     target.workers = value->at("workers").get<int>();
+    target.batch = value->at("batch").get<std::int64_t>();
     target.migrate = value->at("migrate").get<std::vector<int>>();
     target.stop = value->at("stop").get<bool>();
     target.at = value->at("at").get<double>();
@@ -144,11 +161,9 @@ Status change_target(Registry& registry, const std::function<Status(Target&)>& c
     if (!target.ok()) return target.error();
     Status changed = change(*target);
     if (!changed.ok()) return changed.error();
-    const json value = {{"workers", target->workers},
-                        {"migrate", target->migrate},
-                        {"stop", target->stop},
-                        {"at", target->at},
-                        {"devices", target->devices}};
+    const json value = {{"workers", target->workers}, {"batch", target->batch},
+                        {"migrate", target->migrate}, {"stop", target->stop},
+                        {"at", target->at},           {"devices", target->devices}};
     Result<bool> won = registry.compare_and_swap(kTargetRecord, version, value.dump());
     if (!won.ok()) return won.error();
     if (*won) return ok_status();

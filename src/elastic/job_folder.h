@@ -6,6 +6,7 @@
 //   events.jsonl   one line per view change and other events
 //   status.json    the launcher's process, state, worker processes and their devices
 //   result.json    left by a finished job
+//   replay.json    left by 'rubato replay'
 //   checkpoints/   elastic/checkpoint.h
 //   logs/          output of the workers
 #pragma once
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "elastic/batch_rule.h"
 #include "elastic/registry.h"
 #include "elastic/view.h"
 
@@ -25,8 +27,8 @@ namespace rubato::elastic {
 
 struct JobSettings {
   std::string name;
-  std::string token;  // names the shared memory: "rubato.<token>."
-  int logical_workers = 1;
+  std::string token;        // names the shared memory: "rubato.<token>."
+  int logical_workers = 1;  // of an adaptive job: the most it can have
   int max_workers = 1;
   int spares = 0;  // newcomers kept ready beyond the target
   double failure_timeout_s = 2.0;
@@ -35,12 +37,18 @@ struct JobSettings {
   int checkpoint_keep = 2;
   std::string ledger;              // empty: none
   std::string consistency = "d1";  // d1 | d2
+  // Adaptive jobs: the batch and the number of logical workers follow the views.
+  bool adaptive = false;
+  BatchRange batch_range;
+  LrRule lr_rule = LrRule::kLinear;
+  int first_workers = 1;  // with which the job began; the learning rate is meant for their batch
   std::vector<std::string> command;
 };
 
 // What the owner wants; a record of the registry, so the newest wins and none is half-written.
 struct Target {
   int workers = 1;
+  std::int64_t batch = 0;    // of all `workers` together; 0: as many per worker as at the start
   std::vector<int> migrate;  // workers to be replaced
   bool stop = false;
   double at = 0;  // seconds since 1970, when it was asked
@@ -63,6 +71,7 @@ class JobFolder {
   std::string events_file() const { return path_ + "/events.jsonl"; }
   std::string status_file() const { return path_ + "/status.json"; }
   std::string result_file() const { return path_ + "/result.json"; }
+  std::string replay_file() const { return path_ + "/replay.json"; }
   std::string checkpoint_folder() const { return path_ + "/checkpoints"; }
   std::string log_file(int worker) const;
 

@@ -328,7 +328,20 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
   if (continued) {
     Result<JobSettings> before = folder.read_settings();
     if (!before.ok()) return before.error();
-    if (before->logical_workers != settings.logical_workers) {
+    if (before->adaptive != settings.adaptive) {
+      return invalid_input(
+          fmt::format("{}: holds {} job; continue it with --mode {} or choose another folder",
+                      options.folder, before->adaptive ? "an adaptive" : "a consistent",
+                      before->adaptive ? "adaptive" : "consistent"));
+    }
+    if (settings.adaptive && before->lr_rule != settings.lr_rule) {
+      return invalid_input(
+          fmt::format("{}: holds a job with the learning-rate rule {}; continue it with --lr-rule "
+                      "{} or choose another folder",
+                      options.folder, to_string(before->lr_rule), to_string(before->lr_rule)));
+    }
+    settings.first_workers = before->first_workers;
+    if (!settings.adaptive && before->logical_workers != settings.logical_workers) {
       return invalid_input(
           fmt::format("{}: holds a job with {} logical workers; continue it with --logical {} or "
                       "choose another "
@@ -349,7 +362,7 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
   if (!registry.ok()) return registry.error();
   if (!options.keep_target) {
     Status targeted = change_target(**registry, [&](Target& target) {
-      target = {.workers = options.workers, .at = unix_seconds()};
+      target = {.workers = options.workers, .batch = target.batch, .at = unix_seconds()};
       return ok_status();
     });
     if (!targeted.ok()) return targeted.error();

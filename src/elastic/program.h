@@ -29,11 +29,13 @@ struct ProgramShape {
   std::size_t private_bytes = 0;        // per logical worker
 };
 
-// Of which step the update is; the learning rate follows from it.
+// Of which step the update is; the learning rate follows from it. In an adaptive job `step` and
+// `steps_per_epoch` count steps of the job's first batch (elastic/adaptive.h).
 struct StepInfo {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
   std::int64_t steps_per_epoch = 1;
+  double rate_factor = 1.0;  // multiplies the learning rate
 };
 
 class Program {
@@ -77,6 +79,12 @@ class Program {
   // Makes the content of the buffer visible in its host memory. The next call for the buffer is a
   // compute() that replaces its content.
   virtual void publish(int buffer) { static_cast<void>(buffer); }
+
+  // Samples that this worker will probably use in its next step; called on a thread of its own,
+  // while other functions of the program run, and only when wanted. Must not change what they
+  // return.
+  virtual bool wants_prefetch() const { return false; }
+  virtual void prefetch(std::span<const std::int64_t> samples) { static_cast<void>(samples); }
 
   // One optimizer update with a gradient in host memory. Touches only units with update[unit] != 0;
   // an empty span means all.

@@ -18,22 +18,15 @@ using std::chrono::steady_clock;
 }  // namespace
 
 void BackgroundCheckpoint::begin(std::int64_t step, const std::string& description,
-                                 const WorkerSegment& state, const Board& board) {
+                                 const WorkerSegment& state, Parts others) {
   if (busy()) return;
   if (thread_.joinable()) thread_.join();
   busy_ = true;
   copied_ = false;
-  // The slots of this parity are overwritten already while the next step computes; they are small.
-  const int logical_workers = board.shape().logical_workers;
-  auto copies = std::make_unique<std::vector<std::vector<std::byte>>>();
-  copies->emplace_back();
-  for (int logical = 0; logical < logical_workers; ++logical) {
-    const std::span<std::byte> bytes = board.private_state(logical, step);
-    copies->emplace_back(bytes.begin(), bytes.end());
-  }
+  auto copies = std::make_unique<Parts>(std::move(others));
   thread_ = std::thread(
       [this, step, description, bytes = state.state(), parts = std::move(copies)]() mutable {
-        parts->front().assign(bytes.begin(), bytes.end());
+        parts->emplace(parts->begin(), bytes.begin(), bytes.end());
         copied_.store(true, std::memory_order_release);
         copied_.notify_all();
         CheckpointParts checkpoint{.step = step, .description = description};
@@ -63,7 +56,8 @@ Result<std::unique_ptr<LeaderRecords>> LeaderRecords::open(const Context& contex
     records->ledger_ = std::move(*ledger);
     // The leader before may have died between the end of a step and its line.
     while (records->ledger_->next_step() < next_step) {
-      if (records->ledger_->next_step() < next_step - 1) {
+      if (records->ledger_->next_step() < next_step - 1 ||
+          (context.data != nullptr && !context.data->facts(next_step - 1))) {
         return invalid_input(fmt::format("{}: lacks the steps {}..{}; start with a new file",
                                          context.settings->ledger, records->ledger_->next_step(),
                                          next_step - 1));
@@ -78,6 +72,7 @@ Result<std::unique_ptr<LeaderRecords>> LeaderRecords::open(const Context& contex
                                     {"at", unix_seconds()},
                                     {"step", next_step},
                                     {"total_steps", context.total_steps},
+                                    {"total_samples", context.total_samples},
                                     {"steps_per_epoch", order.steps_per_epoch()},
                                     {"batch", order.options().batch},
                                     {"samples", order.options().samples},
@@ -85,15 +80,43 @@ Result<std::unique_ptr<LeaderRecords>> LeaderRecords::open(const Context& contex
   return records;
 }
 
+int LeaderRecords::logical_workers_before(std::int64_t step) const {
+  return context_.data != nullptr ? context_.data->state(step).logical_workers()
+                                  : context_.settings->logical_workers;
+}
+
+BackgroundCheckpoint::Parts LeaderRecords::private_parts(std::int64_t step) const {
+  BackgroundCheckpoint::Parts parts;
+  if (context_.data != nullptr) {
+    const std::vector<std::int64_t> words = to_words(context_.data->state(step));
+    const auto bytes = std::as_bytes(std::span(words));
+    parts.emplace_back(bytes.begin(), bytes.end());
+  }
+  for (int logical = 0; logical < logical_workers_before(step); ++logical) {
+    const std::span<std::byte> bytes = context_.board->private_state(logical, step);
+    parts.emplace_back(bytes.begin(), bytes.end());
+  }
+  return parts;
+}
+
 Status LeaderRecords::append_ledger(std::int64_t step) {
   const Board& board = *context_.board;
   std::vector<std::vector<std::int64_t>> samples;
-  for (int logical = 0; logical < context_.settings->logical_workers; ++logical) {
+  std::size_t first = 0;
+  for (int logical = 0; logical < logical_workers_before(step + 1); ++logical) {
     const auto count = static_cast<std::size_t>(board.slot(logical, step + 1).samples);
-    const std::span<std::int64_t> ids = board.samples(logical, step + 1).subspan(0, count);
+    const std::span<std::int64_t> ids = context_.data != nullptr
+                                            ? context_.data->samples(step).subspan(first, count)
+                                            : board.samples(logical, step + 1).subspan(0, count);
     samples.emplace_back(ids.begin(), ids.end());
+    first += count;
   }
-  return ledger_->append(step, context_.order->epoch_of(step), samples);
+  return ledger_->append(step, epoch_of(step), samples);
+}
+
+std::int64_t LeaderRecords::epoch_of(std::int64_t step) const {
+  return context_.data != nullptr ? context_.data->facts(step)->epoch
+                                  : context_.order->epoch_of(step);
 }
 
 Status LeaderRecords::step_done(std::int64_t step, bool checkpoint) {
@@ -103,7 +126,7 @@ Status LeaderRecords::step_done(std::int64_t step, bool checkpoint) {
   }
   if (checkpoint) {
     last_checkpoint_ = steady_clock::now();
-    checkpoint_.begin(step + 1, context_.description, *context_.state, *context_.board);
+    checkpoint_.begin(step + 1, context_.description, *context_.state, private_parts(step + 1));
   }
   return ok_status();
 }
@@ -121,7 +144,7 @@ bool LeaderRecords::checkpoint_due(std::int64_t step) const {
 
 void LeaderRecords::checkpoint_now(std::int64_t step) {
   checkpoint_.finish();
-  checkpoint_.begin(step, context_.description, *context_.state, *context_.board);
+  checkpoint_.begin(step, context_.description, *context_.state, private_parts(step));
   const std::string problem = checkpoint_.finish();
   if (!problem.empty()) {
     static_cast<void>(context_.folder->append_event({{"type", "error"}, {"message", problem}}));
@@ -145,6 +168,8 @@ void LeaderRecords::view_works(const ActiveView& view, std::int64_t steps_redone
                                      {"workers", view.view.members.size()},
                                      {"members", view.view.ids()},
                                      {"hosts", hosts},
+                                     {"logical_workers", view.view.logical_workers()},
+                                     {"batch", view.view.batch},
                                      {"leader", view.view.leader},
                                      {"step", view.view.first_step},
                                      {"prepare_s", view.view.prepare_s},
@@ -152,14 +177,15 @@ void LeaderRecords::view_works(const ActiveView& view, std::int64_t steps_redone
                                      {"steps_redone", steps_redone}}));
 }
 
-Status LeaderRecords::write_result(const View& view) {
+Status LeaderRecords::write_result(const View& view, std::int64_t steps) {
   const Board& board = *context_.board;
-  const std::int64_t end = context_.total_steps;
+  const std::int64_t end = steps;
+  const int logical_workers = logical_workers_before(end);
   Sha256 hash;
   hash.update(context_.state->state());
   double loss = 0;
   double weight = 0;
-  for (int logical = 0; logical < context_.settings->logical_workers; ++logical) {
+  for (int logical = 0; logical < logical_workers; ++logical) {
     hash.update(board.private_state(logical, end));
     const SlotHeader& slot = board.slot(logical, end);
     loss += slot.loss * static_cast<double>(slot.samples);
@@ -169,26 +195,44 @@ Status LeaderRecords::write_result(const View& view) {
   if (!problem.empty()) {
     static_cast<void>(context_.folder->append_event({{"type", "error"}, {"message", problem}}));
   }
+  const std::int64_t epoch_of_next =
+      context_.data != nullptr ? context_.data->state(end).epoch : context_.order->epoch_of(end);
   const nlohmann::json result = {{"name", context_.settings->name},
                                  {"state_sha256", to_hex(hash.finish())},
                                  {"steps", end},
-                                 {"epochs", end / context_.order->steps_per_epoch()},
-                                 {"logical_workers", context_.settings->logical_workers},
+                                 {"epochs", epoch_of_next},
+                                 {"mode", context_.data != nullptr ? "adaptive" : "consistent"},
+                                 {"logical_workers", logical_workers},
+                                 {"batch", view.batch},
                                  {"samples", context_.order->options().samples},
                                  {"views", view.number},
                                  {"final_loss", weight > 0 ? loss / weight : 0.0}};
   return write_file(context_.folder->result_file(), result.dump(2) + "\n");
 }
 
-std::string describe_job(const ProgramShape& shape, const DataOrder::Options& data,
-                         std::int64_t total_steps) {
+namespace {
+
+std::string describe_shape(const ProgramShape& shape, const DataOrder::Options& data) {
   std::size_t state = 0;
   for (const std::size_t unit : shape.unit_bytes) state += unit;
   return fmt::format(
       "gradient_floats={} units={} state_bytes={} private_bytes={} samples={} batch={} seed={} "
-      "shuffle={} logical_workers={} steps={}",
+      "shuffle={} logical_workers={}",
       shape.gradient_floats, shape.unit_bytes.size(), state, shape.private_bytes, data.samples,
-      data.batch, data.seed, data.shuffle, data.logical_workers, total_steps);
+      data.batch, data.seed, data.shuffle, data.logical_workers);
+}
+
+}  // namespace
+
+std::string describe_job(const ProgramShape& shape, const DataOrder::Options& data,
+                         std::int64_t total_steps) {
+  return fmt::format("{} steps={}", describe_shape(shape, data), total_steps);
+}
+
+std::string describe_adaptive_job(const ProgramShape& shape, const DataOrder::Options& data,
+                                  LrRule rule, std::int64_t total_samples) {
+  return fmt::format("adaptive {} lr_rule={} total_samples={}", describe_shape(shape, data),
+                     to_string(rule), total_samples);
 }
 
 }  // namespace rubato::elastic

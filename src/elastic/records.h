@@ -15,6 +15,7 @@
 #include "elastic/active_view.h"
 #include "elastic/board.h"
 #include "elastic/checkpoint.h"
+#include "elastic/data_board.h"
 #include "elastic/data_order.h"
 #include "elastic/job_folder.h"
 #include "elastic/ledger.h"
@@ -32,9 +33,10 @@ class BackgroundCheckpoint {
   ~BackgroundCheckpoint() { finish(); }
 
   bool busy() const { return busy_.load(std::memory_order_acquire); }
-  // The state before `step`. Does nothing while busy.
+  // The state before `step`, and behind it what else belongs there. Does nothing while busy.
+  using Parts = std::vector<std::vector<std::byte>>;
   void begin(std::int64_t step, const std::string& description, const WorkerSegment& state,
-             const Board& board);
+             Parts others);
   void wait_copied();    // before the state changes
   std::string finish();  // waits for the file; the problem of the last write, or ""
 
@@ -55,7 +57,9 @@ class LeaderRecords {
     const Board* board;
     const WorkerSegment* state;
     const DataOrder* order;
-    std::int64_t total_steps;
+    const DataBoard* data;       // of an adaptive job, else null
+    std::int64_t total_steps;    // of a consistent job, else 0
+    std::int64_t total_samples;  // of an adaptive job, else 0
   };
   // Also writes the event `started`, which says how long the training is.
   static Result<std::unique_ptr<LeaderRecords>> open(const Context& context,
@@ -69,13 +73,18 @@ class LeaderRecords {
   // Call before the state changes.
   void before_update() { checkpoint_.wait_copied(); }
   void checkpoint_now(std::int64_t step);  // waits until it is durable
-  // Everything is done: result.json.
-  Status write_result(const View& view);
+  // Everything is done, after so many steps: result.json.
+  Status write_result(const View& view, std::int64_t steps);
 
  private:
   LeaderRecords(const Context& context, CheckpointFolder folder)
       : context_(context), checkpoint_(std::move(folder)) {}
   Status append_ledger(std::int64_t step);
+  std::int64_t epoch_of(std::int64_t step) const;
+  int logical_workers_before(std::int64_t step) const;
+  // What a checkpoint has besides the shared state: the private state of each logical worker; of an
+  // adaptive job the data state first.
+  BackgroundCheckpoint::Parts private_parts(std::int64_t step) const;
 
   Context context_;
   std::optional<Ledger> ledger_;
@@ -86,5 +95,8 @@ class LeaderRecords {
 // The description that binds a checkpoint and a newcomer to a job.
 std::string describe_job(const ProgramShape& shape, const DataOrder::Options& data,
                          std::int64_t total_steps);
+// Of an adaptive job: `data` is the order of its first batch.
+std::string describe_adaptive_job(const ProgramShape& shape, const DataOrder::Options& data,
+                                  LrRule rule, std::int64_t total_samples);
 
 }  // namespace rubato::elastic

@@ -1,12 +1,13 @@
 #include "elastic/state_follower.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace rubato::elastic {
 
 StateFollower::StateFollower(Program& program, const Board& board, const WorkerSegment& own,
-                             const DataOrder& order)
-    : program_(program), board_(board), own_(own), order_(order) {
+                             Info info)
+    : program_(program), board_(board), own_(own), info_(std::move(info)) {
   unit_version_.resize(program.shape().unit_bytes.size());
   update_.resize(unit_version_.size());
   restart();
@@ -34,12 +35,12 @@ bool StateFollower::apply_next() {
     any = any || update_[i] != 0;
   }
   if (any) {
-    if (board_.gradient_step(step) != step) {
+    const std::optional<StepInfo> info = info_(step);
+    if (board_.gradient_step(step) != step || !info) {
       restart();  // overwritten, or never put there
       return true;
     }
-    const StepInfo info{step, order_.epoch_of(step), order_.steps_per_epoch()};
-    program_.apply(info, board_.gradient(step), update_);
+    program_.apply(*info, board_.gradient(step), update_);
     read_barrier();
     if (board_.gradient_step(step) != step) {
       restart();

@@ -5,10 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "elastic/board.h"
-#include "elastic/data_order.h"
 #include "elastic/program.h"
 #include "elastic/worker_segment.h"
 
@@ -16,9 +17,10 @@ namespace rubato::elastic {
 
 class StateFollower {
  public:
+  // What the update of a complete step needs to know; nothing when it is too late to ask.
+  using Info = std::function<std::optional<StepInfo>(std::int64_t step)>;
   // `own` is the newcomer's memory, to which the program is bound.
-  StateFollower(Program& program, const Board& board, const WorkerSegment& own,
-                const DataOrder& order);
+  StateFollower(Program& program, const Board& board, const WorkerSegment& own, Info info);
 
   // Does a piece of the work: one step applied or one unit copied. False: nothing to do now.
   bool advance(const WorkerSegment* donor);
@@ -35,7 +37,7 @@ class StateFollower {
   Program& program_;
   const Board& board_;
   const WorkerSegment& own_;
-  const DataOrder& order_;
+  Info info_;
   std::int64_t next_step_ = 0;              // the next one to apply
   std::vector<std::int64_t> unit_version_;  // steps contained in the copy; -1: not copied
   std::vector<std::uint8_t> update_;

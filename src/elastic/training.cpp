@@ -36,12 +36,24 @@ class CoordinatorGuard final : public ExchangeGuard {
 Training::Training(const Context& context, Coordinator& coordinator,
                    std::optional<LoadedCheckpoint> restored)
     : context_(context), coordinator_(coordinator), restored_(std::move(restored)) {
-  scale_ = 1.0F / static_cast<float>(context.settings->logical_workers);
   version_ = restored_ ? restored_->step : 0;
+  if (context.program->wants_prefetch()) {
+    prefetcher_ = std::make_unique<Prefetcher>(*context.program);
+  }
 }
 
 StepInfo Training::info(std::int64_t step) const {
+  if (context_.adaptive != nullptr) {
+    const std::optional<StepInfo> known = adaptive_info(step);
+    RUBATO_CHECK(known.has_value(), "a member does not know a step it took part in");
+    return *known;
+  }
   return {step, context_.order->epoch_of(step), context_.order->steps_per_epoch()};
+}
+
+bool Training::done() const {
+  if (context_.adaptive == nullptr) return version_ >= context_.total_steps;
+  return view_ && context_.adaptive->partitions().done(coordinator_.data_board().state(version_));
 }
 
 Training::Outcome Training::fail(const std::string& message) {
@@ -50,7 +62,7 @@ Training::Outcome Training::fail(const std::string& message) {
 }
 
 std::span<const std::byte> Training::private_state(int logical) const {
-  return coordinator_.board().private_state(logical, context_.total_steps);
+  return coordinator_.board().private_state(logical, version_);
 }
 
 Training::End Training::run() {
@@ -68,12 +80,18 @@ Training::End Training::run() {
     if (!event) continue;
     switch (*event) {
       case Coordinator::Event::kFound:
-        fill_board();
+        if (const Status filled = fill_board(); !filled.ok()) {
+          fail(filled.error().message);
+          return End::kFailed;
+        }
         coordinator_.filled();
         break;
       case Coordinator::Event::kObserve:
-        follower_ = std::make_unique<StateFollower>(*context_.program, coordinator_.board(),
-                                                    *context_.own, *context_.order);
+        follower_ = std::make_unique<StateFollower>(
+            *context_.program, coordinator_.board(), *context_.own,
+            [this](std::int64_t step) -> std::optional<StepInfo> {
+              return context_.adaptive != nullptr ? adaptive_info(step) : info(step);
+            });
         observing = true;
         break;
       case Coordinator::Event::kStart: {
@@ -88,7 +106,7 @@ Training::End Training::run() {
         break;
       }
       case Coordinator::Event::kFinished:
-        return version_ >= context_.total_steps ? End::kFinished : End::kLeft;
+        return done() ? End::kFinished : End::kLeft;
       case Coordinator::Event::kLeave:
         fmt::print(stderr, "rubato: this worker leaves: {}\n", coordinator_.reason());
         return End::kExcluded;
@@ -97,8 +115,14 @@ Training::End Training::run() {
 }
 
 // The private state of all logical workers before the first step: from the checkpoint, or initial.
-void Training::fill_board() {
+Status Training::fill_board() {
   const Board& board = coordinator_.board();
+  context_.own->update(version_, [] {});
+  if (context_.adaptive != nullptr && restored_) return restore_data_board();
+  if (context_.adaptive != nullptr) {
+    fill_data_board();
+    return ok_status();
+  }
   for (int logical = 0; logical < context_.settings->logical_workers; ++logical) {
     const std::span<std::byte> state = board.private_state(logical, version_);
     if (!restored_) {
@@ -108,7 +132,7 @@ void Training::fill_board() {
     const auto& saved = restored_->parts[static_cast<std::size_t>(logical) + 1];
     std::memcpy(state.data(), saved.data(), state.size());
   }
-  context_.own->update(version_, [] {});
+  return ok_status();
 }
 
 // Follows the job's state until this worker is admitted (true) or an event waits (false).
@@ -171,18 +195,23 @@ bool Training::enter(std::shared_ptr<const ActiveView> view) {
     return false;
   }
   redone_ = begun_step_ >= first ? begun_step_ - first + 1 : 0;
+  scale_ = 1.0F / static_cast<float>(view->view.logical_workers());
   prepare_buffers(view->host);
   const bool leads = view->leads();
   if (leads && !records_) {
-    Result<std::unique_ptr<LeaderRecords>> records =
-        LeaderRecords::open({.folder = context_.folder,
-                             .settings = context_.settings,
-                             .description = context_.description,
-                             .board = &coordinator_.board(),
-                             .state = context_.own,
-                             .order = context_.order,
-                             .total_steps = context_.total_steps},
-                            version_);
+    Result<std::unique_ptr<LeaderRecords>> records = LeaderRecords::open(
+        {.folder = context_.folder,
+         .settings = context_.settings,
+         .description = context_.description,
+         .board = &coordinator_.board(),
+         .state = context_.own,
+         .order = context_.order,
+         .data = context_.adaptive != nullptr ? &coordinator_.data_board() : nullptr,
+         .total_steps = context_.adaptive != nullptr ? 0 : context_.total_steps,
+         .total_samples = context_.adaptive != nullptr
+                              ? context_.adaptive->partitions().options().total_samples
+                              : 0},
+        version_);
     if (!records.ok()) {
       fail(records.error().message);
       return false;
@@ -200,24 +229,15 @@ bool Training::enter(std::shared_ptr<const ActiveView> view) {
 }
 
 bool Training::compute(const ActiveView& view, std::int64_t step) {
+  if (context_.adaptive != nullptr) return compute_adaptive(view, step);
   const Board& board = coordinator_.board();
+  if (prefetcher_) offer_prefetch(view, step + 1);
   for (const HostStep& host : view.host.steps) {
     if (coordinator_.interrupted()) return true;
     context_.order->share(step, host.logical, batch_);
     SlotHeader& after = board.slot(host.logical, step + 1);
-    try {
-      context_.program->compute(batch_, board.private_state(host.logical, step),
-                                board.private_state(host.logical, step + 1), after.loss,
-                                host.buffer, host.accumulate);
-      for (const HostStep::Merge& merge : host.merges) {
-        context_.program->merge(merge.into, merge.from);
-      }
-    } catch (const std::exception& error) {
-      // One line, because the launcher repeats the last one.
-      std::string what = error.what();
-      what.resize(std::min(what.size(), what.find('\n')));
-      fail(fmt::format("step {}, logical worker {}: the training program failed: {}", step,
-                       host.logical, what));
+    if (!compute(host, step, board.private_state(host.logical, step),
+                 board.private_state(host.logical, step + 1), after.loss)) {
       return false;
     }
     after.samples = static_cast<std::int64_t>(batch_.samples.size());
@@ -225,6 +245,38 @@ bool Training::compute(const ActiveView& view, std::int64_t step) {
                 batch_.samples.size() * sizeof(std::int64_t));
   }
   return true;
+}
+
+// Forward and backward of batch_.
+bool Training::compute(const HostStep& host, std::int64_t step, std::span<const std::byte> before,
+                       std::span<std::byte> after, double& loss) {
+  try {
+    context_.program->compute(batch_, before, after, loss, host.buffer, host.accumulate);
+    for (const HostStep::Merge& merge : host.merges) {
+      context_.program->merge(merge.into, merge.from);
+    }
+    return true;
+  } catch (const std::exception& error) {
+    // One line, because the launcher repeats the last one.
+    std::string what = error.what();
+    what.resize(std::min(what.size(), what.find('\n')));
+    fail(fmt::format("step {}, logical worker {}: the training program failed: {}", step,
+                     host.logical, what));
+    return false;
+  }
+}
+
+void Training::offer_prefetch(const ActiveView& view, std::int64_t step) {
+  if (step >= context_.total_steps) return;
+  prefetcher_->offer([order = context_.order, step,
+                      hosts = view.view.members[static_cast<std::size_t>(view.position)].hosts](
+                         std::vector<std::int64_t>& samples) {
+    MiniBatch batch;
+    for (int logical = hosts.begin; logical < hosts.end; ++logical) {
+      order->share(step, logical, batch);
+      samples.insert(samples.end(), batch.samples.begin(), batch.samples.end());
+    }
+  });
 }
 
 void Training::update(std::int64_t step, const std::function<void()>& apply) {
@@ -294,18 +346,28 @@ void Training::after_step(const ActiveView& view, std::int64_t step) {
     view_reported_ = true;
     records_->view_works(view, redone_);
   }
-  const std::int64_t per_epoch = context_.order->steps_per_epoch();
-  if ((step + 1) % per_epoch == 0 || step + 1 == context_.total_steps) {
-    context_.program->settle();
-    fmt::print("epoch {} step {}/{} loss {:.5f} workers {}\n", step / per_epoch + 1, step + 1,
-               context_.total_steps, coordinator_.board().slot(0, step + 1).loss,
-               view.view.members.size());
-    std::fflush(stdout);
+  say_epoch(view, step);
+}
+
+void Training::say_epoch(const ActiveView& view, std::int64_t step) const {
+  std::int64_t epoch = 0;
+  std::string of_how_many;
+  if (context_.adaptive != nullptr) {
+    epoch = coordinator_.data_board().facts(step)->epoch;
+    if (coordinator_.data_board().state(step + 1).epoch == epoch && !done()) return;
+  } else {
+    epoch = context_.order->epoch_of(step);
+    if (context_.order->epoch_of(step + 1) == epoch && !done()) return;
+    of_how_many = fmt::format("/{}", context_.total_steps);
   }
+  context_.program->settle();
+  fmt::print("epoch {} step {}{} loss {:.5f} workers {}\n", epoch + 1, step + 1, of_how_many,
+             coordinator_.board().slot(0, step + 1).loss, view.view.members.size());
+  std::fflush(stdout);
 }
 
 Training::Outcome Training::train() {
-  while (version_ < context_.total_steps) {
+  while (!done()) {
     const ActiveView& view = *view_;
     const std::int64_t step = version_;
     if (coordinator_.interrupted()) return Outcome::kInterrupted;
@@ -346,7 +408,7 @@ Training::Outcome Training::train() {
 Training::Outcome Training::end_of_job() {
   mirror_state();
   if (!view_->leads()) return Outcome::kInterrupted;
-  const Status written = records_->write_result(view_->view);
+  const Status written = records_->write_result(view_->view, version_);
   if (!written.ok()) return fail(written.error().message);
   coordinator_.finish();
   return Outcome::kDone;

@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "elastic/active_view.h"
+#include "elastic/adaptive.h"
 #include "elastic/coordinator.h"
 #include "elastic/data_order.h"
 #include "elastic/job_folder.h"
+#include "elastic/prefetcher.h"
 #include "elastic/program.h"
 #include "elastic/records.h"
 #include "elastic/state_follower.h"
@@ -30,11 +32,12 @@ class Training {
     const JobSettings* settings;
     const WorkerSegment* own;
     const DataOrder* order;
+    const AdaptiveTerms* adaptive;  // null: a consistent job
     std::string description;
-    std::int64_t total_steps;
+    std::int64_t total_steps;  // of a consistent job
   };
   // `restored` is the checkpoint that was loaded into the program; its first part is the state, the
-  // others are the private states.
+  // others are what LeaderRecords put beside it.
   Training(const Context& context, Coordinator& coordinator,
            std::optional<LoadedCheckpoint> restored);
 
@@ -46,12 +49,25 @@ class Training {
  private:
   enum class Outcome { kInterrupted, kGone, kDone, kFailed };
 
-  void fill_board();
+  Status fill_board();
   bool follow();  // false: an event waits
   bool enter(std::shared_ptr<const ActiveView> view);
   Outcome train();
   Outcome end_of_job();
   bool compute(const ActiveView& view, std::int64_t step);  // false: the program failed
+  bool compute(const HostStep& host, std::int64_t step, std::span<const std::byte> before,
+               std::span<std::byte> after, double& loss);
+  void offer_prefetch(const ActiveView& view, std::int64_t step);
+  StepInfo info(std::int64_t step) const;
+  bool done() const;
+
+  // training_adaptive.cpp
+  void fill_data_board();
+  Status restore_data_board();
+  bool compute_adaptive(const ActiveView& view, std::int64_t step);
+  std::optional<StepInfo> adaptive_info(std::int64_t step) const;
+  void offer_adaptive_prefetch(const ActiveView& view, std::int64_t step, const DataState& next);
+
   bool reduce(const ActiveView& view, std::int64_t step);
   bool reduce_alone(const ActiveView& view, std::int64_t step);
   void update(std::int64_t step, const std::function<void()>& apply);
@@ -59,7 +75,7 @@ class Training {
   void mirror_state() const;
   void prepare_buffers(const HostProgram& host);
   void after_step(const ActiveView& view, std::int64_t step);
-  StepInfo info(std::int64_t step) const;
+  void say_epoch(const ActiveView& view, std::int64_t step) const;
   Outcome fail(const std::string& message);
 
   Context context_;
@@ -74,6 +90,10 @@ class Training {
   bool view_reported_ = false;
   std::set<int> bound_buffers_;
   MiniBatch batch_;
+  StepShares shares_;                          // of an adaptive job's step
+  std::vector<std::vector<std::byte>> after_;  // private states before they are published
+  std::vector<double> losses_;                 // adaptive: of its logical workers in this step
+  std::unique_ptr<Prefetcher> prefetcher_;     // when the program wants it
   float scale_ = 1.0F;
   std::chrono::steady_clock::time_point step_ended_;
   bool trained_before_ = false;

@@ -40,9 +40,9 @@ nlohmann::json to_json(const View& view) {
     entry["hosts"] = {member.hosts.begin, member.hosts.end};
     members.push_back(std::move(entry));
   }
-  return {{"view", view.number},        {"first_step", view.first_step}, {"cause", view.cause},
-          {"leader", view.leader},      {"board", view.board},           {"members", members},
-          {"prepare_s", view.prepare_s}};
+  return {{"view", view.number},   {"first_step", view.first_step}, {"cause", view.cause},
+          {"leader", view.leader}, {"board", view.board},           {"members", members},
+          {"batch", view.batch},   {"prepare_s", view.prepare_s}};
 }
 
 namespace {
@@ -116,9 +116,11 @@ Result<View> parse_view(const nlohmann::json& json) {
   view.cause = fields.text("cause");
   view.leader = static_cast<int>(fields.integer("leader"));
   view.board = fields.text("board");
+  view.batch = fields.integer("batch");
   view.prepare_s = fields.number("prepare_s");
   const nlohmann::json* members = fields.list("members");
   if (!fields.problem().empty()) return invalid_input(fields.problem());
+  if (view.batch < (members->empty() ? 0 : 1)) return invalid_input("view: no batch");
   std::set<int> ids;
   int next = 0;
   for (const nlohmann::json& entry : *members) {

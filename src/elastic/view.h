@@ -28,16 +28,18 @@ struct Member {
 struct View {
   std::int64_t number = 0;      // 1, 2, ...; the registry's version of it
   std::int64_t first_step = 0;  // valid from this step on
-  std::string cause;            // start, join, leave, migrate, replace, failure, rebalance, ...
+  std::string cause;  // start, join, leave, migrate, replace, failure, rebalance, batch, ...
   int leader = -1;
   std::string board;  // of elastic/board.h
   std::vector<Member> members;
-  double prepare_s = 0;  // from the request to the commitment
+  std::int64_t batch = 0;  // samples per step over all logical workers
+  double prepare_s = 0;    // from the request to the commitment
 
   bool empty() const { return members.empty(); }  // between incarnations of a job
   const Member* find(int worker) const;
   int position(int worker) const;  // -1 when it is no member
   std::vector<int> ids() const;
+  int logical_workers() const { return members.empty() ? 0 : members.back().hosts.end; }
 };
 
 nlohmann::json to_json(const WorkerAddress& address);

@@ -17,6 +17,8 @@
 #include "elastic/checkpoint.h"
 #include "elastic/coordinator.h"
 #include "elastic/job_folder.h"
+#include "elastic/job_plan.h"
+#include "elastic/replay.h"
 #include "elastic/training.h"
 #include "elastic/worker_segment.h"
 
@@ -81,6 +83,12 @@ void warm_up(Program& program, const DataOrder& order, const WorkerSegment& own)
   program.settle();
 }
 
+// The program's state will be in this memory and outlives the worker: never unmapped.
+std::shared_ptr<const WorkerSegment> keep(WorkerSegment segment) {
+  static auto* const kKept = new std::vector<std::shared_ptr<const WorkerSegment>>;
+  return kKept->emplace_back(std::make_shared<WorkerSegment>(std::move(segment)));
+}
+
 Result<std::optional<LoadedCheckpoint>> load_checkpoint(const JobFolder& folder,
                                                         const JobSettings& settings,
                                                         const std::string& description,
@@ -117,22 +125,16 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
   Result<std::unique_ptr<FileRegistry>> registry = FileRegistry::open(folder.registry_folder());
   if (!registry.ok()) return failed(registry.error());
 
-  DataOrder::Options data = program.data();
-  data.logical_workers = settings->logical_workers;
-  const DataOrder order(data);
-  const std::int64_t all_steps = options.epochs * order.steps_per_epoch();
-  const std::int64_t total_steps =
-      options.steps >= 0 ? std::min(options.steps, all_steps) : all_steps;
-  const std::string description = describe_job(program.shape(), data, total_steps);
+  Result<JobPlan> plan = JobPlan::make(*settings, program, options.epochs, options.steps);
+  if (!plan.ok()) return failed(plan.error());
+  const DataOrder& order = plan->order;
+  const std::string& description = plan->description;
 
   Result<WorkerSegment> segment =
       WorkerSegment::create(fmt::format("rubato.{}.worker.{}", settings->token, worker),
                             program.shape(), settings->logical_workers);
   if (!segment.ok()) return failed(segment.error());
-  const auto own = std::make_shared<WorkerSegment>(std::move(*segment));
-  // The program's state is in this memory and outlives this function: never unmapped.
-  static auto* const kKept = new std::vector<std::shared_ptr<const WorkerSegment>>;
-  kKept->push_back(own);
+  const std::shared_ptr<const WorkerSegment> own = keep(std::move(*segment));
   struct Remove {
     const std::string name;
     ~Remove() { remove_segment(name); }
@@ -156,7 +158,9 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
                           .description = description,
                           .fingerprint = program.fingerprint(),
                           .first_step = restored ? restored->step : 0,
-                          .batch = data.batch,
+                          .batch = order.options().batch,
+                          .batches = plan->batches,
+                          .data = plan->data_board,
                           .record =
                               [&folder](const nlohmann::json& event) {
                                 static_cast<void>(folder.append_event(event));
@@ -171,8 +175,9 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
                      .settings = &*settings,
                      .own = own.get(),
                      .order = &order,
+                     .adaptive = plan->adaptive ? &*plan->adaptive : nullptr,
                      .description = description,
-                     .total_steps = total_steps},
+                     .total_steps = plan->total_steps},
                     **coordinator, std::move(restored));
   const Training::End end = training.run();
   if (end == Training::End::kFinished && options.at_end) {
@@ -192,9 +197,36 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
   return kWorkerFailed;
 }
 
+Status replay_in(const JobFolder& folder, Program& program, const WorkerOptions& options) {
+  Result<JobSettings> settings = folder.read_settings();
+  if (!settings.ok()) return settings.error();
+  Result<std::unique_ptr<FileRegistry>> registry = FileRegistry::open(folder.registry_folder());
+  if (!registry.ok()) return registry.error();
+  Result<JobPlan> plan = JobPlan::make(*settings, program, options.epochs, options.steps);
+  if (!plan.ok()) return plan.error();
+  Result<std::vector<ScheduleEntry>> schedule = schedule_of(**registry);
+  if (!schedule.ok()) return schedule.error();
+  const std::string name = fmt::format("rubato.replay.{}", getpid());
+  Result<WorkerSegment> segment = WorkerSegment::create(name, program.shape(), kMaxWorkers);
+  if (!segment.ok()) return segment.error();
+  remove_segment(name);
+  const std::shared_ptr<const WorkerSegment> own = keep(std::move(*segment));
+  program.bind_state(own->units());
+  Result<Replayed> replayed = replay(program, *plan, *own, *schedule);
+  if (!replayed.ok()) return replayed.error();
+  const nlohmann::json result = {{"state_sha256", replayed->state_sha256},
+                                 {"steps", replayed->steps},
+                                 {"final_loss", replayed->final_loss}};
+  return write_file(folder.replay_file(), result.dump(2) + "\n");
+}
+
 // What the program throws outside a step ends the worker with a line that says so.
 int run_in(const JobFolder& folder, int worker, Program& program, const WorkerOptions& options) {
   try {
+    if (std::getenv(kReplayVariable) != nullptr) {
+      const Status replayed = replay_in(folder, program, options);
+      return replayed.ok() ? kWorkerDone : failed(replayed.error());
+    }
     return run_in_unguarded(folder, worker, program, options);
   } catch (const std::exception& error) {
     std::string what = error.what();
@@ -207,7 +239,9 @@ int run_in(const JobFolder& folder, int worker, Program& program, const WorkerOp
 }  // namespace
 
 int run_worker(Program& program, const WorkerOptions& options) {
-  const char* path = std::getenv(kJobFolderVariable);
+  const char* path = std::getenv(kReplayVariable);
+  if (path != nullptr) return run_in(JobFolder(path), 0, program, options);
+  path = std::getenv(kJobFolderVariable);
   if (path != nullptr) {
     const char* number = std::getenv(kWorkerVariable);
     const auto worker = parse_int(number == nullptr ? "" : number);

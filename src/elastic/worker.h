@@ -30,6 +30,9 @@ inline constexpr int kWorkerExcluded = 4;  // the job went on without it, or end
 // one the worker is a job of its own.
 inline constexpr const char* kJobFolderVariable = "RUBATO_JOB_DIR";
 inline constexpr const char* kWorkerVariable = "RUBATO_WORKER";
+// The folder of a finished adaptive job: instead of training, repeat what it did (elastic/replay.h)
+// and leave the outcome in its folder.
+inline constexpr const char* kReplayVariable = "RUBATO_REPLAY_DIR";
 
 // Trains the program to its end and returns an exit code.
 int run_worker(Program& program, const WorkerOptions& options);

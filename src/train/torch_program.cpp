@@ -87,6 +87,9 @@ TorchProgram::TorchProgram(const Training& training, const Options& options, Opt
       augmentation_(at::detail::createCPUGenerator()) {
   if (!options.device.is_cpu())
     device_generator_ = at::globalContext().defaultGenerator(options.device);
+  for (auto& group : training_.optimizer->param_groups()) {
+    own_rates_.push_back(group.options().get_lr());
+  }
 }
 
 Status TorchProgram::add_parameters() {
@@ -502,9 +505,8 @@ void TorchProgram::apply_buffer(const elastic::StepInfo& info, int buffer, float
   step_optimizer(info, gradient, {});
 }
 
-void TorchProgram::step_optimizer(const elastic::StepInfo& info, const Gradient& gradient,
-                                  std::span<const std::uint8_t> update) {
-  const torch::NoGradGuard no_grad;
+void TorchProgram::set_learning_rate(const elastic::StepInfo& info) {
+  auto& groups = training_.optimizer->param_groups();
   if (training_.learning_rate) {
     const double rate = training_.learning_rate(
         {.step = info.step,
@@ -512,8 +514,19 @@ void TorchProgram::step_optimizer(const elastic::StepInfo& info, const Gradient&
          .steps_per_epoch = info.steps_per_epoch,
          .total_steps =
              options_.steps >= 0 ? options_.steps : options_.epochs * info.steps_per_epoch});
-    for (auto& group : training_.optimizer->param_groups()) group.options().set_lr(rate);
+    for (auto& group : groups) group.options().set_lr(rate * info.rate_factor);
+  } else if (info.rate_factor != rate_factor_) {
+    rate_factor_ = info.rate_factor;
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      groups[i].options().set_lr(own_rates_[i] * rate_factor_);
+    }
   }
+}
+
+void TorchProgram::step_optimizer(const elastic::StepInfo& info, const Gradient& gradient,
+                                  std::span<const std::uint8_t> update) {
+  const torch::NoGradGuard no_grad;
+  set_learning_rate(info);
   install(gradient, update);
   training_.optimizer->step();
   for (std::size_t k = 0; k < parameters_.size(); ++k) {

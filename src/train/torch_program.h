@@ -74,6 +74,8 @@ class TorchProgram final : public elastic::Program {
   void apply(const elastic::StepInfo& info, const float* gradient,
              std::span<const std::uint8_t> update) override;
   void apply_buffer(const elastic::StepInfo& info, int buffer, float scale) override;
+  bool wants_prefetch() const override { return static_cast<bool>(training_.prefetch); }
+  void prefetch(std::span<const std::int64_t> samples) override { training_.prefetch(samples); }
   std::vector<Trait> fingerprint() const override;
 
   // Makes a private state the model's buffers, for evaluation or saving after training.
@@ -126,6 +128,7 @@ class TorchProgram final : public elastic::Program {
   void install(const Gradient& gradient, std::span<const std::uint8_t> update);
   void step_optimizer(const elastic::StepInfo& info, const Gradient& gradient,
                       std::span<const std::uint8_t> update);
+  void set_learning_rate(const elastic::StepInfo& info);
   void adopt_state(Parameter& parameter);
   void seed_generators(std::uint64_t seed);
 
@@ -145,6 +148,8 @@ class TorchProgram final : public elastic::Program {
   std::vector<Gradient> buffers_;
   std::vector<Gradient> applied_;  // views of the gradients that apply() saw; CUDA: one copy
   std::size_t next_applied_ = 0;
+  std::vector<double> own_rates_;  // the optimizer's, by parameter group
+  double rate_factor_ = 1.0;       // by which they are multiplied now
   torch::Generator default_generator_;
   std::optional<torch::Generator> device_generator_;
   torch::Generator augmentation_;

@@ -61,6 +61,15 @@ ps_is() { # ps_is EXPRESSION of j
 # --- Bad input to run -----------------------------------------------------------------------------
 refused "workers" "logical" "--logical 4" -- run --workers 4 --logical 2 --dir "$work/none" -- "$RUBATO_TOY"
 refused "max-workers" -- run --workers 3 --max-workers 2 --dir "$work/none" -- "$RUBATO_TOY"
+refused "--batch-range needs --mode adaptive" "consistent" -- run --batch-range 8..64 --dir "$work/none" -- "$RUBATO_TOY"
+refused "--lr-rule needs --mode adaptive" -- run --lr-rule sqrt --dir "$work/none" -- "$RUBATO_TOY"
+refused "--mode adaptive needs --batch-range" -- run --mode adaptive --dir "$work/none" -- "$RUBATO_TOY"
+refused "LOW..HIGH" "'64'" -- run --mode adaptive --batch-range 64 --dir "$work/none" -- "$RUBATO_TOY"
+refused "LOW..HIGH" "'0..8'" -- run --mode adaptive --batch-range 0..8 --dir "$work/none" -- "$RUBATO_TOY"
+refused "did you mean 8..64" -- run --mode adaptive --batch-range 64..8 --dir "$work/none" -- "$RUBATO_TOY"
+refused "linear, sqrt or none" "'cubic'" -- run --mode adaptive --batch-range 8..64 --lr-rule cubic --dir "$work/none" -- "$RUBATO_TOY"
+refused "--logical is for consistent jobs" -- run --mode adaptive --batch-range 8..64 --logical 4 --dir "$work/none" -- "$RUBATO_TOY"
+refused "max-workers" -- run --mode adaptive --batch-range 8..64 --workers 3 --max-workers 2 --dir "$work/none" -- "$RUBATO_TOY"
 check "nothing was made" -- test ! -e "$work/none"
 
 # --- A finished job -------------------------------------------------------------------------------
@@ -70,6 +79,7 @@ refused "short" "not running" "finished" -- scale short 2
 refused "short" "not running" "finished" -- migrate short 0
 refused "short" "not running" "finished" -- stop short
 refused "short" "not running" "finished" -- profile short --min 1 --max 2
+refused "short" "consistent" "run it anew" -- replay short
 refused "finished job" "--dir" -- run --workers 2 --logical 4 --dir "$work/short" -- "$RUBATO_TOY" --steps 20
 
 # --- A running one --------------------------------------------------------------------------------
@@ -93,6 +103,7 @@ refused "1 to 3 workers" "not 0" -- scale long 0
 refused "'lomg'" "did you mean 'long'" -- scale lomg 2
 refused "'lomg'" "did you mean 'long'" -- ps lomg
 refused "'lomg'" "did you mean 'long'" -- events lomg
+refused "long is consistent" "--mode adaptive" -- scale long 2 --batch 64
 refused "no worker 99" "it has " -- migrate long 99
 refused "--min is larger than --max" -- profile long --min 3 --max 2
 refused "1 to 3 workers" "not 5" -- profile long --min 5 --max 6
@@ -130,6 +141,47 @@ check "stop" -- "$RUBATO" stop long
 wait "${launchers[0]}"
 check "the stopped launcher ends well" -- test $? = 0
 refused "long" "not running" "stopped" -- scale long 2
+
+# --- An adaptive one ------------------------------------------------------------------------------
+"$RUBATO" run --mode adaptive --batch-range 4..60 --lr-rule sqrt --workers 2 --max-workers 4 --dir "$work/long2" \
+  --name wide --quiet -- "$RUBATO_TOY" --steps 100000 --compute-us 1000 --batch 5 >"$work/wide.out" 2>&1 &
+launchers+=($!)
+wide_is() {
+  "$RUBATO" ps wide --json >"$work/ps.json" && [ "$(field "$work/ps.json" "$1")" = True ]
+}
+until_true wide_is 'j["state"] == "running" and len(j["workers"]) == 2 and j["step"] > 5'
+check "ps tells mode and batch" -- wide_is 'j["mode"] == "adaptive" and j["batch"] == 10 and j["batch_range"] == "4..60" and j["lr_rule"] == "sqrt" and j["logical_workers"] == 2 and j["target_batch"] == 0'
+"$RUBATO" ps wide >"$work/ps.txt"
+check "ps for people has the batch" -- grep -q "batch 10 in 4..60" "$work/ps.txt"
+refused "a batch of 61 is outside of 4..60" "wide" -- scale wide 2 --batch 61
+refused "a batch of 3 is outside of 4..60" -- scale wide 2 --batch 3
+refused "a batch of -5 is outside of 4..60" -- scale wide 2 --batch=-5
+refused "1 to 4 workers" "not 5" -- scale wide 5 --batch 60
+refused "has not finished" -- replay wide
+check "scale with a batch" -- "$RUBATO" scale wide 3 --batch 33
+until_true wide_is 'len(j["workers"]) == 3 and j["batch"] == 33 and j["logical_workers"] == 3 and j["target_batch"] == 33'
+check "a batch alone" -- "$RUBATO" scale wide 3 --batch 12
+until_true wide_is 'len(j["workers"]) == 3 and j["batch"] == 12'
+check "back to the share of a worker" -- "$RUBATO" scale wide 3
+until_true wide_is 'j["batch"] == 15'
+"$RUBATO" profile wide --min 1 --max 2 --json >"$work/profile.json"
+check "profile counts samples" -- test "$(field "$work/profile.json" '[round(r["samples_per_s"] / r["steps_per_s"]) for r in j["profile"]] == [5, 10]')" = True
+"$RUBATO" events wide --json >"$work/events.jsonl"
+check "view events have the batch" -- python3 -c "
+import json
+views = [e for e in map(json.loads, open('$work/events.jsonl')) if e['type'] == 'view']
+assert all(e['batch'] > 0 and e['logical_workers'] == e['workers'] for e in views), views
+assert {'start', 'batch'} <= {e['cause'] for e in views}, views
+"
+"$RUBATO" events wide >"$work/events.txt"
+check "events for people have the batch" -- grep -q "view .* batch .* from step .*: batch 12" "$work/events.txt"
+check "stop" -- "$RUBATO" stop wide
+wait "${launchers[1]}"
+check "the stopped launcher ends well" -- test $? = 0
+refused "learning-rate rule sqrt" "--lr-rule sqrt" -- run --quiet --mode adaptive --batch-range 4..60 --workers 2 --dir "$work/long2" -- "$RUBATO_TOY"
+refused "holds an adaptive job" "--mode adaptive" -- run --workers 2 --dir "$work/long2" -- "$RUBATO_TOY"
+check "a short adaptive job ends well" -- "$RUBATO" run --mode adaptive --batch-range 4..60 --workers 3 --dir "$work/fit" -- "$RUBATO_TOY" --steps 20
+check "its replay has the same bits" -- "$RUBATO" replay "$work/fit"
 
 echo "$checks checks, $failed failed"
 [ "$failed" = 0 ]

@@ -1,16 +1,19 @@
 // Random schedules of resizes, migrations, kills, stops and restarts against real jobs. Each must
 // end with the bits of the undisturbed run and with a ledger in which every sample occurs once per
-// epoch.
+// epoch. With --adaptive the jobs are adaptive and batches change, too; then each must end with the
+// bits of its replay in one process, and with the amount of training that was asked for.
 //
 //   chaos [--seeds 40] [--first 1] [--programs toy,mlp,cnn,lm] [--device cuda] [--examples DIR]
-//   [--keep]
+//   [--adaptive] [--keep]
 //
 // Prints one line per schedule; a failed one is printed with the command that repeats it. Exit code
 // 0 when all schedules kept the promise.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -25,11 +28,14 @@
 namespace rubato::elastic {
 namespace {
 
+using std::string_literals::operator""s;
+
 struct ProgramUnderTest {
   std::string name;
   std::vector<std::string> command;
   int logical = 4;
-  std::int64_t samples = 0;  // of its data set, for the ledger
+  std::int64_t steps = 0;
+  std::int64_t batch = 0;  // per (logical) worker
 };
 
 struct Options {
@@ -40,6 +46,7 @@ struct Options {
   std::string toy;
   std::string examples;
   std::string device;  // empty: the programs' default
+  bool adaptive = false;
   bool keep = false;
 };
 
@@ -88,10 +95,14 @@ class Schedule {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     if (!finished_ && job_->wait() != 0) return "the job failed";
-    if (job_->hash() != expected) {
+    if (options_.adaptive) {
+      const std::string problem = check_adaptive();
+      if (!problem.empty()) return problem;
+      steps_ = job_->result().value("steps", std::int64_t{0});
+    } else if (job_->hash() != expected) {
       return fmt::format("the result has other bits: {} instead of {}", job_->hash(), expected);
     }
-    const Result<LedgerSummary> ledger = check_ledger(folder_ + "/ledger", program_.samples);
+    const Result<LedgerSummary> ledger = check_ledger(folder_ + "/ledger", samples());
     if (!ledger.ok()) return ledger.error().message;
     if (ledger->steps != steps_) return fmt::format("the ledger has {} steps", ledger->steps);
     for (const nlohmann::json& event : job_->events()) {
@@ -107,23 +118,53 @@ class Schedule {
   std::string logs() const { return job_->logs(); }
 
  private:
+  // The bits of the replay, as many samples as the steps of the first batch have, a loss.
+  std::string check_adaptive() const {
+    const int code = std::system(
+        fmt::format("'{}' replay '{}/job' >'{}/replay.log' 2>&1", options_.rubato, folder_, folder_)
+            .c_str());
+    if (code != 0) return *read_file(folder_ + "/replay.log");
+    const double loss = job_->result().value("final_loss", std::nan(""));
+    if (!std::isfinite(loss)) return "the final loss is not finite";
+    std::ifstream ledger(folder_ + "/ledger");
+    std::int64_t used = 0;
+    for (std::string line; std::getline(ledger, line);) {
+      const nlohmann::json step = nlohmann::json::parse(line);
+      for (const auto& share : step["samples"]) {
+        used += static_cast<std::int64_t>(share.size());
+      }
+    }
+    const std::int64_t first = program_.batch * first_workers_;
+    const std::int64_t per_epoch = (samples() + first - 1) / first;
+    const std::int64_t expected = program_.steps / per_epoch * samples() +
+                                  std::min(program_.steps % per_epoch * first, samples());
+    if (used == expected) return "";
+    return fmt::format("{} samples were used instead of {}", used, expected);
+  }
+
   void start(int workers) {
     note(fmt::format("start {}", workers));
-    std::vector<std::string> arguments{"--workers",
-                                       std::to_string(workers),
-                                       "--logical",
-                                       std::to_string(program_.logical),
-                                       "--failure-timeout",
-                                       "0.6",
-                                       "--checkpoint-steps",
-                                       "20",
-                                       "--ledger",
-                                       folder_ + "/ledger",
-                                       "--"};
+    if (first_workers_ == 0) first_workers_ = workers;
+    std::vector<std::string> arguments{"--workers", std::to_string(workers)};
+    const std::vector<std::string> mode =
+        options_.adaptive
+            ? std::vector<std::string>{"--mode",        "adaptive",
+                                       "--max-workers", std::to_string(program_.logical),
+                                       "--lr-rule",     "sqrt",
+                                       "--batch-range", to_string(batch_range())}
+            : std::vector<std::string>{"--logical", std::to_string(program_.logical)};
+    arguments.insert(arguments.end(), mode.begin(), mode.end());
+    for (const std::string& part : {"--failure-timeout"s, "0.6"s, "--checkpoint-steps"s, "20"s,
+                                    "--ledger"s, folder_ + "/ledger", "--"s}) {
+      arguments.push_back(part);
+    }
     arguments.insert(arguments.end(), program_.command.begin(), program_.command.end());
     job_.reset();
     job_ = std::make_unique<RunningJob>(options_.rubato, folder_ + "/job", arguments);
   }
+
+  std::int64_t samples() const { return job_->result().value("samples", std::int64_t{1}); }
+  BatchRange batch_range() const { return {program_.batch, program_.batch * program_.logical * 2}; }
 
   void note(const std::string& what) {
     story_ += fmt::format("{}{}@{}", story_.empty() ? "" : ", ", what, job_ ? job_->step() : 0);
@@ -146,8 +187,19 @@ class Schedule {
       case 1:
       case 2: {
         const int workers = random_.between(1, program_.logical);
-        note(fmt::format("scale {}", workers));
-        job_->change([&](Target& target) { target.workers = workers; });
+        std::int64_t batch = 0;
+        if (options_.adaptive && random_.chance(0.6)) {
+          const BatchRange range = batch_range();
+          batch = random_.between(static_cast<int>(range.low), static_cast<int>(range.high));
+        }
+        // Sometimes a batch for the workers that are there.
+        const bool same = batch > 0 && random_.chance(0.4);
+        note(fmt::format("scale {}{}", same ? "same" : std::to_string(workers),
+                         batch > 0 ? fmt::format(" batch {}", batch) : ""));
+        job_->change([&](Target& target) {
+          if (!same) target.workers = workers;
+          target.batch = batch;
+        });
         break;
       }
       case 3: {
@@ -211,6 +263,7 @@ class Schedule {
   std::string folder_;
   Random random_;
   std::int64_t steps_ = 0;
+  int first_workers_ = 0;
   bool finished_ = false;  // before its launcher was killed
   std::unique_ptr<RunningJob> job_;
   std::vector<pid_t> stopped_;
@@ -222,25 +275,30 @@ std::vector<ProgramUnderTest> programs(const Options& options) {
   for (const std::string_view part : split(options.programs, ',')) {
     const std::string name(part);
     if (name == "toy") {
-      all.push_back({name, {options.toy, "--steps", "300", "--compute-us", "3000"}, 7, 100});
+      all.push_back({name, {options.toy, "--compute-us", "3000"}, 7, 300, 3});
+    } else if (name == "mlp") {
+      all.push_back({name, {options.examples + "/train_mlp"}, 8, 400, 32});
     } else {
-      all.push_back(
-          {name,
-           {options.examples + "/train_" + name, "--steps", name == "mlp" ? "400" : "120"},
-           name == "mlp" ? 8 : 4,
-           0});
+      all.push_back({name, {options.examples + "/train_" + name}, 4, 120, 16});
+    }
+    ProgramUnderTest& program = all.back();
+    if (!options.device.empty() && name != "toy") {
+      program.command.insert(program.command.end(), {"--device", options.device});
+    }
+    program.command.insert(program.command.end(), {"--steps", std::to_string(program.steps)});
+    if (options.adaptive) {
+      program.command.insert(program.command.end(), {"--batch", std::to_string(program.batch)});
     }
   }
   return all;
 }
 
-// The undisturbed run on one worker and on N, which must agree. Also tells the size of the data
-// set.
+// The undisturbed run on one worker and on N, which must agree.
 struct Expected {
   std::string hash;
   std::int64_t steps = 0;
 };
-std::optional<Expected> undisturbed(ProgramUnderTest& program, const Options& options,
+std::optional<Expected> undisturbed(const ProgramUnderTest& program, const Options& options,
                                     const std::string& folder) {
   Expected expected;
   for (const int workers : {1, program.logical}) {
@@ -261,9 +319,6 @@ std::optional<Expected> undisturbed(ProgramUnderTest& program, const Options& op
       fmt::print("{}: {} undisturbed workers give other bits than one\n", program.name, workers);
       return std::nullopt;
     }
-    if (program.samples == 0) {
-      program.samples = job.result().value("samples", std::int64_t{0});
-    }
   }
   return expected;
 }
@@ -276,8 +331,9 @@ int run(const Options& options) {
   int views = 0;
   std::vector<ProgramUnderTest> all = programs(options);
   std::vector<std::optional<Expected>> expected;
-  for (ProgramUnderTest& program : all) {
-    expected.push_back(undisturbed(program, options, root + "/" + program.name));
+  for (const ProgramUnderTest& program : all) {
+    expected.push_back(options.adaptive ? Expected{.steps = program.steps}
+                                        : undisturbed(program, options, root + "/" + program.name));
     if (!expected.back()) return 1;
   }
   for (int seed = options.first; seed < options.first + options.seeds; ++seed) {
@@ -293,8 +349,8 @@ int run(const Options& options) {
     views += schedule.views();
     if (!problem.empty()) {
       ++failures;
-      fmt::print("repeat with: chaos --first {} --seeds 1 --programs {} (files in {})\n{}", seed,
-                 options.programs, folder, schedule.logs());
+      fmt::print("repeat with: chaos --first {} --seeds 1 --programs {}{} (files in {})\n{}", seed,
+                 options.programs, options.adaptive ? " --adaptive" : "", folder, schedule.logs());
     } else if (!options.keep) {
       std::filesystem::remove_all(folder);
     }
@@ -315,8 +371,8 @@ int main(int argc, char** argv) {
   options.examples = (here / "examples").string();
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
-    if (name == "--keep") {
-      options.keep = true;
+    if (name == "--keep" || name == "--adaptive") {
+      (name == "--keep" ? options.keep : options.adaptive) = true;
       continue;
     }
     if (i + 1 >= argc) return 2;

@@ -34,6 +34,8 @@ class ToyProgram final : public Program {
     //   slow WORKER FACTOR | throw WORKER STEP | exit WORKER STEP
     // (all workers: -1; from that step on). Empty: none.
     std::string fault_file;
+    // Where to write what it is told to prefetch, a line each time; "throw": fail. Empty: unwanted.
+    std::string prefetch;
     int worker = -1;
   };
   explicit ToyProgram(const Options& options) : options_(options) {
@@ -94,12 +96,22 @@ class ToyProgram final : public Program {
           std::chrono::duration<double, std::micro>(options_.compute_us * slowness));
     }
   }
+  bool wants_prefetch() const override { return !options_.prefetch.empty(); }
+  void prefetch(std::span<const std::int64_t> samples) override {
+    if (options_.prefetch == "throw") throw std::runtime_error("nothing can be read ahead");
+    std::string line = "[";
+    for (const std::int64_t sample : samples) {
+      line += (line.size() > 1 ? "," : "") + std::to_string(sample);
+    }
+    std::ofstream(options_.prefetch, std::ios::app) << line + "]\n" << std::flush;
+  }
   void merge(int into, int from) override {
     add_into(memory_of(into), memory_of(from), shape_.gradient_floats);
   }
   void apply(const StepInfo& info, const float* gradient,
              std::span<const std::uint8_t> update) override {
-    const float rate = 0.1F / (1.0F + 0.01F * static_cast<float>(info.step));
+    const float rate = static_cast<float>(info.rate_factor) * 0.1F /
+                       (1.0F + 0.01F * static_cast<float>(info.step));
     for (std::size_t u = 0; u < options_.units; ++u) {
       if (!update.empty() && update[u] == 0) continue;
       float* value = units_[u];

@@ -4,6 +4,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -70,8 +71,9 @@ struct ProgramSpec {
   std::int64_t samples = 200;
   std::int64_t batch = 4;
   std::uint64_t seed = 3;
-  bool augment = false;   // noise from the batch's generator
-  bool schedule = false;  // a rate that changes every step
+  bool augment = false;                                     // noise from the batch's generator
+  bool schedule = false;                                    // a rate that changes every step
+  std::function<double(std::int64_t step)> rate = nullptr;  // another one
   bool separate_memory = false;
 };
 
@@ -88,6 +90,7 @@ inline std::unique_ptr<TorchProgram> make_program(const ProgramSpec& spec) {
     if (spec.augment) x = x + torch::randn(x.sizes(), batch.generator);
     return torch::cross_entropy_loss(model->forward(x), data.labels.index_select(0, batch.indices));
   };
+  if (spec.rate) training.learning_rate = [=](const Progress& p) { return spec.rate(p.step); };
   if (spec.schedule) training.learning_rate = [](const Progress& p) { return test_rate(p.step); };
   auto program = TorchProgram::make(
       training, {.seed = spec.seed, .batch = spec.batch, .separate_memory = spec.separate_memory});

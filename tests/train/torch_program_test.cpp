@@ -125,6 +125,65 @@ TEST_P(EveryOptimizer, CopiedStateGoesOnWithTheSameBits) {
   EXPECT_EQ(copy.state(), job.worker(0).state());
 }
 
+// Of an adaptive job: the batch's factor acts on the optimizer's own rate, and goes away again.
+TEST_P(EveryOptimizer, TheRateFactorMultipliesTheRate) {
+  const std::vector<double> factors{1.0, 2.0, 0.5, 1.0, 1.0, 3.0};
+  const ProgramSpec spec{.optimizer = GetParam()};
+  EmulatedJob job([&] { return make_program(spec); }, {2});
+  EmulatedWorker scaled(make_program(spec));
+  const torch::Tensor some = torch::zeros({1}, torch::requires_grad());
+  const double own = make_optimizer(GetParam(), {some})->param_groups()[0].options().get_lr();
+  ProgramSpec scheduled = spec;
+  scheduled.rate = [&](std::int64_t step) { return own * factors[static_cast<std::size_t>(step)]; };
+  EmulatedWorker expected(make_program(scheduled));
+  for (std::int64_t step = 0; step < static_cast<std::int64_t>(factors.size()); ++step) {
+    job.step(step);
+    elastic::StepInfo info = job.info(step);
+    expected.program().apply(info, job.gradient(), {});
+    info.rate_factor = factors[static_cast<std::size_t>(step)];
+    scaled.program().apply(info, job.gradient(), {});
+    EXPECT_EQ(scaled.state(), expected.state()) << "step " << step;
+  }
+}
+
+TEST_F(TorchProgramTest, TheRateFactorMultipliesTheScheduleToo) {
+  ProgramSpec spec;
+  spec.rate = [](std::int64_t step) { return 0.01 * static_cast<double>(step + 1); };
+  EmulatedJob job([&] { return make_program(spec); }, {2});
+  EmulatedWorker scaled(make_program(spec));
+  spec.rate = [](std::int64_t step) { return 0.04 * static_cast<double>(step + 1); };
+  EmulatedWorker expected(make_program(spec));
+  for (std::int64_t step = 0; step < 4; ++step) {
+    job.step(step);
+    elastic::StepInfo info = job.info(step);
+    expected.program().apply(info, job.gradient(), {});
+    info.rate_factor = 4.0;
+    scaled.program().apply(info, job.gradient(), {});
+  }
+  EXPECT_EQ(scaled.state(), expected.state());
+}
+
+TEST_F(TorchProgramTest, PrefetchReachesTheUser) {
+  EXPECT_FALSE(make_program({})->wants_prefetch());
+  std::vector<std::int64_t> told;
+  torch::nn::Sequential model = make_model(ModelKind::kMlp);
+  const auto program =
+      TorchProgram::make({.model = model.ptr(),
+                          .optimizer = make_optimizer(OptimizerKind::kSgd, model->parameters()),
+                          .samples = 10,
+                          .loss = [](const Batch&) { return torch::Tensor(); },
+                          .prefetch =
+                              [&](std::span<const std::int64_t> samples) {
+                                told.assign(samples.begin(), samples.end());
+                              }},
+                         {});
+  ASSERT_TRUE(program.ok());
+  ASSERT_TRUE((*program)->wants_prefetch());
+  const std::vector<std::int64_t> ids{3, 1, 4};
+  (*program)->prefetch(ids);
+  EXPECT_EQ(told, ids);
+}
+
 std::string optimizer_name(const testing::TestParamInfo<OptimizerKind>& tested) {
   static const std::vector<std::string> names = {"Sgd",     "Momentum", "Adam",   "AdamW",
                                                  "Amsgrad", "RmsProp",  "Adagrad"};

@@ -72,7 +72,9 @@ json describe(OpenJob& job) {
   json result = {{"name", job.settings.name},
                  {"dir", job.folder.path()},
                  {"state", state_of(job.folder)},
-                 {"logical_workers", job.settings.logical_workers},
+                 {"mode", job.settings.adaptive ? "adaptive" : "consistent"},
+                 {"logical_workers", job.settings.adaptive ? 0 : job.settings.logical_workers},
+                 {"batch", 0},
                  {"max_workers", job.settings.max_workers},
                  {"spares", job.settings.spares},
                  {"newcomers", json::array()},
@@ -84,11 +86,20 @@ json describe(OpenJob& job) {
       result["newcomers"] = status["newcomers"];
     }
   }
+  if (job.settings.adaptive) {
+    result["batch_range"] = to_string(job.settings.batch_range);
+    result["lr_rule"] = to_string(job.settings.lr_rule);
+  }
   const Result<Target> target = elastic::newest_target(*job.registry);
   if (target.ok()) result["target"] = target->workers;
+  if (target.ok() && job.settings.adaptive) result["target_batch"] = target->batch;
   const Result<View> view = elastic::newest_view(*job.registry);
   if (!view.ok() || view->number == 0) return result;
   result["view"] = view->number;
+  if (!view->empty()) {
+    result["logical_workers"] = view->logical_workers();
+    result["batch"] = view->batch;
+  }
   if (result["state"] != "running") return result;
   const Result<Board> board = Board::open(view->board);
   if (!board.ok()) return result;
@@ -123,12 +134,13 @@ int print_jobs(bool as_json) {
     fmt::print("{}\n", json{{"jobs", jobs}}.dump(2));
     return 0;
   }
-  fmt::print("{:<24} {:<9} {:>7} {:>8} {:>8}  {}\n", "NAME", "STATE", "WORKERS", "LOGICAL", "STEP",
-             "DIR");
+  fmt::print("{:<24} {:<9} {:>7} {:>8} {:>7} {:>8}  {}\n", "NAME", "STATE", "WORKERS", "LOGICAL",
+             "BATCH", "STEP", "DIR");
   for (const json& job : jobs) {
-    fmt::print("{:<24} {:<9} {:>7} {:>8} {:>8}  {}\n", job.value("name", ""),
+    fmt::print("{:<24} {:<9} {:>7} {:>8} {:>7} {:>8}  {}\n", job.value("name", ""),
                job.value("state", ""), job["workers"].size(), job.value("logical_workers", 0),
-               job.value("step", std::int64_t{0}), job.value("dir", ""));
+               job.value("batch", std::int64_t{0}), job.value("step", std::int64_t{0}),
+               job.value("dir", ""));
   }
   return 0;
 }
@@ -141,9 +153,12 @@ int print_job(const std::string& name, bool as_json) {
     fmt::print("{}\n", status.dump(2));
     return 0;
   }
-  fmt::print("{} {} step {}: {} logical workers, target {} workers\n", status.value("name", ""),
-             status.value("state", ""), status.value("step", std::int64_t{0}),
-             status.value("logical_workers", 0), status.value("target", 0));
+  fmt::print("{} {} step {}: {} logical workers, batch {}{}, target {} workers\n",
+             status.value("name", ""), status.value("state", ""),
+             status.value("step", std::int64_t{0}), status.value("logical_workers", 0),
+             status.value("batch", std::int64_t{0}),
+             job->settings.adaptive ? " in " + to_string(job->settings.batch_range) : "",
+             status.value("target", 0));
   fmt::print("{:>6} {:>8} {:>7} {:>10} {:>8}  {}\n", "WORKER", "PID", "LEADER", "STEP", "STEP-MS",
              "LOGICAL");
   for (const json& worker : status["workers"]) {
@@ -164,7 +179,25 @@ int print_job(const std::string& name, bool as_json) {
   return 0;
 }
 
-Status ask_for(OpenJob& job, int workers) {
+Status check_batch(const JobSettings& settings, int workers, std::int64_t batch) {
+  if (!settings.adaptive) {
+    return invalid_input(fmt::format(
+        "job {} is consistent: its batch is fixed; start it with --mode adaptive to change it",
+        settings.name));
+  }
+  if (!settings.batch_range.contains(batch)) {
+    return invalid_input(fmt::format("a batch of {} is outside of {}, the batch range of job {}",
+                                     batch, to_string(settings.batch_range), settings.name));
+  }
+  if (batch < workers) {
+    return invalid_input(
+        fmt::format("a batch of {} cannot be divided among {} workers", batch, workers));
+  }
+  return ok_status();
+}
+
+// `batch` 0: nothing special.
+Status ask_for(OpenJob& job, int workers, std::int64_t batch) {
   Status running = require_running(job);
   if (!running.ok()) return running;
   const int most = std::min(job.settings.max_workers, job.settings.logical_workers);
@@ -174,21 +207,28 @@ Status ask_for(OpenJob& job, int workers) {
   }
   return elastic::change_target(*job.registry, [&](Target& target) {
     target.workers = workers;
+    target.batch = batch;
     target.at = elastic::unix_seconds();
     return ok_status();
   });
 }
 
-int scale(const std::string& name, int workers, bool as_json) {
+int scale(const std::string& name, int workers, std::optional<std::int64_t> batch, bool as_json) {
   Result<OpenJob> job = open_job(name);
   if (!job.ok()) return fail(job.error());
-  const Status asked = ask_for(*job, workers);
+  if (batch) {
+    const Status fits = check_batch(job->settings, workers, *batch);
+    if (!fits.ok()) return fail(fits.error());
+  }
+  const Status asked = ask_for(*job, workers, batch.value_or(0));
   if (!asked.ok()) return fail(asked.error());
   if (as_json) {
-    fmt::print("{}\n", json{{"name", job->settings.name}, {"target", workers}}.dump(2));
+    json answer = {{"name", job->settings.name}, {"target", workers}};
+    if (batch) answer["batch"] = *batch;
+    fmt::print("{}\n", answer.dump(2));
   } else {
-    fmt::print("{} will run on {} workers; see 'rubato events {}'\n", job->settings.name, workers,
-               name);
+    fmt::print("{} will run on {} workers{}; see 'rubato events {}'\n", job->settings.name, workers,
+               batch ? fmt::format(" with a batch of {}", *batch) : "", name);
   }
   return 0;
 }
@@ -259,9 +299,12 @@ int events(const std::string& name, bool as_json) {
   return 0;
 }
 
-// Steps per second with a number of workers, over about a second of training; nothing when the job
-// ends meanwhile.
-std::optional<double> measure(OpenJob& job, int workers) {
+struct Speed {
+  double steps_per_s = 0;
+  double samples_per_s = 0;
+};
+// With a number of workers, over about a second of training; nothing when the job ends meanwhile.
+std::optional<Speed> measure(OpenJob& job, int workers) {
   using std::chrono::steady_clock;
   const auto wait_for = [&](const auto& condition) {
     while (!condition()) {
@@ -291,7 +334,8 @@ std::optional<double> measure(OpenJob& job, int workers) {
     return std::nullopt;
   }
   const double seconds = std::chrono::duration<double>(steady_clock::now() - began).count();
-  return static_cast<double>(board->completed() - first) / seconds;
+  const double rate = static_cast<double>(board->completed() - first) / seconds;
+  return Speed{.steps_per_s = rate, .samples_per_s = rate * static_cast<double>(view.batch)};
 }
 
 int profile(const std::string& name, int low, int high, bool as_json) {
@@ -303,22 +347,26 @@ int profile(const std::string& name, int low, int high, bool as_json) {
   json rows = json::array();
   double base = 0;
   for (int workers = low; workers <= high; ++workers) {
-    const Status asked = ask_for(*job, workers);
+    const Status asked = ask_for(*job, workers, 0);
     if (!asked.ok()) return fail(asked.error());
-    const std::optional<double> rate = measure(*job, workers);
-    if (!rate) return fail(invalid_input("the job ended before it was measured"));
-    if (base == 0) base = *rate;
-    rows.push_back({{"workers", workers}, {"steps_per_s", *rate}, {"speedup", *rate / base}});
+    const std::optional<Speed> speed = measure(*job, workers);
+    if (!speed) return fail(invalid_input("the job ended before it was measured"));
+    if (base == 0) base = speed->samples_per_s;
+    rows.push_back({{"workers", workers},
+                    {"steps_per_s", speed->steps_per_s},
+                    {"samples_per_s", speed->samples_per_s},
+                    {"speedup", speed->samples_per_s / base}});
   }
-  static_cast<void>(ask_for(*job, before->workers));
+  static_cast<void>(ask_for(*job, before->workers, before->batch));
   if (as_json) {
     fmt::print("{}\n", json{{"name", job->settings.name}, {"profile", rows}}.dump(2));
     return 0;
   }
-  fmt::print("{:>7} {:>12} {:>8}\n", "WORKERS", "STEPS/S", "SPEEDUP");
+  fmt::print("{:>7} {:>12} {:>12} {:>8}\n", "WORKERS", "STEPS/S", "SAMPLES/S", "SPEEDUP");
   for (const json& row : rows) {
-    fmt::print("{:>7} {:>12.2f} {:>7.2f}x\n", row["workers"].get<int>(),
-               row["steps_per_s"].get<double>(), row["speedup"].get<double>());
+    fmt::print("{:>7} {:>12.2f} {:>12.1f} {:>7.2f}x\n", row["workers"].get<int>(),
+               row["steps_per_s"].get<double>(), row["samples_per_s"].get<double>(),
+               row["speedup"].get<double>());
   }
   return 0;
 }
@@ -326,6 +374,7 @@ int profile(const std::string& name, int low, int high, bool as_json) {
 struct JobArguments {
   std::string job;
   int number = 1;
+  std::optional<std::int64_t> batch;
   int low = 1;
   int high = 1;
   bool follow = false;
@@ -349,7 +398,7 @@ int scale_anywhere(const Context& context, const JobArguments& a) {
   }
 #endif
   static_cast<void>(context);
-  return scale(a.job, a.number, a.json);
+  return scale(a.job, a.number, a.batch, a.json);
 }
 
 int events_anywhere(const Context& context, const JobArguments& a) {
@@ -378,6 +427,9 @@ void add_job_commands(CLI::App& app, const Context& context, Command& chosen) {
                           [a, &context] { return scale_anywhere(context, *a); });
   scaling->add_option("workers", a->number, "Workers to run on; 0: the daemon's policy decides")
       ->required();
+  scaling->add_option("--batch", a->batch,
+                      "Adaptive job of 'rubato run': samples per step over all these workers "
+                      "(default: as many per worker as at the start)");
   scaling->add_flag("--json", a->json, "JSON");
   CLI::App* migrating = add("migrate", "Replace a worker of a running job by a new one", true,
                             [a] { return migrate(a->job, a->number, a->json); });

@@ -18,7 +18,54 @@ struct RunArguments {
   elastic::LaunchOptions launch;
   int logical = 0;
   int max_workers = 0;
+  std::string mode = "consistent";
+  std::string batch_range;
+  std::string lr_rule;
 };
+
+// The options that only one of the modes has, and how many logical workers there are.
+Status choose_mode(const RunArguments& arguments, elastic::LaunchOptions& launch) {
+  elastic::JobSettings& settings = launch.settings;
+  settings.adaptive = arguments.mode == "adaptive";
+  if (!settings.adaptive) {
+    const char* option = !arguments.batch_range.empty() ? "--batch-range" : "--lr-rule";
+    if (!arguments.batch_range.empty() || !arguments.lr_rule.empty()) {
+      return invalid_input(fmt::format(
+          "run: {} needs --mode adaptive; the batch of a consistent job is fixed", option));
+    }
+    settings.logical_workers = arguments.logical > 0 ? arguments.logical : launch.workers;
+    if (launch.workers > settings.logical_workers) {
+      return invalid_input(
+          fmt::format("run: {} workers cannot share {} logical workers; use --logical {} or more",
+                      launch.workers, settings.logical_workers, launch.workers));
+    }
+    settings.max_workers =
+        arguments.max_workers > 0 ? arguments.max_workers : settings.logical_workers;
+    settings.max_workers = std::min(settings.max_workers, elastic::kMaxWorkers);
+    return ok_status();
+  }
+  if (arguments.logical > 0) {
+    return invalid_input(
+        "run: --logical is for consistent jobs; an adaptive job has as many logical workers as "
+        "workers");
+  }
+  if (arguments.batch_range.empty()) {
+    return invalid_input(
+        "run: --mode adaptive needs --batch-range LOW..HIGH, samples per step over all workers");
+  }
+  const Result<elastic::BatchRange> range = elastic::parse_batch_range(arguments.batch_range);
+  if (!range.ok()) return invalid_input("run: --batch-range: " + range.error().message);
+  settings.batch_range = *range;
+  if (!arguments.lr_rule.empty()) {
+    const Result<elastic::LrRule> rule = elastic::parse_lr_rule(arguments.lr_rule);
+    if (!rule.ok()) return invalid_input("run: --lr-rule: " + rule.error().message);
+    settings.lr_rule = *rule;
+  }
+  settings.first_workers = launch.workers;
+  settings.max_workers = arguments.max_workers > 0 ? arguments.max_workers : launch.workers;
+  settings.logical_workers = settings.max_workers;
+  return ok_status();
+}
 
 int run_job(RunArguments arguments) {
   elastic::LaunchOptions& launch = arguments.launch;
@@ -28,15 +75,8 @@ int run_job(RunArguments arguments) {
         invalid_input("run: nothing to run; put the program after '--', as in "
                       "'rubato run --workers 2 -- ./train'"));
   }
-  settings.logical_workers = arguments.logical > 0 ? arguments.logical : launch.workers;
-  if (launch.workers > settings.logical_workers) {
-    return fail(invalid_input(
-        fmt::format("run: {} workers cannot share {} logical workers; use --logical {} or more",
-                    launch.workers, settings.logical_workers, launch.workers)));
-  }
-  settings.max_workers =
-      arguments.max_workers > 0 ? arguments.max_workers : settings.logical_workers;
-  settings.max_workers = std::min(settings.max_workers, elastic::kMaxWorkers);
+  const Status chosen = choose_mode(arguments, launch);
+  if (!chosen.ok()) return fail(chosen.error());
   if (settings.max_workers < launch.workers) {
     return fail(invalid_input(fmt::format("run: --workers {} is more than --max-workers {}",
                                           launch.workers, settings.max_workers)));
@@ -55,9 +95,12 @@ int run_job(RunArguments arguments) {
     settings.ledger = std::filesystem::absolute(settings.ledger).string();
   }
   if (!launch.quiet) {
-    fmt::print(stderr, "job {} in {}: {} logical workers on {} worker{}\n", settings.name,
-               launch.folder, settings.logical_workers, launch.workers,
-               launch.workers == 1 ? "" : "s");
+    const std::string what =
+        settings.adaptive
+            ? fmt::format("batch in {} ({})", arguments.batch_range, to_string(settings.lr_rule))
+            : fmt::format("{} logical workers", settings.logical_workers);
+    fmt::print(stderr, "job {} in {}: {} on {} worker{}\n", settings.name, launch.folder, what,
+               launch.workers, launch.workers == 1 ? "" : "s");
   }
   const Result<elastic::LaunchResult> result = elastic::launch(launch);
   if (!result.ok()) return fail(result.error());
@@ -92,8 +135,19 @@ void add_run(CLI::App& app, Command& chosen) {
                   "Logical workers: fix the result, whatever workers run them (default: --workers)")
       ->check(CLI::Range(1, 4096));
   run->add_option("--max-workers", arguments->max_workers,
-                  "Most workers that 'rubato scale' may ask for (default: --logical)")
+                  "Most workers that 'rubato scale' may ask for (default: --logical, of an "
+                  "adaptive job --workers)")
       ->check(CLI::Range(1, elastic::kMaxWorkers));
+  run->add_option("--mode", arguments->mode,
+                  "consistent: the result never depends on the workers; adaptive: the batch "
+                  "follows them")
+      ->check(CLI::IsMember({"consistent", "adaptive"}))
+      ->capture_default_str();
+  run->add_option("--batch-range", arguments->batch_range,
+                  "Adaptive: LOW..HIGH, samples per step over all workers");
+  run->add_option(
+      "--lr-rule", arguments->lr_rule,
+      "Adaptive: how the learning rate follows the batch: linear (default), sqrt, none");
   run->add_option("--spares", launch.settings.spares,
                   "Workers kept ready beside those that train, to replace lost and slow ones")
       ->check(CLI::Range(0, elastic::kMaxWorkers));

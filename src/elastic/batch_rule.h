@@ -1,0 +1,54 @@
+// How large a step is and how many logical workers share it.
+//
+// Consistent jobs: both are fixed. Adaptive jobs: both follow the workers of a view. A view has as
+// many logical workers as workers: the result depends on the views anyway, so hosting several would
+// only cut a device's mini-batch into smaller ones. The learning rate follows the batch by a rule.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace rubato::elastic {
+
+// Samples per step over all logical workers: from `low` to `high`.
+struct BatchRange {
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+
+  bool contains(std::int64_t batch) const { return low <= batch && batch <= high; }
+  friend bool operator==(const BatchRange&, const BatchRange&) = default;
+};
+inline constexpr std::int64_t kLargestBatch = std::int64_t{1} << 30;
+// "LOW..HIGH" with 1 <= LOW <= HIGH <= kLargestBatch.
+Result<BatchRange> parse_batch_range(std::string_view text);
+std::string to_string(const BatchRange& range);
+
+// How the learning rate follows the batch.
+enum class LrRule { kLinear, kSqrt, kNone };
+Result<LrRule> parse_lr_rule(std::string_view name);  // linear | sqrt | none
+std::string_view to_string(LrRule rule);
+// What the learning rate is multiplied with when a step has `batch` samples and the rate was meant
+// for `reference`. 1 when they are equal, whatever the rule.
+double rate_factor(LrRule rule, std::int64_t batch, std::int64_t reference);
+
+class BatchRule {
+ public:
+  static BatchRule consistent(int logical_workers, std::int64_t per_logical_worker);
+  static BatchRule adaptive(const BatchRange& range, std::int64_t per_worker);
+
+  int logical_workers(int workers) const;
+  // The batch of a view with so many workers, when `asked` samples (0: nothing special) were asked
+  // for `wanted` workers. While there are fewer workers than wanted, each keeps its share, so that
+  // no device gets more than it was meant to have; the range limits the sum.
+  std::int64_t batch(int workers, int wanted, std::int64_t asked) const;
+
+ private:
+  int logical_workers_ = 0;  // 0: as many as workers
+  std::int64_t per_worker_ = 1;
+  BatchRange range_;
+};
+
+}  // namespace rubato::elastic

@@ -1,0 +1,135 @@
+#include "elastic/data_board.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+
+namespace rubato::elastic {
+
+namespace {
+
+constexpr std::uint64_t kMagic = 0x3130617461647572;  // "rudata01"
+
+using Word = std::atomic<std::int64_t>;
+static_assert(sizeof(Word) == sizeof(std::int64_t));
+
+// A step's facts; `step` is written last and says of which step the others are.
+struct FactsEntry {
+  Word step;
+  Word epoch;
+  Word used;
+  Word batch;
+  Word logical_workers;
+};
+
+std::size_t words_before_samples(const DataBoardShape& shape) {
+  return 2 * (1 + most_words(shape.most_logical_workers));  // each with its length
+}
+
+}  // namespace
+
+struct DataBoard::Header {
+  std::atomic<std::uint64_t> magic;  // written last
+  DataBoardShape shape;
+  std::array<FactsEntry, 2> facts;
+};
+
+DataBoard::DataBoard(Segment segment) : segment_(std::move(segment)) {
+  const DataBoardShape& shape = header().shape;
+  state_stride_ = 1 + most_words(shape.most_logical_workers);
+  sample_offset_ = sizeof(Header) + words_before_samples(shape) * sizeof(Word);
+}
+
+DataBoard::Header& DataBoard::header() const { return *reinterpret_cast<Header*>(segment_.data()); }
+
+Result<DataBoard> DataBoard::create(const std::string& name, const DataBoardShape& shape) {
+  const std::size_t bytes = sizeof(Header) + words_before_samples(shape) * sizeof(Word) +
+                            2 * static_cast<std::size_t>(shape.most_samples) * sizeof(std::int64_t);
+  Result<Segment> segment = Segment::create(name, bytes);
+  if (!segment.ok()) return segment.error();
+  Status reserved = segment->reserve(0, bytes);
+  if (!reserved.ok()) {
+    remove_segment(name);
+    return reserved.error();
+  }
+  auto& header = *reinterpret_cast<Header*>(segment->data());
+  header.shape = shape;
+  for (FactsEntry& entry : header.facts) entry.step = -1;
+  header.magic.store(kMagic, std::memory_order_release);
+  return DataBoard(std::move(*segment));
+}
+
+Result<DataBoard> DataBoard::open(const std::string& name) {
+  Result<Segment> segment = Segment::open(name, Segment::Access::kReadWrite);
+  if (!segment.ok()) return segment.error();
+  if (segment->size() < sizeof(Header) ||
+      reinterpret_cast<Header*>(segment->data())->magic.load(std::memory_order_acquire) != kMagic) {
+    return invalid_input(fmt::format("shared memory '{}' is no data board of this version", name));
+  }
+  return DataBoard(std::move(*segment));
+}
+
+Word* DataBoard::words(std::int64_t step) const {
+  auto* first = reinterpret_cast<Word*>(segment_.data() + sizeof(Header));
+  return first + static_cast<std::size_t>(step & 1) * state_stride_;
+}
+
+DataState DataBoard::state(std::int64_t step) const {
+  const Word* from = words(step);
+  std::vector<std::int64_t> copy(static_cast<std::size_t>(from[0].load(std::memory_order_acquire)));
+  RUBATO_CHECK(copy.size() < state_stride_, "the data state of a step that nobody has written");
+  for (std::size_t i = 0; i < copy.size(); ++i) {
+    copy[i] = from[i + 1].load(std::memory_order_relaxed);
+  }
+  Result<DataState> state = parse_data_state(copy, header().shape.data_set);
+  RUBATO_CHECK(state.ok(), state.ok() ? "" : state.error().message.c_str());
+  return std::move(*state);
+}
+
+void DataBoard::put_state(std::int64_t step, const DataState& state) const {
+  const std::vector<std::int64_t> from = to_words(state);
+  RUBATO_CHECK(from.size() < state_stride_, "a data state of too many logical workers");
+  Word* to = words(step);
+  for (std::size_t i = 0; i < from.size(); ++i) to[i + 1].store(from[i], std::memory_order_relaxed);
+  to[0].store(static_cast<std::int64_t>(from.size()), std::memory_order_release);
+}
+
+std::optional<StepFacts> DataBoard::facts(std::int64_t step) const {
+  const FactsEntry& entry = header().facts[static_cast<std::size_t>(step & 1)];
+  if (entry.step.load(std::memory_order_acquire) != step) return std::nullopt;
+  const StepFacts facts{
+      .step = step,
+      .epoch = entry.epoch.load(std::memory_order_relaxed),
+      .used = entry.used.load(std::memory_order_relaxed),
+      .batch = entry.batch.load(std::memory_order_relaxed),
+      .logical_workers = static_cast<int>(entry.logical_workers.load(std::memory_order_relaxed))};
+  read_barrier();
+  if (entry.step.load(std::memory_order_relaxed) != step) return std::nullopt;
+  return facts;
+}
+
+void DataBoard::put_facts(const StepFacts& facts) const {
+  FactsEntry& entry = header().facts[static_cast<std::size_t>(facts.step & 1)];
+  // Several members write the same one after another; what is there must not be taken for torn.
+  if (entry.step.load(std::memory_order_relaxed) != facts.step) {
+    entry.step.store(-1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+  }
+  entry.epoch.store(facts.epoch, std::memory_order_relaxed);
+  entry.used.store(facts.used, std::memory_order_relaxed);
+  entry.batch.store(facts.batch, std::memory_order_relaxed);
+  entry.logical_workers.store(facts.logical_workers, std::memory_order_relaxed);
+  entry.step.store(facts.step, std::memory_order_release);
+}
+
+std::span<std::int64_t> DataBoard::samples(std::int64_t step) const {
+  const auto most = static_cast<std::size_t>(header().shape.most_samples);
+  auto* first = reinterpret_cast<std::int64_t*>(segment_.data() + sample_offset_);
+  return {first + static_cast<std::size_t>((step + 1) & 1) * most, most};
+}
+
+}  // namespace rubato::elastic

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# usage: adaptive_test.sh RUBATO FOLDER_OF_EXAMPLES
+# The examples as adaptive jobs: workers and batch change while they train. Each must end with the
+# loss of the consistent run (at most a twentieth of the first loss above it), use each sample once
+# per epoch, and have the bits of its replay.
+set -euo pipefail
+rubato=$1
+examples=$2
+folder=$(mktemp -d)
+export RUBATO_HOME=$folder/home
+launcher=
+cleanup() {
+  [ -z "$launcher" ] || kill -9 "$launcher" 2>/dev/null || true # its workers are tied to it
+  wait
+  rm -rf "$folder"
+}
+trap cleanup EXIT
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+field() { python3 -c "import json,sys; j=json.load(open(sys.argv[1])); print(eval(sys.argv[2]))" "$1" "$2"; }
+# until_true JOB EXPRESSION of j: at most two minutes, while the job runs.
+until_true() {
+  local end=$((SECONDS + 120))
+  until "$rubato" ps "$1" --json >"$folder/ps.json" 2>/dev/null && [ "$(field "$folder/ps.json" "$2")" = True ]; do
+    kill -0 "$launcher" 2>/dev/null || fail "$1: ended before $2: $(cat "$folder"/*/launcher.log)"
+    [ "$SECONDS" -lt "$end" ] || fail "$1: never true: $2"
+    sleep 0.02
+  done
+}
+
+# name, loss before training (about), rule, epochs
+while read -r name start rule epochs; do
+  program=("$examples/train_$name" --epochs "$epochs")
+  "$rubato" run --quiet --workers 2 --dir "$folder/$name-consistent" -- "${program[@]}" >/dev/null
+  job=$folder/$name
+  mkdir -p "$job"
+  "$rubato" run --quiet --mode adaptive --batch-range 8..256 --lr-rule "$rule" --workers 2 \
+    --max-workers 4 --spares 1 --ledger "$folder/ledger" --dir "$job" -- "${program[@]}" >"$job/launcher.log" 2>&1 &
+  launcher=$!
+  until_true "$job" 'j["state"] == "running" and j.get("step", 0) >= 5'
+  "$rubato" scale "$job" 3 >/dev/null
+  until_true "$job" 'len(j["workers"]) == 3'
+  "$rubato" scale "$job" 1 --batch 64 >/dev/null
+  until_true "$job" 'len(j["workers"]) == 1 and j["batch"] == 64'
+  wait "$launcher" || fail "$name: $(cat "$job/launcher.log")"
+  launcher=
+  "$rubato" replay "$job" >/dev/null || fail "$name: the replay has other bits"
+  python3 - "$name" "$start" "$folder/$name-consistent/result.json" "$job/result.json" "$folder/ledger" "$epochs" <<'PYTHON' || fail "$name"
+import json, sys
+name, start = sys.argv[1], float(sys.argv[2])
+consistent, adaptive = (json.load(open(path)) for path in sys.argv[3:5])
+epochs = {}
+for line in map(json.loads, open(sys.argv[5])):
+    epochs.setdefault(line["epoch"], []).extend(sum(line["samples"], []))
+everything = list(range(adaptive["samples"]))
+assert len(epochs) == adaptive["epochs"] == int(sys.argv[6]), epochs.keys()
+assert all(sorted(used) == everything for used in epochs.values()), "a sample was lost or used twice"
+allowed = consistent["final_loss"] + start / 20
+print(f"{name}: consistent {consistent['final_loss']:.4f}, adaptive {adaptive['final_loss']:.4f}, "
+      f"allowed {allowed:.4f}, {adaptive['steps']} steps instead of {consistent['steps']}")
+assert adaptive["final_loss"] <= allowed
+PYTHON
+  rm "$folder/ledger"
+done <<END
+mlp 2.3 sqrt 16
+cnn 2.0 linear 6
+lm 4.8 sqrt 1
+END
+echo "passed"
