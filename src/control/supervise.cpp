@@ -157,8 +157,8 @@ Status write_final_status(const std::string& folder, const std::string& state,
                     status.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
-int supervise(const std::string& given) {
-  const std::string folder = std::filesystem::absolute(given).lexically_normal().string();
+int supervise(const std::string& folder_given) {
+  const std::string folder = std::filesystem::absolute(folder_given).lexically_normal().string();
   const auto lock = FileLock::try_take(supervisor_lock(folder), FileLock::Children::kDoNotInherit);
   if (!lock || !is_file(supervision_file(folder))) return kSupervisedAlready;
   // The lock is of the open file, which the child has, too.

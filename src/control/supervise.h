@@ -51,7 +51,7 @@ bool retire(const std::string& folder);
 
 // The body of `PROGRAM supervise FOLDER`. Must be called before the program has threads. Returns an
 // exit code: at once in the process that was started, when the job has ended in the supervisor.
-int supervise(const std::string& folder);
+int supervise(const std::string& folder_given);
 
 // status.json of a job as somebody other than the launcher writes it.
 Status write_final_status(const std::string& folder, const std::string& state,

@@ -75,6 +75,7 @@ class SupervisedJob {
   Status write_target(int workers, const DeviceSet& devices, bool stop);
   void mend_folder() const;
   void reap_starter();
+  void go_on_at(std::int64_t events_offset);
   void read_status();
   void forget_status();
   std::optional<nlohmann::json> result() const;

@@ -64,8 +64,20 @@ LauncherStatus parse_status(const json& object) {
 
 }  // namespace
 
-void SupervisedJob::adopt(std::int64_t events_offset) {
+// What was told before is not told again, but says what steps and batches mean.
+void SupervisedJob::go_on_at(std::int64_t events_offset) {
+  EventTail told(folder_.events_file());
+  for (std::int64_t before = -1; before < told.offset() && told.offset() < events_offset;) {
+    before = told.offset();
+    for (const EventTail::Line& line : told.read()) {
+      if (string_of(line.value, "type") == "started") progress_.started(line.value);
+    }
+  }
   events_ = EventTail(folder_.events_file(), events_offset);
+}
+
+void SupervisedJob::adopt(std::int64_t events_offset) {
+  go_on_at(events_offset);
   const Result<Supervision> order = read_supervision(folder_.path());
   auto registry = elastic::FileRegistry::open(folder_.registry_folder());
   if (registry.ok()) registry_ = std::move(*registry);
@@ -97,9 +109,7 @@ void SupervisedJob::adopt(std::int64_t events_offset) {
 
 void SupervisedJob::ignore_earlier_events() {
   struct stat now {};
-  if (stat(folder_.events_file().c_str(), &now) == 0) {
-    events_ = EventTail(folder_.events_file(), now.st_size);
-  }
+  if (stat(folder_.events_file().c_str(), &now) == 0) go_on_at(now.st_size);
 }
 
 void SupervisedJob::read_status() {

@@ -33,7 +33,7 @@ std::string JobFolder::log_file(int worker) const {
 }
 
 json to_json(const JobSettings& s) {
-  const json value = {{"name", s.name},
+  json description = {{"name", s.name},
                       {"token", s.token},
                       {"logical_workers", s.logical_workers},
                       {"max_workers", s.max_workers},
@@ -49,7 +49,7 @@ json to_json(const JobSettings& s) {
                       {"lr_rule", to_string(s.lr_rule)},
                       {"first_workers", s.first_workers},
                       {"command", s.command}};
-  return value;
+  return description;
 }
 
 Result<JobSettings> parse_settings(const json& settings, const std::string& where) {

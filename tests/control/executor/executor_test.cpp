@@ -146,8 +146,14 @@ TEST_F(Executor, AnAdoptedJobGoesOnUndisturbed) {
   want(1, document, 2);
   ASSERT_TRUE(until([&] { return step(1) > 20; }));
   const pid_t supervisor = supervisor_pid(1);
+  EXPECT_GT(records_[1].progress.value("events_offset", 0), 0);
+  const std::size_t events = told(1, Notice::Kind::kEvent).size();
   restart_executor();
   EXPECT_EQ(executor_->held(1), 2);
+  const std::int64_t before = step(1);
+  ASSERT_TRUE(until([&] { return step(1) > before; }));
+  EXPECT_EQ(told(1, Notice::Kind::kEvent).size(), events);  // none a second time
+  EXPECT_EQ(told(1, Notice::Kind::kProgress).back().body.value("total_steps", 0), 1000);
   want(1, 4);
   ASSERT_TRUE(until([&] { return workers(1) == 4; }));
   EXPECT_EQ(supervisor_pid(1), supervisor);
