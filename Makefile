@@ -43,11 +43,13 @@ clang: setup build/clang/build.ninja ## build everything with clang (lock annota
 	@cmake --build --preset clang -j $(JOBS)
 
 FUZZ_SECONDS ?= 30
-fuzz: setup build/fuzz/build.ninja ## hostile bytes into the wire protocol for FUZZ_SECONDS (30)
-	@cmake --build --preset fuzz -j $(JOBS) --target wire_fuzz
-	@mkdir -p build/fuzz/corpus/wire
+fuzz: setup build/fuzz/build.ninja ## hostile bytes into wire protocol and job documents for FUZZ_SECONDS (30) each
+	@cmake --build --preset fuzz -j $(JOBS) --target wire_fuzz job_fuzz
+	@mkdir -p build/fuzz/corpus/wire build/fuzz/corpus/job
 	@build/fuzz/bin/wire_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -print_final_stats=1 \
 	  -artifact_prefix=build/fuzz/ build/fuzz/corpus/wire tests/fuzz/wire_seeds
+	@build/fuzz/bin/job_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -print_final_stats=1 \
+	  -artifact_prefix=build/fuzz/ build/fuzz/corpus/job tests/fuzz/job_seeds
 
 SEEDS ?= 400
 chaos: build ## random schedules of resizes, kills, stops against real training jobs (SEEDS=400)

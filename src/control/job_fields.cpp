@@ -145,6 +145,8 @@ json range_schema(Limits limits) {
 json text_schema(std::size_t longest) {
   return {{"type", "string"}, {"minLength", 1}, {"maxLength", longest}};
 }
+// A word of `run`, or a variable's value: a number stands for its text.
+json word_schema() { return {{"type", {"string", "number"}}}; }
 json name_schema() {
   json schema = text_schema(200);
   schema["pattern"] = R"(^[ !#-+\--\[\]-~]*$)";
@@ -248,7 +250,7 @@ constexpr std::array kFields{
              "but there is no shell: nothing is expanded.",
              read_run, [](const JobDocument& d) { return json(d.run); },
              [] {
-               return json{{"anyOf", {{{"type", "array"}, {"items", {{"type", "string"}}}, {"minItems", 1},
+               return json{{"anyOf", {{{"type", "array"}, {"items", word_schema()}, {"minItems", 1},
                                        {"maxItems", kMostWords}},
                                       {{"type", "string"}, {"minLength", 1}}}}};
              }},
@@ -266,7 +268,7 @@ constexpr std::array kFields{
              [] {
                return json{{"type", "object"}, {"maxProperties", kMostVariables},
                            {"propertyNames", {{"pattern", "^[A-Za-z_][A-Za-z0-9_]{0,199}$"}}},
-                           {"additionalProperties", {{"type", "string"}}}};
+                           {"additionalProperties", word_schema()}};
              }},
     JobField{"tenant", "text", "the tenant of the token",
              "Who pays. Only an administrator may name another tenant than its own.",

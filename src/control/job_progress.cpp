@@ -108,6 +108,7 @@ void JobProgress::sample_step() {
 void JobProgress::ended() {
   board_.reset();
   board_name_.clear();
+  view_ = {};
 }
 
 nlohmann::json JobProgress::body() const {

@@ -263,7 +263,7 @@ void LiveController::note_view(JobNumber job, const nlohmann::json& body) {
 void LiveController::note_progress(const Notice& notice) {
   const JobRecord& record = store_->state().jobs.at(notice.job);
   const LiveProgress progress = LiveProgress::from_json(notice.body);
-  const bool news = scheduler_->report(record, progress);
+  const Profile::News news = scheduler_->report(record, progress);
   const LiveJob* job = scheduler_->find(notice.job);
   {
     const std::unique_lock lock(mutex_);
@@ -271,8 +271,8 @@ void LiveController::note_progress(const Notice& notice) {
     live.progress = progress;
     live.left_s = job == nullptr ? std::nullopt : job->seconds_left(progress.workers);
   }
-  if (job == nullptr || !news) return;
-  round_due_ = true;
+  if (job == nullptr || news == Profile::News::kNone) return;
+  round_due_ = round_due_ || news == Profile::News::kSize;
   const std::string key = profile_key(record.document);
   static_cast<void>(
       append({about(record, "learned", {{"key", key}, {"profile", job->profile().to_json()}}),

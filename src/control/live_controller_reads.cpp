@@ -59,7 +59,8 @@ Result<JobNumber> LiveController::find_job(const Caller& caller, std::string_vie
     if (found != jobs.end() && may_see(caller, found->second.tenant)) return *number;
   }
   for (auto it = jobs.rbegin(); it != jobs.rend(); ++it) {
-    if (it->second.document.name == text && may_see(caller, it->second.tenant)) return it->first;
+    if (job_title(it->second.document) == text && may_see(caller, it->second.tenant))
+      return it->first;
   }
   return no_such_job(text);
 }
@@ -162,7 +163,7 @@ nlohmann::json LiveController::cluster(const Caller& caller) const {
     if (job.held == 0 && job.granted == 0) continue;
     if (!may_see(caller, job.tenant)) continue;
     holders.push_back({{"job", job_name_of(number)},
-                       {"name", job.document.name},
+                       {"name", job_title(job.document)},
                        {"granted", job.granted},
                        {"held", job.held}});
   }

@@ -7,9 +7,9 @@ namespace rubato::control {
 
 namespace {
 
-// A change of devices costs survivors less than a step and newcomers prepare beside them; what is
-// charged keeps policies from changing without any gain.
-constexpr Seconds kResizeCost = 0.2;
+// A change of devices costs survivors less than a step, but a newcomer needs about this long before
+// it computes, and so does a job that was stopped for others and starts again.
+constexpr Seconds kResizeCost = 1.0;
 // Of a job about which nothing is known.
 constexpr Seconds kUnknownLength = 600;
 
@@ -82,8 +82,8 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
   if (!adaptive) {
     spec_.max_devices = std::min(spec_.max_devices, document_.resolved_logical_workers());
   }
-  const int useful = std::max(record.max_useful, profile_.largest_useful());
-  if (record.max_useful > 0) spec_.max_devices = std::min(spec_.max_devices, useful);
+  const int useful = record.max_useful > 0 ? record.max_useful : profile_.largest_useful();
+  if (useful > 0) spec_.max_devices = std::min(spec_.max_devices, useful);
   spec_.max_devices = std::max(spec_.max_devices, spec_.min_devices);
   if (record.scale > 0) spec_.min_devices = spec_.max_devices = record.scale;
   const bool settling =
@@ -115,14 +115,16 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
   }
 }
 
-bool LiveJob::report(const LiveProgress& progress) {
+Profile::News LiveJob::report(const LiveProgress& progress) {
   progress_ = progress;
   profile_.note_length(progress.total_steps, progress.steps_per_epoch,
                        progress.steps_per_epoch * progress.batch);
-  if (progress.workers < 1 || progress.step_s <= 0 || progress.batch < 1) return false;
-  const bool news = profile_.note(
+  if (progress.workers < 1 || progress.step_s <= 0 || progress.batch < 1) {
+    return Profile::News::kNone;
+  }
+  const Profile::News news = profile_.note(
       {.devices = progress.workers, .batch = progress.batch, .step_s = progress.step_s});
-  if (news) learn();
+  if (news != Profile::News::kNone) learn();
   return news;
 }
 

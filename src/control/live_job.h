@@ -35,8 +35,8 @@ class LiveJob final : public ObservedProgress, public RemainingWork {
 
   // The record changed (range, grant): what the scheduler is told from now on.
   void refresh(const JobRecord& record, Seconds now_s);
-  // The job reports; true when the scheduler should look at it again.
-  bool report(const LiveProgress& progress);
+  // The job reports what it measured.
+  Profile::News report(const LiveProgress& progress);
 
   const JobSpec& spec() const { return spec_; }
   const Profile& profile() const { return profile_; }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "sched/tenant_policy.h"
+
 namespace rubato::control {
 
 namespace {
@@ -25,12 +27,21 @@ Result<std::unique_ptr<LiveScheduler>> LiveScheduler::make(const Machine& machin
                                                            std::function<double()> now) {
   const Result<const PolicyInfo*> info = find_policy(policy.name);
   if (!info.ok()) return info.error();
-  Result<std::unique_ptr<Policy>> made = make_policy(**info, policy.settings, kSeed);
-  if (!made.ok()) return made.error();
+  const Result<std::unique_ptr<Policy>> checked = make_policy(**info, policy.settings, kSeed);
+  if (!checked.ok()) return checked.error();
+  TenantRules rules;
+  for (const auto& [name, tenant] : policy.tenants) {
+    rules[name] = {.weight = tenant.weight, .quota = tenant.quota};
+  }
+  auto shared = std::make_unique<TenantPolicy>(
+      [info = *info, settings = policy.settings](const std::string&) {
+        return std::move(*make_policy(*info, settings, kSeed));  // checked above
+      },
+      std::move(rules));
   std::unique_ptr<LiveScheduler> live(new LiveScheduler(machine, std::move(now)));
   live->policy_name_ = policy.name;
   live->scheduler_ =
-      std::make_unique<Scheduler>(live->cluster_, **info, std::move(*made), *live, *live);
+      std::make_unique<Scheduler>(live->cluster_, **info, std::move(shared), *live, *live);
   return live;
 }
 
@@ -64,11 +75,14 @@ Status LiveScheduler::refresh(const JobRecord& record) {
   return scheduler_->update(found->second->spec(), found->second->knowledge());
 }
 
-bool LiveScheduler::report(const JobRecord& record, const LiveProgress& progress) {
+Profile::News LiveScheduler::report(const JobRecord& record, const LiveProgress& progress) {
   const auto found = live_.find(record.number);
-  if (found == live_.end() || !found->second->report(progress)) return false;
-  static_cast<void>(refresh(record));
-  return true;
+  if (found == live_.end()) return Profile::News::kNone;
+  const Profile::News news = found->second->report(progress);
+  if (news == Profile::News::kNone) return news;
+  const Status refreshed = refresh(record);  // what was learned has moved
+  RUBATO_CHECK(refreshed.ok(), "an active job is refused");
+  return news;
 }
 
 std::vector<Action> LiveScheduler::set_reserved(int devices) {

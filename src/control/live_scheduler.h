@@ -32,8 +32,8 @@ class LiveScheduler final : public Clock, public Executor {
   void remove(JobNumber job);
   // The record's range, grant or pause changed.
   Status refresh(const JobRecord& record);
-  // The job reports; true when a new decision is due.
-  bool report(const JobRecord& record, const LiveProgress& progress);
+  // The job reports what it measured; a new size calls for a new decision.
+  Profile::News report(const JobRecord& record, const LiveProgress& progress);
   // Serving takes this many devices; jobs that hold them lose them at once.
   std::vector<Action> set_reserved(int devices);
   // Decides. The actions are the caller's to carry out.

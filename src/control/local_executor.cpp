@@ -153,6 +153,13 @@ Result<std::unique_ptr<LocalExecutor>> LocalExecutor::make(LocalExecutorOptions 
   options.folder = std::filesystem::absolute(options.folder).lexically_normal().string();
   Status made = make_directories(options.folder);
   if (!made.ok()) return made.error();
+  // Owners' environment variables are in there.
+  std::error_code refused;
+  std::filesystem::permissions(options.folder, std::filesystem::perms::owner_all, refused);
+  if (refused) {
+    return Error{ErrorCode::kIo, fmt::format("{}: cannot be closed to other users: {}",
+                                             options.folder, refused.message())};
+  }
   return std::unique_ptr<LocalExecutor>(new LocalExecutorImpl(std::move(options)));
 }
 

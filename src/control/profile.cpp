@@ -14,6 +14,8 @@ namespace {
 constexpr double kNewShare = 0.25;
 constexpr double kNotable = 0.1;
 constexpr double kSlower = 1.05;
+constexpr int kTrusted = 4;  // reports
+constexpr int kMostReports = 1'000'000;
 
 // Micro-batches that the busiest of `devices` computes in a step.
 int hosted(int logical_workers, int devices) {
@@ -72,7 +74,8 @@ Result<Profile> Profile::from_json(const nlohmann::json& json) {
   for (const nlohmann::json& row : json["points"]) {
     const ProfilePoint point{.devices = static_cast<int>(number(row, "devices")),
                              .batch = static_cast<std::int64_t>(number(row, "batch")),
-                             .step_s = number(row, "step_s")};
+                             .step_s = number(row, "step_s"),
+                             .reports = std::max(1, static_cast<int>(number(row, "reports")))};
     if (point.devices < 1 || point.batch < 0 || !(point.step_s > 0)) {
       return invalid_input("profile: a point needs devices, batch and step_s");
     }
@@ -93,7 +96,7 @@ nlohmann::json Profile::to_json() const {
           {"points", std::move(rows)}};
 }
 
-bool Profile::note(const ProfilePoint& point) {
+Profile::News Profile::note(const ProfilePoint& point) {
   const auto before = [](const ProfilePoint& a, const ProfilePoint& b) {
     return a.batch != b.batch ? a.batch < b.batch : a.devices < b.devices;
   };
@@ -102,13 +105,16 @@ bool Profile::note(const ProfilePoint& point) {
   if (at == points_.end() || before(point, *at)) {
     points_.insert(at, point);
     told_.insert(told_.begin() + index, point.step_s);
-    return true;
+    return News::kSize;
   }
   at->step_s += kNewShare * (point.step_s - at->step_s);
+  at->reports = std::min(at->reports + 1, kMostReports);
   Seconds& told = told_[static_cast<std::size_t>(index)];
-  if (std::abs(at->step_s - told) <= kNotable * told) return false;
+  if (at->reports != kTrusted && std::abs(at->step_s - told) <= kNotable * told) {
+    return News::kNone;
+  }
   told = at->step_s;
-  return true;
+  return at->reports == kTrusted ? News::kSize : News::kMoved;
 }
 
 void Profile::note_length(std::int64_t total_steps, std::int64_t steps_per_epoch,
@@ -126,6 +132,7 @@ int Profile::largest_useful() const {
   int best_devices = 0;
   bool slower = false;
   for (const ProfilePoint& point : points_) {
+    if (point.reports < kTrusted) continue;
     if (point.step_s < best) {
       best = point.step_s;
       best_devices = point.devices;

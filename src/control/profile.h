@@ -22,6 +22,7 @@ struct ProfilePoint {
   int devices = 0;
   std::int64_t batch = 0;  // samples of a step, over all workers
   Seconds step_s = 0;
+  int reports = 1;  // how often it was measured
 };
 
 class Profile {
@@ -32,10 +33,13 @@ class Profile {
   static Result<Profile> from_json(const nlohmann::json& json);
   nlohmann::json to_json() const;
 
-  // A measurement; repeated ones are averaged, the new one counting a quarter. True when the
-  // profile says something notably new: a new point, or one that moved by a tenth since the last
-  // true.
-  bool note(const ProfilePoint& point);
+  enum class News {
+    kNone,
+    kMoved,  // a point moved by a tenth since the last news of it
+    kSize,   // a size was measured for the first time, or often enough to be trusted
+  };
+  // A measurement; repeated ones are averaged, the new one counting a quarter.
+  News note(const ProfilePoint& point);
   // What was learned of the program's length; 0: unknown.
   void note_length(std::int64_t total_steps, std::int64_t steps_per_epoch, std::int64_t samples);
 
@@ -48,8 +52,8 @@ class Profile {
   // Samples of a step of a consistent job; 0 while nothing was measured.
   std::int64_t batch() const { return points_.empty() ? 0 : points_.front().batch; }
 
-  // More devices than this were measured to be slower than fewer by more than a twentieth; 0: no
-  // such size is known.
+  // More devices than this were measured, several times, to be slower than fewer by more than a
+  // twentieth; 0: no such size is known.
   int largest_useful() const;
   // Seconds of a step on so many devices: measured, or, between and beyond, an optimistic guess.
   // 0 when nothing was measured.
@@ -61,7 +65,7 @@ class Profile {
   std::int64_t steps_per_epoch_ = 0;
   std::int64_t samples_ = 0;
   std::vector<ProfilePoint> points_;  // by batch, devices
-  std::vector<Seconds> told_;         // of each point when note() was last true
+  std::vector<Seconds> told_;         // of each point when there was news of it
 };
 
 // What earlier jobs of the same program have shown; an empty profile if there was none.

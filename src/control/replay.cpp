@@ -6,22 +6,107 @@ namespace rubato::control {
 
 namespace {
 
-Result<Replay> run(const Snapshot& snapshot, const History& history, const std::string& policy,
+double number_in(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+// Steps and seconds that the jobs of one program spent with so many workers.
+struct Spent {
+  double steps = 0;
+  double seconds = 0;
+};
+
+// Where a job stood when its workers last changed.
+struct Standing {
+  double at = 0;
+  double step = 0;
+  int workers = 0;  // 0: it does not train
+};
+
+class Measuring {
+ public:
+  explicit Measuring(const State& state) : state_(state) {}
+
+  void take(const Event& event) {
+    const auto found = state_.jobs.find(event.job);
+    if (found == state_.jobs.end()) return;
+    Standing& standing = standings_[event.job];
+    if (event.type == "granted") {
+      const auto devices = static_cast<int>(number_in(event.body, "devices"));
+      if (devices > 0 && standing.workers == 0) granted_at_.try_emplace(event.job, event.at);
+      if (devices == 0) standing.workers = 0;
+    } else if (event.type == "view" && event.body.value("type", "") == "view") {
+      const double step = number_in(event.body, "step");
+      move(found->second, event.at, step);
+      const auto granted = granted_at_.find(event.job);
+      if (granted != granted_at_.end()) {
+        start_total_ += event.at - granted->second;
+        ++starts_;
+        granted_at_.erase(granted);
+      }
+      standing = {.at = event.at,
+                  .step = step,
+                  .workers = static_cast<int>(number_in(event.body, "workers"))};
+    } else if (event.type == "finished") {
+      move(found->second, event.at, number_in(event.body["result"], "steps"));
+    }
+  }
+
+  Profile profile(const JobDocument& document) const {
+    const Profile known = known_profile(state_, document);
+    Profile measured(known.logical_workers());
+    measured.note_length(known.total_steps(), known.steps_per_epoch(), known.samples());
+    const auto found = spent_.find(profile_key(document));
+    if (found == spent_.end()) return known;
+    for (const auto& [workers, spent] : found->second) {
+      if (spent.steps < 1 || workers < 1) continue;
+      measured.note({.devices = workers,
+                     .batch = std::max<std::int64_t>(1, known.batch()),
+                     .step_s = spent.seconds / spent.steps});
+    }
+    return measured.empty() ? known : measured;
+  }
+
+  Seconds start_s() const { return starts_ > 0 ? start_total_ / starts_ : 0; }
+
+ private:
+  void move(const JobRecord& job, double at, double step) {
+    const Standing& standing = standings_[job.number];
+    if (standing.workers < 1 || step <= standing.step) return;
+    Spent& spent = spent_[profile_key(job.document)][standing.workers];
+    spent.steps += step - standing.step;
+    spent.seconds += at - standing.at;
+  }
+
+  const State& state_;
+  std::map<JobNumber, Standing> standings_;
+  std::map<JobNumber, double> granted_at_;
+  std::map<std::string, std::map<int, Spent>> spent_;
+  double start_total_ = 0;
+  int starts_ = 0;
+};
+
+Result<Replay> run(const Past& past, const Snapshot& snapshot, const std::string& policy,
                    const Settings& settings) {
-  Result<Forecast> simulated = forecast(snapshot, policy, settings);
+  ResizeModel resize = live_resize_model();
+  if (past.start_s > 0) resize.stop_s = past.start_s;
+  Result<Forecast> simulated = forecast(snapshot, policy, settings, resize);
   if (!simulated.ok()) return simulated.error();
   Replay result;
   result.simulated_share = simulated->summary.allocated_ratio;
   for (const ForecastJob& row : simulated->jobs) {
-    const JobHistory& past = history.jobs.at(row.job);
-    if (!row.finish_s)
+    const JobHistory& job = past.history.jobs.at(row.job);
+    if (!row.finish_s) {
       return invalid_input("the simulated job " + job_name_of(row.job) + " never ends");
-    ReplayedJob& job = result.jobs.emplace_back();
-    job.job = row.job;
-    job.live_s = past.ended_at - past.submitted_at;
-    job.simulated_s = *row.finish_s - (past.submitted_at - snapshot.at);
-    result.live_mean_s += job.live_s;
-    result.simulated_mean_s += job.simulated_s;
+    }
+    ReplayedJob& replayed = result.jobs.emplace_back();
+    replayed.job = row.job;
+    replayed.name = job_title(past.state.jobs.at(row.job).document);
+    replayed.live_s = job.ended_at - job.submitted_at;
+    replayed.simulated_s = *row.finish_s - (job.submitted_at - snapshot.at);
+    result.live_mean_s += replayed.live_s;
+    result.simulated_mean_s += replayed.simulated_s;
   }
   if (!result.jobs.empty()) {
     result.live_mean_s /= static_cast<double>(result.jobs.size());
@@ -29,42 +114,43 @@ Result<Replay> run(const Snapshot& snapshot, const History& history, const std::
   }
   std::sort(result.jobs.begin(), result.jobs.end(),
             [](const ReplayedJob& a, const ReplayedJob& b) { return a.job < b.job; });
-  for (ReplayedJob& job : result.jobs) {
-    for (const SnapshotJob& known : snapshot.jobs) {
-      if (known.record.number == job.job) job.name = job_title(known.record.document);
-    }
-  }
   return result;
 }
 
 }  // namespace
 
-Snapshot as_submitted(const State& state, const History& history) {
-  Snapshot snapshot;
-  snapshot.machine.devices = history.devices;
-  snapshot.policy = {.name = state.policy, .settings = state.policy_settings, .tenants = {}};
-  for (const auto& [number, record] : state.jobs) {
+Past past_of(State state, std::span<const Event> events) {
+  Past past;
+  past.state = std::move(state);
+  past.history = history_of(events);
+  Measuring measuring(past.state);
+  for (const Event& event : events) measuring.take(event);
+  past.start_s = measuring.start_s();
+  Snapshot& snapshot = past.submitted;
+  snapshot.machine.devices = past.history.devices;
+  snapshot.policy = {
+      .name = past.state.policy, .settings = past.state.policy_settings, .tenants = {}};
+  for (const auto& [number, record] : past.state.jobs) {
     if (record.phase != Phase::kFinished) continue;
     SnapshotJob& job = snapshot.jobs.emplace_back();
     job.record.number = number;
     job.record.document = record.document;
     job.record.tenant = record.tenant;
     job.record.submitted_at = record.submitted_at;
-    job.profile = known_profile(state, record.document);
+    job.profile = measuring.profile(record.document);
     if (snapshot.at == 0 || record.submitted_at < snapshot.at) snapshot.at = record.submitted_at;
   }
-  return snapshot;
+  return past;
 }
 
-Result<Replay> replay(const State& state, const History& history, const std::string& policy,
-                      const Settings& settings) {
-  return run(as_submitted(state, history), history, policy, settings);
+Result<Replay> replay(const Past& past, const std::string& policy, const Settings& settings) {
+  return run(past, past.submitted, policy, settings);
 }
 
-Result<RigidReplay> replay_rigid(const State& state, const History& history) {
+Result<RigidReplay> replay_rigid(const Past& past) {
   RigidReplay best;
-  for (int devices = 1; devices <= history.devices; ++devices) {
-    Snapshot snapshot = as_submitted(state, history);
+  for (int devices = 1; devices <= past.history.devices; ++devices) {
+    Snapshot snapshot = past.submitted;
     bool possible = true;
     for (SnapshotJob& job : snapshot.jobs) {
       JobDocument& document = job.record.document;
@@ -74,7 +160,7 @@ Result<RigidReplay> replay_rigid(const State& state, const History& history) {
       document.mode = ElasticMode::kRigid;
     }
     if (!possible) continue;
-    Result<Replay> run_once = run(snapshot, history, "fifo", {});
+    Result<Replay> run_once = run(past, snapshot, "fifo", {});
     if (!run_once.ok()) return run_once.error();
     if (best.devices == 0 || run_once->simulated_mean_s < best.replay.simulated_mean_s) {
       best = {.devices = devices, .replay = std::move(*run_once)};

@@ -2,6 +2,7 @@
 // ran, under the policy that ran them or another one.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,16 @@
 
 namespace rubato::control {
 
-// All jobs that finished, as they were when the first of them was submitted.
-Snapshot as_submitted(const State& state, const History& history);
+// A log with what can be read from it.
+struct Past {
+  State state;
+  History history;
+  // All jobs that finished, as they were when the first of them was submitted. Their speeds are the
+  // mean seconds of a step between two view changes, by program and number of workers.
+  Snapshot submitted;
+  Seconds start_s = 0;  // mean, from a job's first grant to its first step
+};
+Past past_of(State state, std::span<const Event> events);
 
 struct ReplayedJob {
   JobNumber job = 0;
@@ -30,8 +39,7 @@ struct Replay {
   double error() const { return live_mean_s > 0 ? simulated_mean_s / live_mean_s - 1 : 0; }
 };
 
-Result<Replay> replay(const State& state, const History& history, const std::string& policy,
-                      const Settings& settings);
+Result<Replay> replay(const Past& past, const std::string& policy, const Settings& settings);
 
 // The same jobs under first in, first out, each with a fixed number of devices: the best such
 // number for all of them.
@@ -39,6 +47,6 @@ struct RigidReplay {
   int devices = 0;
   Replay replay;
 };
-Result<RigidReplay> replay_rigid(const State& state, const History& history);
+Result<RigidReplay> replay_rigid(const Past& past);
 
 }  // namespace rubato::control

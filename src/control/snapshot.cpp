@@ -130,14 +130,14 @@ LiveWorkload workload_of(const Snapshot& snapshot) {
 }
 
 Result<Forecast> forecast(const Snapshot& snapshot, const std::string& policy,
-                          const Settings& settings) {
+                          const Settings& settings, const ResizeModel& resize) {
   const Result<const PolicyInfo*> info = find_policy(policy);
   if (!info.ok()) return info.error();
   const LiveWorkload live = workload_of(snapshot);
   Forecast result;
   if (live.workload.jobs.empty()) return result;
   SimOptions options;
-  options.resize = live_resize_model();
+  options.resize = resize;
   options.settings = settings;
   if (snapshot.reserved > 0) {
     options.serving_load.push_back(

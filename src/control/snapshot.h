@@ -53,7 +53,8 @@ struct Forecast {
   SimSummary summary;
 };
 Result<Forecast> forecast(const Snapshot& snapshot, const std::string& policy,
-                          const Settings& settings);
+                          const Settings& settings,
+                          const ResizeModel& resize = live_resize_model());
 
 // What would happen to this document if it were submitted now (see Controller::plan).
 Result<nlohmann::json> plan_for(const Snapshot& snapshot, const JobDocument& document);

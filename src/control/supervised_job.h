@@ -29,6 +29,16 @@ namespace rubato::control {
 
 using DeviceSet = std::set<std::string>;
 
+// What a launcher says in status.json (elastic/launcher.h).
+struct LauncherStatus {
+  bool known = false;  // it is there, and readable
+  std::string state;
+  std::string message;
+  std::int64_t target = 0;  // version that it obeys; 0: has not looked yet
+  DeviceSet devices;        // that it keeps
+  DeviceSet in_use;         // by its living workers
+};
+
 class SupervisedJob {
  public:
   SupervisedJob(JobNumber number, std::string folder, const LocalExecutorOptions& options);
@@ -66,10 +76,13 @@ class SupervisedJob {
   void mend_folder() const;
   void reap_starter();
   void read_status();
+  void forget_status();
+  std::optional<nlohmann::json> result() const;
   void count_held();
   void read_events(std::vector<Notice>& notices);
   bool all_gone();
   void escalate();
+  void kill_all();
   void conclude(std::vector<Notice>& notices, bool just_ended);
   void vanished(std::vector<Notice>& notices, const std::string& why);
   void tell(std::vector<Notice>& notices, Notice::Kind kind, nlohmann::json body = {}) const;
@@ -93,14 +106,13 @@ class SupervisedJob {
   std::map<std::int64_t, DeviceSet> targets_;
   int target_workers_ = 0;  // of the newest
   std::int64_t target_batch_ = 0;
-  DeviceSet kept_;       // as the launcher says
-  DeviceSet processes_;  // devices of its living workers
   DeviceSet held_;
   int told_held_ = 0;
 
   // --- Its end ---
   std::optional<Clock::time_point> stop_since_;  // stop was asked for
   bool terminated_ = false;
+  Clock::time_point killed_at_;
   std::optional<Clock::time_point> orphaned_since_;  // no supervisor, but workers
   int restarts_ = 0;                                 // without progress
   std::int64_t best_step_ = 0;                       // when it last vanished
@@ -113,7 +125,7 @@ class SupervisedJob {
     std::int64_t changed_ns = 0;
     bool operator==(const FileVersion&) const = default;
   } status_version_;
-  nlohmann::json status_;
+  LauncherStatus status_;
   EventTail events_;
   JobProgress progress_;
 };

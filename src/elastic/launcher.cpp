@@ -13,10 +13,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
-#include <tuple>
 
 #include "base/file.h"
 #include "elastic/board.h"
+#include "elastic/device_ties.h"
 #include "elastic/event_text.h"
 #include "elastic/pinned_environment.h"
 #include "elastic/shared_memory.h"
@@ -45,7 +45,8 @@ class Launcher {
         settings_(std::move(settings)),
         folder_(options.folder),
         registry_(std::move(registry)),
-        processes_(folder_, options.processes, settings_.command) {
+        processes_(folder_, options.processes, settings_.command),
+        ties_(options.processes.term_after_s, options.processes.kill_after_s) {
     processes_.set_variable("RUBATO_CONSISTENCY", settings_.consistency);
     const Result<Consistency> level = parse_consistency(settings_.consistency);
     if (!level.ok()) return;
@@ -110,10 +111,7 @@ class Launcher {
       Result<Target> target = newest_target(*registry_, &version);
       if (!view.ok()) return {LaunchResult::State::kFailed, view.error().message};
       if (!target.ok()) return {LaunchResult::State::kFailed, target.error().message};
-      if (version != target_version_) {
-        target_version_ = version;
-        devices_ = target->devices;
-      }
+      ties_.obey(version, target->devices);
       if (target->stop && processes_.empty()) {
         return {LaunchResult::State::kStopped,
                 fmt::format("stopped before step {}", view->first_step)};
@@ -160,15 +158,10 @@ class Launcher {
     int wanted = std::min(target.workers, settings_.logical_workers) + settings_.spares;
     for (const int worker : target.migrate) wanted += view.find(worker) != nullptr ? 1 : 0;
     int missing = wanted - members - joining;
-    if (!devices_.empty()) {
-      wanted = std::min(wanted, static_cast<int>(devices_.size()));
-      end_surplus(view, wanted, joining - std::max(0, wanted - members));
-      keep_devices(static_cast<std::size_t>(wanted));
-      missing = wanted - static_cast<int>(processes_.size());
-    }
+    if (ties_.tied()) missing = ties_.hold(view, wanted, processes_);
     if (members > 0 && steady_clock::now() < next_start_) return "";
     for (; missing > 0; --missing) {
-      const Status started = processes_.start(next_worker_++, free_device());
+      const Status started = processes_.start(next_worker_++, ties_.free_device(processes_));
       if (!started.ok()) return started.error().message;
     }
     return "";
@@ -189,61 +182,6 @@ class Launcher {
       if (!process.was_member) WorkerProcesses::send(process, SIGKILL);
     }
     return "";
-  }
-
-  // Tied to devices, a job that should shrink gives back what newcomers have at once. Members leave
-  // by the next view; who does not in time is asked, then killed.
-  void end_surplus(const View& view, int wanted, int newcomers_too_many) {
-    for (auto it = processes_.all().rbegin(); it != processes_.all().rend(); ++it) {
-      if (newcomers_too_many <= 0) break;
-      if (it->was_member) continue;
-      WorkerProcesses::send(*it, SIGKILL);
-      --newcomers_too_many;
-    }
-    const int surplus = static_cast<int>(processes_.size()) - wanted;
-    const auto now = steady_clock::now();
-    if (surplus <= 0) {
-      surplus_since_.reset();
-      asked_surplus_ = false;
-      return;
-    }
-    if (!surplus_since_) surplus_since_ = now;
-    const double passed = std::chrono::duration<double>(now - *surplus_since_).count();
-    const double term_after = options_.processes.term_after_s;
-    const bool kill = passed > term_after + options_.processes.kill_after_s;
-    if (passed <= term_after || (asked_surplus_ && !kill)) return;
-    asked_surplus_ = true;
-    // Who has left the view already goes first, the leader last.
-    std::vector<WorkerProcess> order = processes_.all();
-    const auto rank = [&](const WorkerProcess& process) {
-      return std::tuple(view.find(process.worker) == nullptr, process.worker != view.leader,
-                        process.worker);
-    };
-    std::sort(order.begin(), order.end(),
-              [&](const auto& a, const auto& b) { return rank(a) > rank(b); });
-    order.resize(static_cast<std::size_t>(surplus));
-    for (const WorkerProcess& process : order) {
-      WorkerProcesses::send(process, kill ? SIGKILL : SIGTERM);
-    }
-  }
-
-  // The devices that are too many after a job has shrunk are whoever's from now on.
-  void keep_devices(std::size_t wanted) {
-    if (devices_.size() <= wanted || processes_.size() > wanted) return;
-    std::stable_partition(devices_.begin(), devices_.end(),
-                          [&](const std::string& device) { return in_use(device); });
-    devices_.resize(wanted);
-  }
-
-  bool in_use(const std::string& device) const {
-    return std::any_of(processes_.all().begin(), processes_.all().end(),
-                       [&](const WorkerProcess& process) { return process.device == device; });
-  }
-
-  std::string free_device() const {
-    const auto found = std::find_if(devices_.begin(), devices_.end(),
-                                    [&](const std::string& device) { return !in_use(device); });
-    return found == devices_.end() ? "" : *found;
   }
 
   void note_progress(const View& view) {
@@ -307,10 +245,10 @@ class Launcher {
         newcomers.push_back({{"id", process.worker}, {"pid", process.pid}});
       }
     }
-    nlohmann::json status = {{"state", state_},    {"pid", getpid()},
-                             {"message", message}, {"newcomers", newcomers},
-                             {"workers", workers}, {"target", target_version_},
-                             {"devices", devices_}};
+    nlohmann::json status = {{"state", state_},           {"pid", getpid()},
+                             {"message", message},        {"newcomers", newcomers},
+                             {"workers", workers},        {"target", ties_.target_version()},
+                             {"devices", ties_.devices()}};
     if (status == status_) return;
     const std::string text =
         status.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -337,10 +275,7 @@ class Launcher {
   std::unique_ptr<FileRegistry> registry_;
   WorkerProcesses processes_;
   int next_worker_ = 0;
-  std::int64_t target_version_ = 0;
-  std::vector<std::string> devices_;  // of the target; see keep_devices()
-  std::optional<steady_clock::time_point> surplus_since_;
-  bool asked_surplus_ = false;
+  DeviceTies ties_;
   int failures_ = 0;  // since the job last made progress
   std::string last_failure_;
   steady_clock::duration pause_{};  // after newcomers that failed

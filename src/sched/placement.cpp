@@ -166,4 +166,33 @@ std::vector<PlacementChange> place(const Plan& plan, const PolicyInput& input) {
   return Placer(plan, input).run();
 }
 
+std::vector<PlacementChange> fit_to_usable(std::span<const JobState* const> jobs,
+                                           std::span<const int> usable) {
+  std::vector<int> used(usable.size(), 0);
+  for (const JobState* job : jobs) {
+    for (const NodeShare& share : job->allocation.shares) used[share.node.index()] += share.devices;
+  }
+  std::vector<PlacementChange> changes;
+  for (std::size_t i = jobs.size(); i-- > 0;) {
+    const JobState& job = *jobs[i];
+    Allocation left = job.allocation;
+    bool hit = false;
+    for (NodeShare& share : left.shares) {
+      const std::size_t node = share.node.index();
+      const int lost = std::min(share.devices, std::max(0, used[node] - usable[node]));
+      share.devices -= lost;
+      used[node] -= lost;
+      hit = hit || lost > 0;
+    }
+    if (!hit) continue;
+    std::erase_if(left.shares, [](const NodeShare& share) { return share.devices == 0; });
+    if (job.spec.mode == ElasticMode::kRigid || left.devices() < job.spec.min_devices) {
+      for (const NodeShare& share : left.shares) used[share.node.index()] -= share.devices;
+      left = {};
+    }
+    changes.push_back({i, std::move(left)});
+  }
+  return changes;
+}
+
 }  // namespace rubato

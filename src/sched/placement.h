@@ -2,6 +2,7 @@
 // questions.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "sched/policy.h"
@@ -20,5 +21,11 @@ struct PlacementChange {
 // a type are interchangeable. With kBestFit a resized job keeps what it has and grows or shrinks
 // around it, unless starting afresh spans fewer nodes. With kMostFree it is placed afresh.
 std::vector<PlacementChange> place(const Plan& plan, const PolicyInput& input);
+
+// What jobs (in order of arrival) keep where nodes have fewer usable devices than jobs hold: the
+// newest job loses the surplus first. One that may not run on what is left loses everything; the
+// others go on, smaller. Changed jobs only, newest first.
+std::vector<PlacementChange> fit_to_usable(std::span<const JobState* const> jobs,
+                                           std::span<const int> usable);
 
 }  // namespace rubato

@@ -28,6 +28,10 @@ std::string_view code(Reason reason) {
       return "not-worthwhile";
     case Reason::kRejected:
       return "rejected";
+    case Reason::kTenantShare:
+      return "tenant-share";
+    case Reason::kTenantQuota:
+      return "tenant-quota";
   }
   return "?";
 }
@@ -58,6 +62,10 @@ std::string_view explanation(Reason reason) {
       return "the policy expects more from giving the devices to other jobs";
     case Reason::kRejected:
       return "it was turned away: there was no room for its smallest size";
+    case Reason::kTenantShare:
+      return "its tenant uses its share of the devices, and other tenants use the rest";
+    case Reason::kTenantQuota:
+      return "its tenant holds as many devices as its quota allows";
   }
   return "?";
 }

@@ -19,6 +19,8 @@ enum class Reason {
   kReclaimed,        // its devices were taken for serving
   kNotWorthwhile,    // the policy expects more from other jobs
   kRejected,         // turned away for good: the policy has no room for it
+  kTenantShare,      // its tenant has its share, and others use the rest
+  kTenantQuota,      // its tenant may not hold more devices
 };
 
 std::string_view code(Reason reason);         // stable, for machines: "waits-for-devices"

@@ -183,32 +183,10 @@ void Scheduler::refresh_usable() {
   }
 }
 
-// Jobs on nodes that hold more than is usable now lose the surplus, the newest job first. A job
-// that may not run on what is left loses everything and waits; the others go on, smaller.
 void Scheduler::evict(Reason reason) {
-  std::vector<int> used(usable_.size(), 0);
-  for (const JobState* job : jobs()) {
-    for (const NodeShare& share : job->allocation.shares) used[share.node.index()] += share.devices;
-  }
   std::vector<Action> actions;
-  for (auto it = active_.rbegin(); it != active_.rend(); ++it) {
-    JobState& job = **it;
-    Allocation left = job.allocation;
-    bool hit = false;
-    for (NodeShare& share : left.shares) {
-      const std::size_t node = share.node.index();
-      const int lost = std::min(share.devices, std::max(0, used[node] - usable_[node]));
-      share.devices -= lost;
-      used[node] -= lost;
-      hit = hit || lost > 0;
-    }
-    if (!hit) continue;
-    std::erase_if(left.shares, [](const NodeShare& share) { return share.devices == 0; });
-    if (job.spec.mode == ElasticMode::kRigid || left.devices() < job.spec.min_devices) {
-      for (const NodeShare& share : left.shares) used[share.node.index()] -= share.devices;
-      left = {};
-    }
-    change(job, std::move(left), reason, actions);
+  for (PlacementChange& lost : fit_to_usable(jobs(), usable_)) {
+    change(*active_[lost.job], std::move(lost.after), reason, actions);
   }
   owed_ = {};
   if (!actions.empty()) executor_.apply(actions);

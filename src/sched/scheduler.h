@@ -81,8 +81,8 @@ class Scheduler {
   Status update(JobSpec spec, const JobKnowledge& knowledge);
   // A job ended (or was cancelled); its devices are free at once.
   void remove(JobId job);
-  // A node goes down or comes back; jobs there lose their devices at once (see evict in the
-  // source).
+  // A node goes down or comes back; jobs there lose their devices at once (see
+  // fit_to_usable).
   void set_node_down(NodeId node, bool down);
   // Serving takes this many devices of a type, from the last nodes of the cluster backwards. Jobs
   // lose theirs at once; with `gracefully` they keep them (owed() counts these) until the next

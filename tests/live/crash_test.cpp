@@ -49,8 +49,7 @@ TEST(Crash, FiftyCrashesOfTheDaemonLoseNothing) {
   std::map<std::string, LiveProgram> acknowledged;
   int next_key = 0;
   for (int crash = 0; crash < kCrashes; ++crash) {
-    ASSERT_TRUE(daemon.start()) << "after " << crash << " crashes: " << daemon.state()
-                                << "/rubatod.log";
+    ASSERT_TRUE(daemon.start()) << "after " << crash << " crashes: " << daemon.log_file();
     const auto moment = std::chrono::steady_clock::now() +
                         std::chrono::duration<double>(0.02 + 1.2 * random.uniform());
     while (std::chrono::steady_clock::now() < moment) {

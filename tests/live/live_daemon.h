@@ -40,13 +40,13 @@ class LiveDaemon {
         state_(std::move(state)),
         slots_(slots),
         policy_(std::move(policy)) {
-    std::filesystem::create_directories(state_);
+    std::filesystem::create_directories(std::filesystem::path(state_).parent_path());
   }
   LiveDaemon(const LiveDaemon&) = delete;
   LiveDaemon& operator=(const LiveDaemon&) = delete;
   ~LiveDaemon() { stop(); }
 
-  // False when it does not answer in time; its output is in STATE/rubatod.log.
+  // False when it does not answer in time; its output is in log_file().
   bool start() {
     std::filesystem::remove(url_file());
     std::vector<std::string> arguments{program_,
@@ -63,7 +63,7 @@ class LiveDaemon {
     std::vector<char*> raw;
     for (std::string& part : arguments) raw.push_back(part.data());
     raw.push_back(nullptr);
-    const std::string log = state_ + "/rubatod.log";
+    const std::string log = log_file();
     pid_ = fork();
     if (pid_ == 0) {
       const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
@@ -87,6 +87,7 @@ class LiveDaemon {
   void stop() { end(SIGTERM); }
   pid_t pid() const { return pid_; }
   const std::string& state() const { return state_; }
+  std::string log_file() const { return state_ + ".log"; }
   std::string url() const { return first_line(url_file()); }
   std::string token() const { return first_line(state_ + "/admin.token"); }
 
@@ -112,11 +113,10 @@ class LiveDaemon {
       const auto page = get(fmt::format("/api/v1/events?after={}&limit=1000", after));
       if (!page || (*page)["events"].empty()) return all;
       for (const json& row : (*page)["events"]) {
-        const std::string job = row.value("job", "");
         all.push_back({.seq = row.value("seq", std::int64_t{0}),
                        .at = row.value("at", 0.0),
                        .type = row.value("type", ""),
-                       .job = control::parse_job_number(job).value_or(0),
+                       .job = row.value("job", control::JobNumber{0}),
                        .tenant = row.value("tenant", ""),
                        .body = row.value("body", json::object())});
       }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/parallel.h"
 
 namespace rubato::live {
 
@@ -33,11 +34,24 @@ class Undisturbed {
       : rubato_(std::move(rubato)), folder_(std::move(folder)) {}
 
   std::string hash(const LiveProgram& program) {
-    const std::string key =
-        nlohmann::json{{"run", program.run}, {"n", program.logical_workers}}.dump();
-    const auto known = hashes_.find(key);
+    const auto known = hashes_.find(key_of(program));
     if (known != hashes_.end()) return known->second;
-    const std::string folder = fmt::format("{}/undisturbed-{}", folder_, hashes_.size());
+    return hashes_[key_of(program)] = run(program, hashes_.size());
+  }
+  // Several at a time, as many as there are processors.
+  void compute(const std::vector<LiveProgram>& programs) {
+    std::vector<std::string> found(programs.size());
+    parallel_for(programs.size(), hardware_threads(),
+                 [&](std::size_t i) { found[i] = run(programs[i], hashes_.size() + i); });
+    for (std::size_t i = 0; i < programs.size(); ++i) hashes_[key_of(programs[i])] = found[i];
+  }
+
+ private:
+  static std::string key_of(const LiveProgram& program) {
+    return nlohmann::json{{"run", program.run}, {"n", program.logical_workers}}.dump();
+  }
+  std::string run(const LiveProgram& program, std::size_t index) const {
+    const std::string folder = fmt::format("{}/undisturbed-{}", folder_, index);
     std::filesystem::create_directories(folder);
     std::string command =
         fmt::format("RUBATO_HOME='{0}/home' '{1}' run --dir '{0}/job' --workers 1 --logical {2} --",
@@ -47,10 +61,9 @@ class Undisturbed {
     if (std::system(command.c_str()) != 0) return "the undisturbed run failed: " + folder;
     const Result<std::string> text = read_file(folder + "/job/result.json");
     const auto result = nlohmann::json::parse(text.ok() ? *text : "{}", nullptr, false);
-    return hashes_[key] = result.value("state_sha256", "no hash");
+    return result.value("state_sha256", "no hash");
   }
 
- private:
   std::string rubato_;
   std::string folder_;
   std::map<std::string, std::string> hashes_;

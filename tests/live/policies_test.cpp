@@ -32,7 +32,7 @@ class EveryPolicy : public testing::TestWithParam<const char*> {
   }
   static void TearDownTestSuite() {
     undisturbed_.reset();
-    if (!HasFailure()) std::filesystem::remove_all(folder_);
+    if (!testing::UnitTest::GetInstance()->Failed()) std::filesystem::remove_all(folder_);
   }
   static inline std::string folder_;
   static inline std::unique_ptr<Undisturbed> undisturbed_;
@@ -40,7 +40,7 @@ class EveryPolicy : public testing::TestWithParam<const char*> {
 
 TEST_P(EveryPolicy, FinishesTwentyJobsOnFourSlotsWithTheirBits) {
   LiveDaemon daemon(RUBATOD_PROGRAM, folder_ + "/" + GetParam(), kSlots, GetParam());
-  ASSERT_TRUE(daemon.start()) << daemon.state() << "/rubatod.log";
+  ASSERT_TRUE(daemon.start()) << daemon.log_file();
   const std::vector<LiveProgram> kinds = programs();
   std::map<std::string, LiveProgram> submitted;
   for (int i = 0; i < kJobs; ++i) {
@@ -77,8 +77,8 @@ TEST_P(EveryPolicy, FinishesTwentyJobsOnFourSlotsWithTheirBits) {
 INSTANTIATE_TEST_SUITE_P(Live, EveryPolicy,
                          testing::Values("elastic-dp", "ones", "mip", "elastic-tiresias",
                                          "easyscale", "rubato"),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& tested) {
+                           std::string name = tested.param;
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });

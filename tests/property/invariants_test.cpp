@@ -5,9 +5,9 @@
 #include <array>
 #include <cstdlib>
 #include <map>
-#include <set>
 
 #include "base/text.h"
+#include "property/checks.h"
 #include "random_world.h"
 #include "sched/scheduler.h"
 #include "sched/validate.h"
@@ -18,14 +18,6 @@ namespace rubato {
 namespace {
 
 constexpr std::uint64_t kWorlds = 2000;  // per policy
-
-// Searches are kept short: the invariants do not depend on how good a plan is.
-Settings quick_settings(const PolicyInfo& info) {
-  if (info.name == "pollux") return {{"population", "8"}, {"generations", "5"}};
-  if (info.name == "mip") return {{"periods", "2"}};
-  if (info.name == "ones") return {{"population", "8"}, {"generations", "5"}, {"islands", "2"}};
-  return {};
-}
 
 // Policies that turn jobs away when asked to; a job that was turned away has ended.
 bool may_drop(const PolicyInfo& info) {
@@ -66,43 +58,6 @@ class EveryPolicy : public testing::TestWithParam<std::string> {
     return simulate(world.cluster, world.workload, info(), world.options);
   }
 };
-
-// Checks what was really given out, independently of the validator.
-void check_allocations(const Scheduler& scheduler, const RandomWorld& world) {
-  std::vector<int> used(world.cluster.nodes().size(), 0);
-  int allocated = 0;
-  for (const JobState* job : scheduler.jobs()) {
-    const JobSpec& spec = job->spec;
-    const int devices = job->allocation.devices();
-    allocated += devices;
-    std::set<NodeId> nodes;
-    std::set<DeviceTypeId> types;
-    for (const NodeShare& share : job->allocation.shares) {
-      ASSERT_GT(share.devices, 0) << spec.name;
-      ASSERT_TRUE(nodes.insert(share.node).second) << spec.name << " holds a node twice";
-      types.insert(world.cluster.node(share.node).type);
-      used[share.node.index()] += share.devices;
-    }
-    if (devices == 0) continue;
-    ASSERT_TRUE(types.size() == 1 || spec.mixes_types) << spec.name << " mixes types";
-    for (const DeviceTypeId type : types) {
-      ASSERT_TRUE(spec.allows(type)) << spec.name << " runs on a type that it refuses";
-    }
-    ASSERT_GE(devices, spec.min_devices) << spec.name;
-    ASSERT_LE(devices, spec.max_devices) << spec.name;
-    if (spec.mode == ElasticMode::kRigid) {
-      ASSERT_EQ(devices, spec.requested_devices) << spec.name;
-    }
-    if (spec.mode != ElasticMode::kAdaptive && job->allocation.batch != 0) {
-      ASSERT_EQ(job->allocation.batch, spec.requested_batch) << spec.name;
-    }
-  }
-  for (const Node& node : world.cluster.nodes()) {
-    ASSERT_LE(used[node.id.index()], node.devices) << "node " << node.id.value << " given twice";
-  }
-  ASSERT_EQ(allocated, scheduler.allocated());
-  ASSERT_LE(allocated, scheduler.usable()) << "more given than usable";
-}
 
 TEST_P(EveryPolicy, GivesNoDeviceTwiceAndRespectsRanges) {
   for (const std::uint64_t seed : seeds(info())) {

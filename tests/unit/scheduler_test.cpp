@@ -360,7 +360,7 @@ TEST_F(Scheduling, AWaitingJobHasTheReasonThatThePolicyGave) {
 }
 
 TEST(Reasons, HaveCodesAndSentences) {
-  for (int i = 0; i <= static_cast<int>(Reason::kNotWorthwhile); ++i) {
+  for (int i = 0; i <= static_cast<int>(Reason::kTenantQuota); ++i) {
     EXPECT_NE(code(static_cast<Reason>(i)), "?");
     EXPECT_NE(explanation(static_cast<Reason>(i)), "?");
   }

@@ -10,6 +10,7 @@
 #include "api/server.h"
 #include "base/file.h"
 #include "control/controller.h"
+#include "control/replay.h"
 #include "control/supervise.h"
 
 namespace rubato {
@@ -92,6 +93,32 @@ int check(const Arguments& arguments) {
   return same ? 0 : 1;
 }
 
+// Simulates the finished jobs of the log, with the speeds that were measured, beside what happened.
+int compare(const Arguments& arguments) {
+  const auto store = control::Store::open(arguments.state);
+  if (!store.ok()) return fail(store.error());
+  std::vector<control::Event> events;
+  for (;;) {
+    const auto page = (*store)->read_events(events.empty() ? 0 : events.back().seq, 10'000, 0, "");
+    if (!page.ok()) return fail(page.error());
+    if (page->empty()) break;
+    events.insert(events.end(), page->begin(), page->end());
+  }
+  const control::Past past = control::past_of((*store)->state(), events);
+  const std::string policy = arguments.policy.empty() ? past.state.policy : arguments.policy;
+  const auto replayed = control::replay(
+      past, policy, arguments.policy.empty() ? past.state.policy_settings : Settings{});
+  if (!replayed.ok()) return fail(replayed.error());
+  fmt::print("{:<8} {:<24} {:>12} {:>14}\n", "JOB", "NAME", "LIVE-S", "SIMULATED-S");
+  for (const control::ReplayedJob& job : replayed->jobs) {
+    fmt::print("{:<8} {:<24} {:>12.1f} {:>14.1f}\n", control::job_name_of(job.job), job.name,
+               job.live_s, job.simulated_s);
+  }
+  fmt::print("mean completion: {:.1f} s, simulated under {} {:.1f} s ({:+.1f} %)\n",
+             replayed->live_mean_s, policy, replayed->simulated_mean_s, 100 * replayed->error());
+  return 0;
+}
+
 int run(int argc, char** argv) {
   Arguments arguments{.state = default_state()};
   arguments.server.listen = "127.0.0.1:7117";
@@ -119,6 +146,9 @@ int run(int argc, char** argv) {
   supervise->add_option("folder", arguments.folder)->required();
   CLI::App* checking =
       app.add_subcommand("check", "Replay the event log of a stopped daemon and compare");
+  CLI::App* comparing = app.add_subcommand(
+      "compare", "Simulate the finished jobs of a stopped daemon beside what happened");
+  for (CLI::App* sub : {checking, comparing}) sub->fallthrough();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -126,6 +156,7 @@ int run(int argc, char** argv) {
   }
   if (supervise->parsed()) return control::supervise(arguments.folder);
   if (checking->parsed()) return check(arguments);
+  if (comparing->parsed()) return compare(arguments);
   return serve(arguments);
 }
 

@@ -27,39 +27,64 @@
 
 namespace rubato::control {
 
-// A living worker process, as its environment describes it.
-struct LiveWorker {
+// A living process of a job, as its environment describes it.
+struct LiveProcess {
   pid_t pid = 0;
   std::string folder;  // of its job
   std::string device;
 };
 
-inline std::vector<LiveWorker> live_workers(const std::string& root) {
-  std::vector<LiveWorker> found;
+inline std::optional<LiveProcess> live_process(pid_t pid) {
+  const Result<std::string> text = read_file(fmt::format("/proc/{}/environ", pid));
+  if (!text.ok() || text->empty()) return std::nullopt;  // zombies have none
+  LiveProcess process{.pid = pid};
+  for (const std::string_view variable : split(*text, '\0')) {
+    if (variable.starts_with("RUBATO_JOB_DIR=")) process.folder = variable.substr(15);
+    if (variable.starts_with("CUDA_VISIBLE_DEVICES=")) process.device = variable.substr(21);
+  }
+  if (process.folder.empty()) return std::nullopt;
+  return process;
+}
+
+inline std::vector<pid_t> all_processes() {
+  std::vector<pid_t> found;
   DIR* folder = opendir("/proc");
   while (const dirent* entry = readdir(folder)) {
     const auto pid = static_cast<pid_t>(parse_int(entry->d_name).value_or(0));
-    if (pid <= 0 || getpgid(pid) != pid) continue;
-    const Result<std::string> text = read_file(fmt::format("/proc/{}/environ", pid));
-    if (!text.ok()) continue;
-    LiveWorker worker{.pid = pid};
-    for (const std::string_view variable : split(*text, '\0')) {
-      if (variable.starts_with("RUBATO_JOB_DIR=")) worker.folder = variable.substr(15);
-      if (variable.starts_with("CUDA_VISIBLE_DEVICES=")) worker.device = variable.substr(21);
-    }
-    if (worker.folder.starts_with(root + "/")) found.push_back(std::move(worker));
+    if (pid > 0) found.push_back(pid);
   }
   closedir(folder);
   return found;
 }
 
-// Processes `test_supervisor supervise FOLDER` below root; zombies have no command line.
+// Processes of jobs below root that were all alive at one moment: those that are still there after
+// the last one was seen.
+inline std::vector<LiveProcess> live_processes(const std::string& root) {
+  std::vector<LiveProcess> seen;
+  for (const pid_t pid : all_processes()) {
+    const std::optional<LiveProcess> process = live_process(pid);
+    if (process && process->folder.starts_with(root + "/")) seen.push_back(*process);
+  }
+  std::vector<LiveProcess> alive;
+  for (const LiveProcess& process : seen) {
+    if (live_process(process.pid)) alive.push_back(process);
+  }
+  return alive;
+}
+
+// Workers, which lead a group in their supervisor's session, without what they have started.
+inline std::vector<LiveProcess> live_workers(const std::string& root) {
+  std::vector<LiveProcess> workers = live_processes(root);
+  std::erase_if(workers, [](const LiveProcess& process) {
+    return getpgid(process.pid) != process.pid || getsid(process.pid) == process.pid;
+  });
+  return workers;
+}
+
+// Processes `PROGRAM supervise FOLDER` below root; zombies have no command line.
 inline std::vector<pid_t> supervisors(const std::string& root) {
   std::vector<pid_t> found;
-  DIR* folder = opendir("/proc");
-  while (const dirent* entry = readdir(folder)) {
-    const auto pid = static_cast<pid_t>(parse_int(entry->d_name).value_or(0));
-    if (pid <= 0) continue;
+  for (const pid_t pid : all_processes()) {
     const Result<std::string> text = read_file(fmt::format("/proc/{}/cmdline", pid));
     if (!text.ok()) continue;
     const auto words = split(*text, '\0');
@@ -67,7 +92,6 @@ inline std::vector<pid_t> supervisors(const std::string& root) {
       found.push_back(pid);
     }
   }
-  closedir(folder);
   return found;
 }
 
@@ -84,11 +108,11 @@ class ExecutorTest : public ::testing::Test {
   }
   void TearDown() override {
     executor_.reset();
-    EXPECT_TRUE(live_workers(root_).empty()) << "processes are left";
-    for (const LiveWorker& worker : live_workers(root_)) kill(worker.pid, SIGKILL);
     const std::vector<pid_t> left = supervisors(root_);
     EXPECT_TRUE(left.empty()) << left.size() << " supervisors are left";
     for (const pid_t pid : left) kill(pid, SIGKILL);
+    EXPECT_TRUE(live_processes(root_).empty()) << "processes are left";
+    for (const LiveProcess& process : live_processes(root_)) kill(process.pid, SIGKILL);
     if (!HasFailure()) {
       std::filesystem::remove_all(root_);
     } else {
@@ -142,12 +166,14 @@ class ExecutorTest : public ::testing::Test {
       if (ended(record.phase)) record.granted = 0;
       notices_.push_back(std::move(notice));
     }
-    const int held = executor_->held();
-    EXPECT_LE(held, options_.machine.devices);
-    const std::vector<LiveWorker> workers = live_workers(root_);
+    EXPECT_LE(executor_->held(), options_.machine.devices);
+    check_processes();
+  }
+  void check_processes() const {
+    const std::vector<LiveProcess> workers = live_workers(root_);
     EXPECT_LE(workers.size(), static_cast<std::size_t>(options_.machine.devices));
     std::set<std::string> devices;
-    for (const LiveWorker& worker : workers) {
+    for (const LiveProcess& worker : workers) {
       EXPECT_TRUE(devices.insert(worker.device).second)
           << "two processes on device " << worker.device << ", one of " << worker.folder;
     }
@@ -198,9 +224,9 @@ class ExecutorTest : public ::testing::Test {
     const Result<std::string> text = read_file(executor_->job_folder(job) + "/supervisor.lock");
     return text.ok() ? static_cast<pid_t>(std::atoi(text->c_str())) : 0;
   }
-  std::vector<LiveWorker> workers_of(JobNumber job) const {
-    std::vector<LiveWorker> found;
-    for (LiveWorker& worker : live_workers(root_)) {
+  std::vector<LiveProcess> workers_of(JobNumber job) const {
+    std::vector<LiveProcess> found;
+    for (LiveProcess& worker : live_workers(root_)) {
       if (worker.folder == executor_->job_folder(job)) found.push_back(std::move(worker));
     }
     return found;

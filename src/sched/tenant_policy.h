@@ -1,0 +1,86 @@
+// Any policy, for several tenants: each tenant's jobs are scheduled by a policy of their own on the
+// tenant's share of the devices.
+//
+// At every decision the usable devices are divided among the tenants that have jobs, by weight and
+// within quotas (tenant_shares.h), and each share is laid on nodes where the tenant's jobs run
+// already (tenant_rooms.h). Jobs that stand on devices of another tenant now look to their policy
+// as if they had lost these, so a borrowed device goes back at the first decision at which its
+// owner wants it. What a tenant's policy leaves idle is offered to the others in the same decision.
+//
+// A share may be smaller than the smallest job of its tenant. Then the tenant leaves it to the
+// others and waits; the devices it is owed are counted, and when they are worth `turn_s` seconds of
+// that job, it has a turn: it gets what the job needs until the account is even again. So nobody
+// starves, however small its weight, except behind a quota that is smaller than the job. (A turn
+// must be much longer than it takes a job to stop and to start again.)
+//
+// A single tenant without quota passes through: its policy gets the input as it is.
+//
+// Deterministic when the policies are. Costs beside the policies: O(tenants^2 + devices x nodes).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "sched/policy.h"
+#include "sched/tenant_rooms.h"
+#include "sched/tenant_shares.h"
+
+namespace rubato {
+
+class TenantPolicy final : public Policy {
+ public:
+  using Factory = std::function<std::unique_ptr<Policy>(const std::string& tenant)>;
+
+  // `make` is called once for every tenant, when its first job is seen. A tenant without a rule has
+  // weight 1 and no quota.
+  TenantPolicy(Factory make, TenantRules rules, Seconds turn_s = 300);
+
+  // From the next decision on.
+  void set_rules(TenantRules rules) { rules_ = std::move(rules); }
+
+  Plan decide(const PolicyInput& input) override;
+
+ private:
+  // What is remembered of a tenant between decisions.
+  struct Tenant {
+    std::unique_ptr<Policy> policy;
+    std::vector<FinishedJob> finished{};  // since its policy was asked last
+    double owed = 0;    // device-seconds, of a tenant whose fair share is below its smallest job
+    bool turn = false;  // gets its smallest job's devices
+    double fair = 0;    // devices it was entitled to at the last decision
+    int granted = 0;    // devices it was granted then
+    int idle = 0;       // of its room then
+    Seconds decided_s = 0;  // when that was
+
+    // It has no account with others while it has no jobs, or has them alone.
+    void forget() {
+      owed = fair = 0;
+      granted = idle = 0;
+      turn = false;
+    }
+  };
+  struct Part;  // a tenant within one decision
+
+  Tenant& tenant(const std::string& name);
+  void sort_finished(const PolicyInput& input);
+  std::vector<Part> parts_of(const PolicyInput& input);
+  void find_shares(std::vector<Part>& parts, const PolicyInput& input);
+  void update_turn(Part& part, double fair, Seconds now_s) const;
+  std::optional<Seconds> next_turn(const Part& part) const;
+  void ask(Part& part, Room room, const PolicyInput& input, Room& free);
+  void ask_again(Part& part, const PolicyInput& input, Room& free);
+  Plan merge(std::vector<Part>& parts, const PolicyInput& input) const;
+
+  Factory make_;
+  TenantRules rules_;
+  Seconds turn_s_;
+  std::map<std::string, Tenant> tenants_;
+  std::unordered_map<JobId, std::string> owners_;  // of active jobs
+};
+
+}  // namespace rubato

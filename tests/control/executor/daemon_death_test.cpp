@@ -1,0 +1,184 @@
+// A process with an executor is killed with SIGKILL at random moments, also in the middle of its
+// calls, while jobs are resized, stopped, continued and killed. Whatever the moment, the next one
+// finds the jobs again, nobody has two supervisors, no device has two processes, and all jobs
+// finish with the bits of an undisturbed run.
+#include <fcntl.h>
+#include <sys/wait.h>
+
+#include <fstream>
+
+#include "base/random.h"
+#include "control/executor/executor_fixture.h"
+
+namespace rubato::control {
+namespace {
+
+class DaemonDeath : public ExecutorTest {
+ protected:
+  static constexpr JobNumber kJobs = 3;
+
+  std::string wants_file() const { return root_ + "/wants.json"; }
+  std::string outcomes_file() const { return root_ + "/outcomes.jsonl"; }
+
+  std::vector<nlohmann::json> outcomes() const {
+    std::vector<nlohmann::json> found;
+    std::ifstream file(outcomes_file());
+    for (std::string line; std::getline(file, line);) {
+      nlohmann::json value = nlohmann::json::parse(line, nullptr, false);
+      if (value.is_object()) found.push_back(std::move(value));
+    }
+    return found;
+  }
+  bool has_ended(JobNumber job) const {
+    for (const nlohmann::json& outcome : outcomes()) {
+      if (outcome.value("job", 0) == job) return true;
+    }
+    return false;
+  }
+  std::map<JobNumber, int> read_wants() const {
+    const Result<std::string> text = read_file(wants_file());
+    const nlohmann::json value = nlohmann::json::parse(text.ok() ? *text : "[]", nullptr, false);
+    std::map<JobNumber, int> wants;
+    for (JobNumber job = 1; job <= kJobs; ++job) {
+      wants[job] = value.at(static_cast<std::size_t>(job - 1)).get<int>();
+    }
+    return wants;
+  }
+
+  // What a daemon does: adopts, obeys what is recorded, records how jobs end. Never returns.
+  [[noreturn]] void be_daemon(const JobDocument& document) {
+    start_executor();
+    std::map<JobNumber, int> wants = read_wants();
+    std::set<JobNumber> over;
+    for (const auto& [job, devices] : wants) {
+      JobRecord record{.number = job, .document = document, .granted = devices};
+      record.phase = devices > 0 ? Phase::kRunning : Phase::kPaused;
+      if (has_ended(job)) {
+        over.insert(job);
+        record.phase = Phase::kFinished;
+        record.granted = 0;
+      }
+      if (!executor_->adopt(record).ok()) _exit(3);
+    }
+    for (;;) {
+      for (const auto& [job, devices] : read_wants()) {
+        if (over.contains(job) || wants[job] == devices) continue;
+        wants[job] = devices;
+        if (!executor_->want(job, document, devices, 0).ok()) _exit(4);
+      }
+      for (const Notice& notice : executor_->poll()) {
+        const bool finished = notice.kind == Notice::Kind::kFinished;
+        if (!finished && notice.kind != Notice::Kind::kFailed) continue;
+        over.insert(notice.job);
+        const nlohmann::json line = {
+            {"job", notice.job}, {"finished", finished}, {"body", notice.body}};
+        std::ofstream(outcomes_file(), std::ios::app) << line.dump() << std::endl;
+      }
+      if (executor_->held() > options_.machine.devices) _exit(5);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+  pid_t start_daemon(const JobDocument& document) {
+    const pid_t pid = fork();
+    if (pid == 0) be_daemon(document);
+    return pid;
+  }
+
+  // Living workers of a job have one supervisor: their parent, unless that has just died.
+  void check_supervisors() const {
+    const std::vector<pid_t> alive = supervisors(root_);
+    std::map<std::string, std::set<pid_t>> parents;
+    for (const LiveProcess& worker : live_workers(root_)) {
+      const Result<std::string> stat = read_file(fmt::format("/proc/{}/stat", worker.pid));
+      if (!stat.ok() || stat->rfind(')') == std::string::npos) continue;
+      int parent = 0;
+      char state = 0;
+      std::sscanf(stat->c_str() + stat->rfind(')') + 1, " %c %d", &state, &parent);
+      if (std::find(alive.begin(), alive.end(), parent) != alive.end()) {
+        parents[worker.folder].insert(parent);
+      }
+    }
+    for (const auto& [folder, pids] : parents) {
+      EXPECT_EQ(pids.size(), 1u) << folder << " has two supervisors";
+    }
+  }
+
+  // Devices for each job, together as many as there are or fewer.
+  void want_at_random(Random& random) const {
+    int left = options_.machine.devices;
+    nlohmann::json wants = nlohmann::json::array();
+    for (JobNumber job = 1; job <= kJobs; ++job) {
+      const auto devices = random.between(0, left);
+      left -= devices;
+      wants.push_back(devices);
+    }
+    std::rotate(wants.begin(), wants.begin() + static_cast<int>(random.below(kJobs)), wants.end());
+    ASSERT_TRUE(write_file(wants_file(), wants.dump()).ok());
+  }
+
+  void run(std::uint64_t seed, int deaths) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    std::printf("seed %lu\n", static_cast<unsigned long>(seed));
+    Random random(seed);
+    JobDocument document = toy(1200);
+    document.checkpoint_every_s = 0.1;
+    options_.most_restarts = 1000;
+    options_.restart_after_s = 0.01;
+    start_executor();
+    const std::string expected = undisturbed(document);
+    executor_.reset();
+    want_at_random(random);
+    for (int death = 0; death < deaths && !HasFailure(); ++death) {
+      if (random.chance(0.5)) want_at_random(random);
+      const pid_t daemon = start_daemon(document);
+      // Half of them die while they adopt and start what they find.
+      const std::uint32_t longest = random.chance(0.5) ? 6'000 : 120'000;
+      const auto end =
+          std::chrono::steady_clock::now() + std::chrono::microseconds(random.below(longest));
+      while (std::chrono::steady_clock::now() < end) {
+        check_processes();
+        check_supervisors();
+        if (random.below(40) == 0) want_at_random(random);
+        const std::vector<LiveProcess> workers = live_workers(root_);
+        if (!workers.empty() && random.below(60) == 0) {
+          kill(workers[random.below(static_cast<std::uint32_t>(workers.size()))].pid, SIGKILL);
+        }
+        const std::vector<pid_t> bosses = supervisors(root_);
+        if (!bosses.empty() && random.below(100) == 0) {
+          kill(bosses[random.below(static_cast<std::uint32_t>(bosses.size()))], SIGKILL);
+        }
+      }
+      kill(daemon, SIGKILL);
+      int status = 0;
+      waitpid(daemon, &status, 0);
+      EXPECT_TRUE(WIFSIGNALED(status)) << "the daemon ended by itself: " << WEXITSTATUS(status);
+    }
+    ASSERT_TRUE(write_file(wants_file(), "[2,1,1]").ok());
+    const pid_t daemon = start_daemon(document);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+    while (!(has_ended(1) && has_ended(2) && has_ended(3) && live_processes(root_).empty() &&
+             supervisors(root_).empty()) &&
+           std::chrono::steady_clock::now() < deadline && !HasFailure()) {
+      check_processes();
+      check_supervisors();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    kill(daemon, SIGKILL);
+    waitpid(daemon, nullptr, 0);
+    std::set<JobNumber> finished;
+    for (const nlohmann::json& outcome : outcomes()) {
+      EXPECT_TRUE(outcome.value("finished", false)) << outcome;
+      EXPECT_EQ(outcome["body"].value("state_sha256", ""), expected) << outcome;
+      finished.insert(outcome.value("job", 0));
+    }
+    EXPECT_EQ(finished.size(), 3u) << "some jobs have not finished";
+  }
+};
+
+TEST_F(DaemonDeath, AtFiftyRandomMomentsLosesNothing) {
+  const char* given = std::getenv("RUBATO_SEED");
+  run(given != nullptr ? std::strtoull(given, nullptr, 10) : 1, 50);
+}
+
+}  // namespace
+}  // namespace rubato::control

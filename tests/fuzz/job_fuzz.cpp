@@ -1,0 +1,21 @@
+// Hostile bytes into the reader of job documents. What is accepted must survive the way through its
+// canonical form.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/check.h"
+#include "control/job_document.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace rubato::control;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto document = parse_job_yaml(text, "f");
+  if (!document.ok()) {
+    RUBATO_CHECK(document.error().message.starts_with("f"), "an error without a place");
+    return 0;
+  }
+  const auto again = parse_job_json(nlohmann::json::parse(to_json(*document).dump()));
+  RUBATO_CHECK(again.ok() && *again == *document, "the canonical form is another document");
+  return 0;
+}
