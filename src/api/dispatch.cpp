@@ -176,6 +176,7 @@ void send(const Reply& reply, bool body_wanted, httplib::Response& response) {
   }
   response.set_chunked_content_provider(
       reply.content_type, [stream = reply.stream](std::size_t, httplib::DataSink& sink) {
+        if (!sink.is_writable()) return false;  // the client has gone
         std::string text;
         const bool more = stream(text);
         if (!text.empty() && !sink.write(text.data(), text.size())) return false;

@@ -102,6 +102,9 @@ until_true phase_is long running
 exits 0 "long" "running" -- queue
 exits 0 "long" "2 cpu devices" -- cluster
 exits 0 "long" "q quits" -- manpage
+exits 0 "long" "FINISH" -- sim --from-live
+exits 0 "fifo" "tiresias" -- sim --from-live --policy fifo,tiresias
+exits 1 "did you mean 'fifo'" -- sim --from-live --policy fifp
 exits 0 "would start now" -- plan --devices 1 -- "$RUBATO_TOY"
 exits 0 "2 cpu devices" "running" -- top
 exits 0 "scale" -- scale long 1 --json
@@ -134,7 +137,9 @@ exits 0 "alice" "2" -- tenants
 exits 0 "no active jobs" -- --token-file "$work/alice.token" queue
 exits 1 "there is no job" -- --token-file "$work/alice.token" cancel long
 exits 1 "administrator" -- --token-file "$work/alice.token" reserve 1 --for 1m
-exits 1 "token is not known" -- --token-file "$work/job.yaml" queue
+exits 1 "one word" -- --token-file "$work/job.yaml" queue
+echo nobody >"$work/wrong.token"
+exits 1 "token is not known" -- --token-file "$work/wrong.token" queue
 exits 1 "token" -- --server "$(cat "$RUBATO_STATE/server.url")" queue
 
 # --- Streams that follow
@@ -151,7 +156,7 @@ exits 1 "ended" -- cancel long
 until_true nothing_held
 
 # --- Every command that talks to the daemon has JSON
-for command in "queue --all" "status short" "why short" "cluster" "tenants" "policy" "reserve list" "top"; do
+for command in "queue --all" "status short" "why short" "cluster" "tenants" "policy" "reserve list" "top" "sim --from-live"; do
   # shellcheck disable=SC2086 # several words
   "$RUBATO" $command --json >"$work/json" 2>/dev/null
   check "$command --json" -- python3 -m json.tool "$work/json"
@@ -159,7 +164,7 @@ done
 
 # --- Completion and manual page
 for shell in bash zsh fish; do
-  exits 0 reserve --token-file -- completion "$shell"
+  exits 0 reserve token-file -- completion "$shell"
 done
 "$RUBATO" completion bash >"$work/completion"
 check "bash completion is bash" -- bash -n "$work/completion"

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <thread>
@@ -25,10 +26,16 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// What the file holds, which must be one word.
 Result<std::string> read_word(const std::string& file) {
-  Result<std::string> text = read_file(file);
+  const Result<std::string> text = read_file(file);
   if (!text.ok()) return text;
-  return std::string(trim(*text));
+  const std::string_view word = trim(*text);
+  const bool printable =
+      std::all_of(word.begin(), word.end(), [](char c) { return c > ' ' && c < 127; });
+  if (word.empty() || !printable)
+    return invalid_input(file + ": expected one word, such as a token");
+  return std::string(word);
 }
 
 Error refused(int status, const std::string& body) {

@@ -5,7 +5,10 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "client.h"
@@ -45,6 +48,11 @@ struct EventsRequest {
   std::int64_t after = 0;
   bool as_json = false;
 };
+// What `sim --from-live` does; no policies: the one that the daemon uses.
+int forecast_live(
+    const ServerChoice& server,
+    std::vector<std::pair<std::string, std::map<std::string, std::string, std::less<>>>> policies,
+    bool as_json);
 int print_daemon_events(const ServerChoice& server, const EventsRequest& request);
 
 // Prints "rubato: message" and returns exit code 1.

@@ -209,6 +209,17 @@ void name_workloads(const std::vector<std::string>& paths, RunMatrix& matrix) {
   }
 }
 
+int run_from_live(const Arguments& arguments, const Context& context) {
+  if (arguments.policies.empty()) return forecast_live(context.server, {}, arguments.json);
+  const auto choices = choose_policies(arguments);
+  if (!choices) return fail(choices.error());
+  std::vector<std::pair<std::string, Settings>> policies;
+  for (const PolicyChoice& choice : *choices) {
+    policies.emplace_back(choice.info->name, choice.settings);
+  }
+  return forecast_live(context.server, policies, arguments.json);
+}
+
 int run(Arguments arguments, const Context& context) {
   if (arguments.workloads.empty()) {
     arguments.workloads.push_back(context.share_dir + "/workloads/demo.jsonl");
@@ -278,8 +289,9 @@ void add_sim(CLI::App& app, const Context& context, Command& chosen) {
   sim->add_option("--profiles", a->profiles,
                   "directory with application profiles (default: ../profiles beside the workload, "
                   "else the bundled ones)");
-  sim->add_option("--policy", a->policies, "policies to compare, separated by commas")
-      ->capture_default_str();
+  CLI::Option* policies =
+      sim->add_option("--policy", a->policies, "policies to compare, separated by commas")
+          ->capture_default_str();
   sim->add_option("--set", a->settings, "POLICY.PARAMETER=VALUE (repeatable)");
   sim->add_option("--round", a->round, "seconds between decisions, or 'event'")
       ->capture_default_str();
@@ -321,7 +333,18 @@ void add_sim(CLI::App& app, const Context& context, Command& chosen) {
   sim->add_flag("--quiet", a->quiet, "no progress");
   sim->add_option("--out", a->out,
                   "directory for report.html, summary.json, jobs.csv, timeline.csv");
-  sim->callback([a, &context, &chosen] { chosen = [a, &context] { return run(*a, context); }; });
+  CLI::Option* live = sim->add_flag(
+      "--from-live", "from the daemon's state on: when will which job end, under which policy");
+  for (const char* other : {"--workload", "--cluster", "--out", "--repeat"}) {
+    live->excludes(sim->get_option(other));
+  }
+  sim->callback([a, live, policies, &context, &chosen] {
+    const bool from_live = live->count() > 0;
+    if (from_live && policies->count() == 0) a->policies = "";  // the one in use
+    chosen = [a, from_live, &context] {
+      return from_live ? run_from_live(*a, context) : run(*a, context);
+    };
+  });
 }
 
 }  // namespace rubato::cli

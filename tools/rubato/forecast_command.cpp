@@ -1,0 +1,95 @@
+// rubato sim --from-live: the simulator from the daemon's present state on.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "commands.h"
+#include "control/snapshot.h"
+#include "output.h"
+
+namespace rubato::cli {
+
+namespace {
+
+using control::Forecast;
+using control::ForecastJob;
+using control::Snapshot;
+using nlohmann::json;
+
+json to_json(const std::string& policy, const Forecast& forecast) {
+  json jobs = json::array();
+  for (const ForecastJob& job : forecast.jobs) {
+    jobs.push_back({{"job", control::job_name_of(job.job)},
+                    {"start_in_s", job.start_s ? json(*job.start_s) : json(nullptr)},
+                    {"finish_in_s", job.finish_s ? json(*job.finish_s) : json(nullptr)},
+                    {"guessed", job.guessed}});
+  }
+  return {{"policy", policy},
+          {"mean_finish_s", forecast.summary.mean_jct_s},
+          {"last_finish_s", forecast.summary.makespan_s},
+          {"resizes", forecast.summary.resizes},
+          {"jobs", std::move(jobs)}};
+}
+
+std::string in_text(const std::optional<Seconds>& seconds) {
+  return seconds ? duration_text(*seconds) : "never";
+}
+
+void print_jobs(const Snapshot& snapshot, const Forecast& forecast) {
+  Table table(
+      {{"JOB", 9}, {"NAME", 30}, {"STATE", 9}, {"START", 8, true}, {"FINISH", 8, true}, {"", 30}});
+  for (const ForecastJob& job : forecast.jobs) {
+    const auto found =
+        std::find_if(snapshot.jobs.begin(), snapshot.jobs.end(),
+                     [&](const auto& known) { return known.record.number == job.job; });
+    if (found == snapshot.jobs.end()) continue;
+    table.row({control::job_name_of(job.job), control::job_title(found->record.document),
+               std::string(control::to_string(found->record.phase)), in_text(job.start_s),
+               in_text(job.finish_s), job.guessed ? "length not known: guessed" : ""});
+  }
+  fmt::print("{}", table.text());
+}
+
+}  // namespace
+
+int forecast_live(const ServerChoice& server,
+                  std::vector<std::pair<std::string, Settings>> policies, bool as_json) {
+  Result<Client> client = Client::make(server);
+  if (!client.ok()) return fail(client.error());
+  const Result<json> answer = client->get("/snapshot");
+  if (!answer.ok()) return fail(answer.error());
+  const Result<Snapshot> snapshot = control::snapshot_from_json(*answer);
+  if (!snapshot.ok()) return fail(snapshot.error());
+  if (snapshot->jobs.empty() && !as_json) {
+    fmt::print(stderr, "no active jobs: nothing to foresee\n");
+    return 0;
+  }
+  const bool comparing = !policies.empty();
+  if (!comparing) policies.emplace_back(snapshot->policy.name, snapshot->policy.settings);
+  json all = json::array();
+  Table table({{"POLICY", 24},
+               {"MEAN-FINISH", 12, true},
+               {"LAST-FINISH", 12, true},
+               {"RESIZES", 8, true},
+               {"", 20}});
+  for (const auto& [name, settings] : policies) {
+    const Result<Forecast> next = control::forecast(*snapshot, name, settings);
+    if (!next.ok()) return fail(next.error());
+    all.push_back(to_json(name, *next));
+    table.row({name, duration_text(next->summary.mean_jct_s),
+               duration_text(next->summary.makespan_s), std::to_string(next->summary.resizes),
+               name == snapshot->policy.name ? "in use" : ""});
+    if (!as_json && !comparing) print_jobs(*snapshot, *next);
+  }
+  if (as_json) {
+    print_json({{"forecasts", all}});
+  } else if (comparing) {
+    fmt::print("{}", table.text());
+    print_next({"rubato policy use NAME"});
+  } else {
+    print_next({"rubato sim --from-live --policy fifo,pollux,rubato"});
+  }
+  return 0;
+}
+
+}  // namespace rubato::cli
