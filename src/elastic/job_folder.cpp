@@ -67,10 +67,10 @@ Result<JobSettings> parse_settings(const json& settings, const std::string& wher
     s.checkpoint_keep = value->at("checkpoint_keep").get<int>();
     s.ledger = value->at("ledger").get<std::string>();
     s.consistency = value->at("consistency").get<std::string>();
-    s.adaptive = value->at("mode").get<std::string>() == "adaptive";
-    s.first_workers = value->at("first_workers").get<int>();
+    s.adaptive = value->value("mode", "consistent") == "adaptive";
+    s.first_workers = value->value("first_workers", 1);
     s.command = value->at("command").get<std::vector<std::string>>();
-    const Result<LrRule> rule = parse_lr_rule(value->at("lr_rule").get<std::string>());
+    const Result<LrRule> rule = parse_lr_rule(value->value("lr_rule", "linear"));
     if (!rule.ok()) return invalid_input(where + ": " + rule.error().message);
     s.lr_rule = *rule;
     if (s.adaptive) {
@@ -143,7 +143,7 @@ Result<Target> newest_target(Registry& registry, std::int64_t* version) {
   if (!value.ok()) return value.error();
   try {
     target.workers = value->at("workers").get<int>();
-    target.batch = value->at("batch").get<std::int64_t>();
+    target.batch = value->value("batch", std::int64_t{0});
     target.migrate = value->at("migrate").get<std::vector<int>>();
     target.stop = value->at("stop").get<bool>();
     target.at = value->at("at").get<double>();

@@ -320,6 +320,8 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
   if (!made.ok()) return made.error();
   JobSettings settings = options.settings;
   settings.command = options.command;
+  settings.first_workers = options.workers;
+  if (settings.adaptive) settings.logical_workers = settings.max_workers;
   const bool continued = is_file(folder.settings_file());
   if (is_file(folder.result_file())) {
     return invalid_input(fmt::format(

@@ -15,7 +15,7 @@ namespace rubato::elastic {
 
 struct LaunchOptions {
   std::string folder;
-  JobSettings settings;  // token and command are filled in
+  JobSettings settings;  // token, command and what follows from the mode are filled in
   int workers = 1;
   std::vector<std::string> command;
   bool quiet = false;

@@ -62,7 +62,7 @@ TEST_F(Adaptive, TheSameScheduleGivesTheSameBits) {
 }
 
 TEST_F(Adaptive, TheBatchFollowsTheWorkers) {
-  auto job = start("job", adaptive(1, 1500));
+  auto job = start("job", adaptive(1, 900));
   ASSERT_TRUE(job->until([&] { return job->step() > 20; })) << job->logs();
   ASSERT_TRUE(job->change([](Target& t) { t.workers = 4; }));
   ASSERT_TRUE(job->until([&] { return job->view().members.size() == 4; })) << job->logs();
@@ -75,7 +75,7 @@ TEST_F(Adaptive, TheBatchFollowsTheWorkers) {
   EXPECT_EQ(view_event(*job, "join").value("logical_workers", 0), 4);
   EXPECT_EQ(view_event(*job, "join").value("steps_redone", -1), 0);
   EXPECT_EQ(view_event(*job, "leave").value("batch", 0), 6);
-  expect_exact(*job, 4412);  // 1500 = 44 epochs of 34 steps and 4 steps of 3
+  expect_exact(*job, 2648);  // 26 epochs of 34 steps and 16 steps of 3
 }
 
 TEST_F(Adaptive, ABatchIsChangedWithoutTheWorkers) {
@@ -124,18 +124,18 @@ TEST_F(Adaptive, ARestartedJobGoesOnInTheDataWhereItWas) {
 
 TEST_F(Adaptive, AStoppedJobContinuesWithOtherLimits) {
   {
-    auto job = start("job", adaptive(5, 600));
+    auto job = start("job", adaptive(5, 200));
     ASSERT_TRUE(job->until([&] { return job->step() > 20; })) << job->logs();
     ASSERT_TRUE(job->change([](Target& t) { t.stop = true; }));
     EXPECT_EQ(job->wait(), 0) << job->logs();
   }
-  auto other = start("job", toy(5, 5, 600));  // not as a consistent job
+  auto other = start("job", toy(5, 5, 200));  // not as a consistent job
   EXPECT_EQ(other->wait(), 1);
   EXPECT_NE(other->logs().find("holds an adaptive job"), std::string::npos) << other->logs();
-  auto again = start("job", adaptive(2, 600, {}, 2));
+  auto again = start("job", adaptive(2, 200, {}, 2));
   EXPECT_EQ(again->wait(), 0) << again->logs();
   EXPECT_EQ(view_event(*again, "restart").value("batch", 0), 6);
-  expect_exact(*again, 8575);  // 15 per step: what the first batch means stays
+  expect_exact(*again, 2860);  // 15 per step: what the first batch means stays
 }
 
 // What is read ahead is what the next step uses, and changes nothing.

@@ -61,9 +61,7 @@ Status choose_mode(const RunArguments& arguments, elastic::LaunchOptions& launch
     if (!rule.ok()) return invalid_input("run: --lr-rule: " + rule.error().message);
     settings.lr_rule = *rule;
   }
-  settings.first_workers = launch.workers;
   settings.max_workers = arguments.max_workers > 0 ? arguments.max_workers : launch.workers;
-  settings.logical_workers = settings.max_workers;
   return ok_status();
 }
 
