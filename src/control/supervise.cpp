@@ -89,6 +89,7 @@ Result<Supervision> read_supervision(const std::string& folder) {
   if (!processes.ok()) return processes.error();
   return Supervision{.options = {.folder = folder,
                                  .settings = *settings,
+                                 .workers = settings->first_workers,
                                  .command = settings->command,
                                  .quiet = true,
                                  .keep_target = true,
