@@ -51,7 +51,7 @@ fuzz: setup build/fuzz/build.ninja ## hostile bytes into the wire protocol for F
 
 SEEDS ?= 400
 chaos: build ## random schedules of resizes, kills, stops against real training jobs (SEEDS=400)
-	@build/bin/chaos --seeds $(SEEDS) --programs mlp,cnn,lm,toy
+	@build/bin/chaos --seeds $(SEEDS) --programs mlp,cnn,lm,toy,device
 
 VIEWS ?= 2000
 soak: build ## one job through VIEWS (2000) view changes: memory and descriptors flat, same bits

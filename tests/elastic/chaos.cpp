@@ -2,7 +2,8 @@
 // end with the bits of the undisturbed run and with a ledger in which every sample occurs once per
 // epoch.
 //
-//   chaos [--seeds 40] [--first 1] [--programs toy,mlp,cnn,lm] [--device cuda] [--examples DIR]
+//   chaos [--seeds 40] [--first 1] [--programs toy,device,mlp,cnn,lm] [--device cuda] [--examples
+//   DIR]
 //   [--keep]
 //
 // Prints one line per schedule; a failed one is printed with the command that repeats it. Exit code
@@ -221,8 +222,12 @@ std::vector<ProgramUnderTest> programs(const Options& options) {
   std::vector<ProgramUnderTest> all;
   for (const std::string_view part : split(options.programs, ',')) {
     const std::string name(part);
-    if (name == "toy") {
-      all.push_back({name, {options.toy, "--steps", "300", "--compute-us", "3000"}, 7, 100});
+    if (name == "toy" || name == "device") {  // see toy_device.h
+      all.push_back({name,
+                     {options.toy, "--steps", "300", "--compute-us", "3000", "--device",
+                      name == "device" ? "1" : "0"},
+                     7,
+                     100});
     } else {
       all.push_back(
           {name,
