@@ -53,7 +53,7 @@ fuzz: setup build/fuzz/build.ninja ## hostile bytes into wire protocol and job d
 
 SEEDS ?= 400
 chaos: build ## random schedules of resizes, kills, stops against real training jobs (SEEDS=400)
-	@build/bin/chaos --seeds $(SEEDS) --programs mlp,cnn,lm,toy
+	@build/bin/chaos --seeds $(SEEDS) --programs mlp,cnn,lm,toy,device
 	@build/bin/chaos --adaptive --seeds $(SEEDS) --programs mlp,cnn,lm,toy
 
 VIEWS ?= 2000

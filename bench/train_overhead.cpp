@@ -11,12 +11,12 @@
 // usage: train_overhead [SECONDS per comparison, default 20]
 // The worker of such a job: train_overhead WHAT REPORT SECONDS
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -76,18 +76,13 @@ int run(elastic::Program& program) {
   return elastic::run_worker(program, {.name = "overhead", .epochs = 1'000'000});
 }
 
-// Processor seconds of all threads but this one.
-double other_threads() {
-  const auto cpu = [](int who) {
-    rusage usage{};
-    getrusage(who, &usage);
-    const auto seconds = [](const timeval& t) {
-      return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-    };
-    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-  };
-  return cpu(RUSAGE_SELF) - cpu(RUSAGE_THREAD);
+double cpu_seconds(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
+double thread_seconds() { return cpu_seconds(CLOCK_THREAD_CPUTIME_ID); }
+double other_threads() { return cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - thread_seconds(); }
 
 // Blocks of the job's steps and of the plain loop's steps in turn.
 class Comparison {
@@ -109,6 +104,7 @@ class Comparison {
     if (warm > 0) {
       ours_.push_back(since(mark_) / static_cast<double>(block_));
       ratios_.push_back(ours_.back() / theirs_.back());
+      cpu_ratios_.push_back((thread_seconds() - cpu_mark_) / plain_cpu_);
     }
     if (warm == 0) {
       began_ = Clock::now();
@@ -122,8 +118,11 @@ class Comparison {
       return;
     }
     const auto start = Clock::now();
+    const double cpu_start = thread_seconds();
     for (std::int64_t i = 0; i < block_; ++i) plain_.step();
     wait_for_device();
+    cpu_mark_ = thread_seconds();
+    plain_cpu_ = cpu_mark_ - cpu_start;
     if (warm >= 0) theirs_.push_back(since(start) / static_cast<double>(block_));
     mark_ = Clock::now();
   }
@@ -145,6 +144,7 @@ class Comparison {
     return {{"ours", median(ours_)},
             {"plain", median(theirs_)},
             {"ratio", median(ratios_)},
+            {"cpu_ratio", median(cpu_ratios_)},
             {"pairs", ratios_.size()},
             {"steps", block_},
             {"others", (other_threads() - others_) / since(began_)},
@@ -164,6 +164,9 @@ class Comparison {
   std::vector<double> ours_;  // seconds per step, of blocks
   std::vector<double> theirs_;
   std::vector<double> ratios_;
+  std::vector<double> cpu_ratios_;  // processor time of this thread
+  double cpu_mark_ = 0;
+  double plain_cpu_ = 0;
   Clock::time_point mark_;
   Clock::time_point began_;
   double others_ = 0;
@@ -264,6 +267,8 @@ bool compare_loops(const std::string& self, const std::string& what, int logical
     fmt::print("    mean {:<27} {:>9.3f} ms {:>9.3f} ms\n", part, ms(f["split"][part]),
                ms(f["plain_split"][part]));
   }
+  fmt::print("    processor time of the training thread: {:.4f} of the plain loop's\n",
+             f["cpu_ratio"].get<double>());
   fmt::print("    other threads of the worker: {:.2f} % of a core\n",
              100 * f["others"].get<double>());
   std::fflush(stdout);

@@ -180,7 +180,8 @@ bool Training::enter(std::shared_ptr<const ActiveView> view) {
       return false;
     }
     version_ = follower_->version();
-    context_.own->update(version_, [] {});
+    // On a device the units' memory has not followed: nobody may copy it before it is mirrored.
+    if (context_.program->state_in_host_memory()) context_.own->update(version_, [] {});
     follower_.reset();
   }
   // The last step was complete, but this worker was interrupted before it could apply it.

@@ -3,8 +3,8 @@
 // epoch. With --adaptive the jobs are adaptive and batches change, too; then each must end with the
 // bits of its replay in one process, and with the amount of training that was asked for.
 //
-//   chaos [--seeds 40] [--first 1] [--programs toy,mlp,cnn,lm] [--device cuda] [--examples DIR]
-//   [--adaptive] [--keep]
+//   chaos [--seeds 40] [--first 1] [--programs toy,device,mlp,cnn,lm] [--device cuda]
+//   [--examples DIR] [--adaptive] [--keep]
 //
 // Prints one line per schedule; a failed one is printed with the command that repeats it. Exit code
 // 0 when all schedules kept the promise.
@@ -274,15 +274,20 @@ std::vector<ProgramUnderTest> programs(const Options& options) {
   std::vector<ProgramUnderTest> all;
   for (const std::string_view part : split(options.programs, ',')) {
     const std::string name(part);
-    if (name == "toy") {
-      all.push_back({name, {options.toy, "--compute-us", "3000"}, 7, 300, 3});
+    if (name == "toy" || name == "device") {  // see toy_device.h
+      all.push_back(
+          {name,
+           {options.toy, "--compute-us", "3000", "--device", name == "device" ? "1" : "0"},
+           7,
+           300,
+           3});
     } else if (name == "mlp") {
       all.push_back({name, {options.examples + "/train_mlp"}, 8, 400, 32});
     } else {
       all.push_back({name, {options.examples + "/train_" + name}, 4, 120, 16});
     }
     ProgramUnderTest& program = all.back();
-    if (!options.device.empty() && name != "toy") {
+    if (!options.device.empty() && name != "toy" && name != "device") {
       program.command.insert(program.command.end(), {"--device", options.device});
     }
     program.command.insert(program.command.end(), {"--steps", std::to_string(program.steps)});

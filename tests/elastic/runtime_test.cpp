@@ -21,6 +21,22 @@ TEST_F(Runtime, AnyNumberOfWorkersGivesTheSameBits) {
   for (const int workers : {2, 3, 5, 7}) EXPECT_EQ(undisturbed(workers, 7, 30), one) << workers;
 }
 
+// Where the state is, and how late results arrive, changes no bit; nor does a change of workers.
+TEST_F(Runtime, AProgramOnADeviceGivesTheSameBits) {
+  const std::string expected = undisturbed(1, 4, 300);
+  std::vector<std::string> arguments = toy(1, 4, 300, {"--checkpoint-steps", "7"});
+  arguments.insert(arguments.end(), {"--device", "1"});
+  auto job = start("job", arguments);
+  ASSERT_TRUE(job->until([&] { return job->step() > 20; })) << job->logs();
+  ASSERT_TRUE(job->change([](Target& t) { t.workers = 2; }));
+  ASSERT_TRUE(job->until([&] { return job->view().members.size() == 2; })) << job->logs();
+  const std::int64_t joined = job->step();
+  ASSERT_TRUE(job->until([&] { return job->step() > joined + 10; })) << job->logs();
+  ASSERT_TRUE(job->change([](Target& t) { t.workers = 1; }));
+  EXPECT_EQ(job->wait(), 0) << job->logs();
+  EXPECT_EQ(job->hash(), expected) << job->logs();
+}
+
 TEST_F(Runtime, GrowsAndShrinksWithoutRepeatingAStep) {
   const std::string expected = undisturbed(1, 4, 400);
   auto job = start("job", toy(1, 4, 400, {"--ledger", root_ + "/ledger"}));

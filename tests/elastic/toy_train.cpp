@@ -2,12 +2,14 @@
 #include <cstdlib>
 #include <string>
 
+#include "elastic/toy_device.h"
 #include "elastic/toy_program.h"
 #include "elastic/worker.h"
 
 int main(int argc, char** argv) {
   rubato::elastic::ToyProgram::Options toy;
   rubato::elastic::WorkerOptions worker{.name = "toy", .epochs = 1'000'000, .steps = 100};
+  bool device = false;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string name = argv[i];
     const long value = std::atol(argv[i + 1]);
@@ -18,6 +20,7 @@ int main(int argc, char** argv) {
     if (name == "--batch") toy.batch = value;
     if (name == "--seed") toy.seed = static_cast<std::uint64_t>(value);
     if (name == "--compute-us") toy.compute_us = static_cast<int>(value);
+    if (name == "--device") device = value != 0;
     if (name == "--fail" && value != 0) return 7;
   }
   if (const char* trait = std::getenv("TOY_TRAIT")) toy.trait = trait;
@@ -25,5 +28,7 @@ int main(int argc, char** argv) {
   if (const char* prefetch = std::getenv("TOY_PREFETCH")) toy.prefetch = prefetch;
   if (const char* number = std::getenv("RUBATO_WORKER")) toy.worker = std::atoi(number);
   rubato::elastic::ToyProgram program(toy);
+  rubato::elastic::ToyDevice on_device(program);
+  if (device) return rubato::elastic::run_worker(on_device, worker);
   return rubato::elastic::run_worker(program, worker);
 }
