@@ -32,7 +32,7 @@ struct DocumentNode {
   std::vector<DocumentNode> items{};
 
   struct Entry;
-  std::vector<Entry> entries{};  // of a map, in order; names are unique
+  std::vector<Entry> entries;  // of a map, in order; names are unique
 
   bool scalar() const { return kind != Kind::kList && kind != Kind::kMap; }
   // "PLACE: problem"

@@ -236,7 +236,7 @@ Status tenant(State& state, const Event& event) {
 const std::vector<EventType>& table() {
   using enum FieldKind;
   // clang-format off
-  static const std::vector<EventType> types{
+  static const std::vector<EventType> kTypes{
       {"started", Subject::kNothing, "The daemon started.", {}, true, nothing},
       {"warning", Subject::kNothing, "Something an operator should know, such as an invalid plan of a policy.",
        {{"message", kText, true, "what happened"}}, true, nothing},
@@ -282,7 +282,7 @@ const std::vector<EventType>& table() {
         {"token_sha256", kText, true, "SHA-256 of its token, hexadecimal; empty: it has none"}}, false, tenant},
   };
   // clang-format on
-  return types;
+  return kTypes;
 }
 
 bool fits(const json& value, FieldKind kind) {
@@ -351,10 +351,11 @@ Status check_event(const EventType& type, const Event& event) {
                                       to_string(field.kind)));
   }
   if (type.more_fields) return ok_status();
-  for (const auto& [name, value] : event.body.items()) {
-    const bool known = std::any_of(type.fields.begin(), type.fields.end(),
-                                   [&](const EventField& field) { return field.name == name; });
-    if (!known) return refused(event, fmt::format("unknown field {}", shown(json(name))));
+  for (auto entry = event.body.begin(); entry != event.body.end(); ++entry) {
+    const bool known =
+        std::any_of(type.fields.begin(), type.fields.end(),
+                    [&](const EventField& field) { return field.name == entry.key(); });
+    if (!known) return refused(event, fmt::format("unknown field {}", shown(json(entry.key()))));
   }
   return ok_status();
 }

@@ -296,10 +296,10 @@ Plan TenantPolicy::merge(std::vector<Part>& parts, const PolicyInput& input) con
 Plan TenantPolicy::decide(const PolicyInput& input) {
   sort_finished(input);
   std::vector<Part> parts = parts_of(input);
-  for (auto& [name, tenant] : tenants_) {
-    const bool present = std::any_of(parts.begin(), parts.end(),
-                                     [&](const Part& part) { return part.tenant == &tenant; });
-    if (!present) tenant.forget();
+  for (auto& entry : tenants_) {
+    const bool present = std::any_of(
+        parts.begin(), parts.end(), [&](const Part& part) { return part.tenant == &entry.second; });
+    if (!present) entry.second.forget();
   }
   if (parts.empty() && tenants_.size() != 1) return {};
   if (parts.empty() || (parts.size() == 1 && parts.front().rule.quota == 0)) {
