@@ -30,6 +30,8 @@ class FileLock {
   FileLock& operator=(const FileLock&) = delete;
   ~FileLock();
   int file() const { return file_; }
+  // Nothing lets go of it before the end of the process.
+  void keep() { file_ = -1; }
 
  private:
   explicit FileLock(int file) : file_(file) {}

@@ -50,11 +50,13 @@ void name_supervisor(const FileLock& lock) {
 }
 
 // Nobody of an earlier supervisor may be alive when this one starts workers.
-FileLock take_workers_lock(const std::string& folder) {
+void take_workers_lock(const std::string& folder) {
   const auto began = steady_clock::now();
   for (;;) {
-    auto lock = FileLock::try_take(workers_lock(folder), FileLock::Children::kInherit);
-    if (lock) return std::move(*lock);
+    if (auto lock = FileLock::try_take(workers_lock(folder), FileLock::Children::kInherit)) {
+      lock->keep();
+      return;
+    }
     if (steady_clock::now() - began > kPatienceWithWorkers) {
       kill_all_with(elastic::kJobFolderVariable, folder);
     }
@@ -160,7 +162,7 @@ Status write_final_status(const std::string& folder, const std::string& state,
 
 int supervise(const std::string& folder_given) {
   const std::string folder = std::filesystem::absolute(folder_given).lexically_normal().string();
-  const auto lock = FileLock::try_take(supervisor_lock(folder), FileLock::Children::kDoNotInherit);
+  auto lock = FileLock::try_take(supervisor_lock(folder), FileLock::Children::kDoNotInherit);
   if (!lock || !is_file(supervision_file(folder))) return kSupervisedAlready;
   // The lock is of the open file, which the child has, too.
   const pid_t child = fork();
@@ -172,7 +174,8 @@ int supervise(const std::string& folder_given) {
   setsid();
   prctl(PR_SET_CHILD_SUBREAPER, 1);  // what workers leave behind is reaped here
   name_supervisor(*lock);
-  const FileLock workers = take_workers_lock(folder);
+  lock->keep();
+  take_workers_lock(folder);
   const Result<Supervision> order = read_supervision(folder);
   Error problem;
   if (order.ok()) {

@@ -41,7 +41,9 @@ TEST_F(PollCost, OfFourRunningJobsDoesNotGrowWithEndedOnes) {
       "%.1f %.1f with 10000 ended ones beside; adopting those took %.1f ms\n",
       before.first, before.second, after.first, after.second, adopting);
   for (JobNumber job = 1; job <= 4; ++job) executor_->cancel(job);
-  ASSERT_TRUE(until([&] { return executor_->held() == 0; }));
+  for (JobNumber job = 1; job <= 4; ++job) {
+    ASSERT_TRUE(until([&] { return was_told(job, Notice::Kind::kStopped); }));
+  }
 }
 
 }  // namespace
