@@ -40,7 +40,8 @@ LiveController::LiveController(const ControllerOptions& options, std::unique_ptr
     : options_(options),
       admin_token_sha256_(std::move(admin_token_sha256)),
       store_(std::move(store)),
-      executor_(std::move(executor)) {}
+      executor_(std::move(executor)),
+      mutex_(store_->state_lock()) {}
 
 LiveController::~LiveController() {
   {
@@ -104,12 +105,7 @@ Event LiveController::about(const JobRecord& job, std::string type, nlohmann::js
 
 Status LiveController::append(std::vector<Event> events) {
   if (events.empty()) return ok_status();
-  Status done = ok_status();
-  {
-    const std::unique_lock lock(mutex_);
-    done = store_->append(events);
-    metrics_.events = store_->state().last_seq;
-  }
+  const Status done = store_->append(events);
   if (!done.ok()) fmt::print(stderr, "rubatod: {}\n", done.error().message);
   new_events_.notify_all();
   return done;

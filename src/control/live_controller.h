@@ -1,7 +1,8 @@
 // The Controller of the running daemon. See controller.h for what callers may rely on.
 //
 // Threads: `loop_` owns scheduler_, executor_ and the writing side of store_. Everything that
-// readers look at is guarded by mutex_ (shared for reading). Order of every change:
+// readers look at is guarded by mutex_ (shared for reading); the loop holds it only while it
+// changes memory, never while it writes. Order of every change:
 //   1. event durable in the store, 2. state, 3. scheduler and executor.
 // A daemon that dies between two of them finds the event at its start and does the rest then.
 #pragma once
@@ -106,7 +107,8 @@ class LiveController final : public Controller {
   std::unique_ptr<LocalExecutor> executor_;
   std::unique_ptr<LiveScheduler> scheduler_;
 
-  mutable std::shared_mutex mutex_;  // state of store_, live_, metrics_
+  // Guards the state of store_ (which append() changes under it), live_ and metrics_.
+  std::shared_mutex& mutex_;
   mutable std::condition_variable_any new_events_;
   std::map<JobNumber, Live> live_;
   ControllerMetrics metrics_;

@@ -207,6 +207,7 @@ std::string LiveController::policy_name() const {
 ControllerMetrics LiveController::metrics() const {
   const std::shared_lock lock(mutex_);
   ControllerMetrics metrics = metrics_;
+  metrics.events = store_->state().last_seq;
   metrics.devices = options_.machine.devices;
   metrics.reserved = reserved_now();
   for (const auto& [number, job] : store_->state().jobs) {
