@@ -245,7 +245,11 @@ void LiveController::handle(const Notice& notice) {
 
 void LiveController::note_view(JobNumber job, const nlohmann::json& body) {
   const JobRecord& record = store_->state().jobs.at(job);
-  static_cast<void>(append({about(record, "view", body)}));
+  // Where the reading of its events goes on after a restart of the daemon.
+  nlohmann::json progress = record.progress;
+  progress["events_offset"] = body.value("events_offset", std::int64_t{0});
+  static_cast<void>(
+      append({about(record, "view", body), about(record, "progress", std::move(progress))}));
   const std::unique_lock lock(mutex_);
   if (body.value("type", "") != "view") return;
   if (body.contains("stall_ms")) keep(metrics_.stall_s, number_in(body, "stall_ms") / 1000);
@@ -272,7 +276,7 @@ void LiveController::note_progress(const Notice& notice) {
   const std::string key = profile_key(record.document);
   static_cast<void>(
       append({about(record, "learned", {{"key", key}, {"profile", job->profile().to_json()}}),
-              about(record, "progress", progress.to_json())}));
+              about(record, "progress", notice.body)}));
   // More devices made it slower: it goes back to what was best, and that is remembered.
   const int useful = job->profile().largest_useful();
   if (useful > 0 && useful != record.max_useful && useful >= record.document.min_devices) {
