@@ -144,15 +144,18 @@ class Schedule {
 
   void start(int workers) {
     note(fmt::format("start {}", workers));
+    // A continued adaptive job may have other limits.
+    const int most = options_.adaptive && first_workers_ > 0
+                         ? random_.between(workers, program_.logical)
+                         : program_.logical;
     if (first_workers_ == 0) first_workers_ = workers;
     std::vector<std::string> arguments{"--workers", std::to_string(workers)};
     const std::vector<std::string> mode =
-        options_.adaptive
-            ? std::vector<std::string>{"--mode",        "adaptive",
-                                       "--max-workers", std::to_string(program_.logical),
-                                       "--lr-rule",     "sqrt",
-                                       "--batch-range", to_string(batch_range())}
-            : std::vector<std::string>{"--logical", std::to_string(program_.logical)};
+        options_.adaptive ? std::vector<std::string>{"--mode",        "adaptive",
+                                                     "--max-workers", std::to_string(most),
+                                                     "--lr-rule",     "sqrt",
+                                                     "--batch-range", to_string(batch_range())}
+                          : std::vector<std::string>{"--logical", std::to_string(program_.logical)};
     arguments.insert(arguments.end(), mode.begin(), mode.end());
     for (const std::string& part : {"--failure-timeout"s, "0.6"s, "--checkpoint-steps"s, "20"s,
                                     "--ledger"s, folder_ + "/ledger", "--"s}) {
