@@ -298,7 +298,7 @@ bool Coordinator::enter_job() {
   }
   const std::string name =
       fmt::format("rubato.{}.board.{}", options_.settings.token, options_.worker);
-  Result<Board> board = Board::create(name, {.logical_workers = options_.settings.logical_workers,
+  Result<Board> board = Board::create(name, {.logical_workers = options_.logical_slots,
                                              .gradient_floats = options_.shape.gradient_floats,
                                              .private_bytes = options_.shape.private_bytes,
                                              .batch = options_.data ? 0 : options_.batch});

@@ -53,6 +53,7 @@ class Coordinator final : private Mesh::Listener {
     std::string description;  // must be equal on all workers: what is trained, in which shape
     std::vector<Program::Trait> fingerprint;
     std::int64_t first_step = 0;  // of a founder: where its state stands
+    int logical_slots = 1;        // of a founder: for so many logical workers the board has room
     std::int64_t batch = 1;       // of a logical worker of a consistent job
     BatchRule batches;
     std::optional<DataBoardShape> data;                 // of an adaptive job

@@ -32,16 +32,11 @@ Status Training::restore_data_board() {
   if (!state.ok()) return state.error();
   const auto logical_workers = static_cast<std::size_t>(state->logical_workers());
   const Board& board = coordinator_.board();
-  if (parts.size() != logical_workers + 2) {
+  if (parts.size() != logical_workers + 2 ||
+      state->logical_workers() > board.shape().logical_workers) {
     return invalid_input("the checkpoint has private states of other logical workers");
   }
-  // More than the job may have by now: the highest go away, as always.
-  const int kept = std::min(state->logical_workers(), board.shape().logical_workers);
-  while (state->logical_workers() > kept) {
-    if (state->held.back().size() > 0) state->returned.push_back(state->held.back());
-    state->held.pop_back();
-  }
-  for (int logical = 0; logical < kept; ++logical) {
+  for (int logical = 0; logical < state->logical_workers(); ++logical) {
     const auto& saved = parts[static_cast<std::size_t>(logical) + 2];
     const std::span<std::byte> memory = board.private_state(logical, version_);
     if (saved.size() != memory.size()) {

@@ -151,6 +151,12 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
     if (!loaded.ok()) return failed(loaded.error());
     restored = std::move(*loaded);
   }
+  // An adaptive job that is continued with fewer workers had more logical workers before.
+  int logical_slots = settings->logical_workers;
+  if (plan->adaptive && restored) {
+    const auto saved = static_cast<int>(std::min<std::size_t>(restored->parts.size(), kMaxWorkers));
+    logical_slots = std::max(logical_slots, saved);
+  }
   Result<std::unique_ptr<Coordinator>> coordinator =
       Coordinator::start({.settings = *settings,
                           .worker = worker,
@@ -158,6 +164,7 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
                           .description = description,
                           .fingerprint = program.fingerprint(),
                           .first_step = restored ? restored->step : 0,
+                          .logical_slots = logical_slots,
                           .batch = order.options().batch,
                           .batches = plan->batches,
                           .data = plan->data_board,

@@ -28,8 +28,6 @@
 namespace rubato::elastic {
 namespace {
 
-using std::string_literals::operator""s;
-
 struct ProgramUnderTest {
   std::string name;
   std::vector<std::string> command;
@@ -96,7 +94,7 @@ class Schedule {
     }
     if (!finished_ && job_->wait() != 0) return "the job failed";
     if (options_.adaptive) {
-      const std::string problem = check_adaptive();
+      std::string problem = check_adaptive();
       if (!problem.empty()) return problem;
       steps_ = job_->result().value("steps", std::int64_t{0});
     } else if (job_->hash() != expected) {
@@ -144,20 +142,21 @@ class Schedule {
 
   void start(int workers) {
     note(fmt::format("start {}", workers));
+    // A continued adaptive job may have other limits.
+    const int most = options_.adaptive && first_workers_ > 0
+                         ? random_.between(workers, program_.logical)
+                         : program_.logical;
     if (first_workers_ == 0) first_workers_ = workers;
     std::vector<std::string> arguments{"--workers", std::to_string(workers)};
     const std::vector<std::string> mode =
-        options_.adaptive
-            ? std::vector<std::string>{"--mode",        "adaptive",
-                                       "--max-workers", std::to_string(program_.logical),
-                                       "--lr-rule",     "sqrt",
-                                       "--batch-range", to_string(batch_range())}
-            : std::vector<std::string>{"--logical", std::to_string(program_.logical)};
+        options_.adaptive ? std::vector<std::string>{"--mode",        "adaptive",
+                                                     "--max-workers", std::to_string(most),
+                                                     "--lr-rule",     "sqrt",
+                                                     "--batch-range", to_string(batch_range())}
+                          : std::vector<std::string>{"--logical", std::to_string(program_.logical)};
     arguments.insert(arguments.end(), mode.begin(), mode.end());
-    for (const std::string& part : {"--failure-timeout"s, "0.6"s, "--checkpoint-steps"s, "20"s,
-                                    "--ledger"s, folder_ + "/ledger", "--"s}) {
-      arguments.push_back(part);
-    }
+    arguments.insert(arguments.end(), {"--failure-timeout", "0.6", "--checkpoint-steps", "20",
+                                       "--ledger", folder_ + "/ledger", "--"});
     arguments.insert(arguments.end(), program_.command.begin(), program_.command.end());
     job_.reset();
     job_ = std::make_unique<RunningJob>(options_.rubato, folder_ + "/job", arguments);

@@ -31,8 +31,8 @@ until_true() {
   done
 }
 
-# name, loss before training (about), rule, epochs
-while read -r name start rule epochs; do
+# name, loss before training (about), rule, epochs, twice the first batch
+while read -r name start rule epochs batch; do
   program=("$examples/train_$name" --epochs "$epochs")
   "$rubato" run --quiet --workers 2 --dir "$folder/$name-consistent" -- "${program[@]}" >/dev/null
   job=$folder/$name
@@ -43,8 +43,8 @@ while read -r name start rule epochs; do
   until_true "$job" 'j["state"] == "running" and j.get("step", 0) >= 5'
   "$rubato" scale "$job" 3 >/dev/null
   until_true "$job" 'len(j["workers"]) == 3'
-  "$rubato" scale "$job" 1 --batch 64 >/dev/null
-  until_true "$job" 'len(j["workers"]) == 1 and j["batch"] == 64'
+  "$rubato" scale "$job" 1 --batch "$batch" >/dev/null
+  until_true "$job" "len(j['workers']) == 1 and j['batch'] == $batch"
   wait "$launcher" || fail "$name: $(cat "$job/launcher.log")"
   launcher=
   "$rubato" replay "$job" >/dev/null || fail "$name: the replay has other bits"
@@ -65,8 +65,8 @@ assert adaptive["final_loss"] <= allowed
 PYTHON
   rm "$folder/ledger"
 done <<END
-mlp 2.3 sqrt 16
-cnn 2.0 linear 6
-lm 4.8 sqrt 1
+mlp 2.3 sqrt 16 128
+cnn 2.0 linear 6 64
+lm 4.8 sqrt 1 32
 END
 echo "passed"
