@@ -114,7 +114,7 @@ std::optional<Reply> read_parameters(const Route& route, const httplib::Request&
     if (const auto fault = check_schema(parameter.schema, values[name], openapi())) {
       // What cannot be a name of anything names nothing.
       if (parameter.in == Parameter::In::kPath) {
-        return error_reply(404, "not-found", fmt::format("{} '{}'", name, fault->message));
+        return error_reply(404, "not-found", "there is no such " + name);
       }
       return error_reply(400, "invalid", fmt::format("{}: {}", name, fault->message));
     }
@@ -178,7 +178,12 @@ void send(const Reply& reply, bool body_wanted, httplib::Response& response) {
       reply.content_type, [stream = reply.stream](std::size_t, httplib::DataSink& sink) {
         if (!sink.is_writable()) return false;  // the client has gone
         std::string text;
-        const bool more = stream(text);
+        bool more = false;
+        try {
+          more = stream(text);
+        } catch (const std::exception&) {
+          return false;  // a bug of ours; the client sees a broken stream, the daemon goes on
+        }
         if (!text.empty() && !sink.write(text.data(), text.size())) return false;
         if (!more) sink.done();
         return true;

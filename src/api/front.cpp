@@ -17,6 +17,28 @@
 
 namespace rubato::api {
 
+namespace {
+
+// Of the statuses with which a request is refused before it is understood.
+std::string_view status_words(int status) {
+  switch (status) {
+    case 400:
+      return "Bad Request";
+    case 405:
+      return "Method Not Allowed";
+    case 408:
+      return "Request Timeout";
+    case 413:
+      return "Payload Too Large";
+    case 431:
+      return "Request Header Fields Too Large";
+    default:
+      return "Error";
+  }
+}
+
+}  // namespace
+
 // One request for httplib: its head comes from memory, the answer goes to the connection.
 class Front::ByteStream final : public httplib::Stream {
  public:

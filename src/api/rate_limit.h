@@ -11,8 +11,8 @@
 namespace rubato::api {
 
 struct RateLimit {
-  double per_second = 2000;
-  double burst = 10'000;
+  double per_second = 5000;
+  double burst = 20'000;
 };
 
 class RateLimiter {

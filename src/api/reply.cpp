@@ -47,21 +47,4 @@ Reply error_reply(const Error& error) {
   return error_reply(500, "internal", error.message);
 }
 
-std::string_view status_words(int status) {
-  switch (status) {
-    case 400:
-      return "Bad Request";
-    case 405:
-      return "Method Not Allowed";
-    case 408:
-      return "Request Timeout";
-    case 413:
-      return "Payload Too Large";
-    case 431:
-      return "Request Header Fields Too Large";
-    default:
-      return "Error";
-  }
-}
-
 }  // namespace rubato::api

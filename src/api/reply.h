@@ -36,6 +36,4 @@ Reply error_reply(int status, std::string_view code, std::string_view message,
 // made durable. A message that begins with a JSON path ("/devices: ...") gives the field "path".
 Reply error_reply(const Error& error);
 
-std::string_view status_words(int status);
-
 }  // namespace rubato::api

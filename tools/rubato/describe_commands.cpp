@@ -199,18 +199,19 @@ void print_bash(const CLI::App& app) {
 }
 
 void print_zsh(const CLI::App& app) {
+  // Not `path`: zsh ties that name to $PATH.
   fmt::print(
       "#compdef rubato\n"
       "# zsh completion of rubato: put it as _rubato into a folder of $fpath.\n"
-      "local path=rubato word i\n"
+      "local at=rubato word i\n"
       "for ((i = 2; i < CURRENT; i++)); do\n"
       "  word=$words[i]\n"
       "  [[ $word == -- ]] && {{ _files; return }}\n"
-      "  case \"$path $word\" in\n");
+      "  case \"$at $word\" in\n");
   walk(app, [](const CLI::App& one) {
-    if (one.get_parent() != nullptr) fmt::print("    '{}') path+=\" $word\" ;;\n", full_name(one));
+    if (one.get_parent() != nullptr) fmt::print("    '{}') at+=\" $word\" ;;\n", full_name(one));
   });
-  fmt::print("  esac\ndone\nlocal -a choices\ncase $path in\n");
+  fmt::print("  esac\ndone\nlocal -a choices\ncase $at in\n");
   walk(app, [](const CLI::App& one) {
     fmt::print("  '{}') choices=({}) ;;\n", full_name(one), words_after(one));
   });

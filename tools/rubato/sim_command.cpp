@@ -22,6 +22,7 @@ namespace rubato::cli {
 namespace {
 
 struct Arguments {
+  bool from_live = false;
   std::string cluster = "16x4";
   std::vector<std::string> workloads;
   std::string format = "auto";
@@ -333,17 +334,15 @@ void add_sim(CLI::App& app, const Context& context, Command& chosen) {
   sim->add_flag("--quiet", a->quiet, "no progress");
   sim->add_option("--out", a->out,
                   "directory for report.html, summary.json, jobs.csv, timeline.csv");
-  CLI::Option* live = sim->add_flag(
-      "--from-live", "from the daemon's state on: when will which job end, under which policy");
+  CLI::Option* live =
+      sim->add_flag("--from-live", a->from_live,
+                    "from the daemon's state on: when will which job end, under which policy");
   for (const char* other : {"--workload", "--cluster", "--out", "--repeat"}) {
     live->excludes(sim->get_option(other));
   }
-  sim->callback([a, live, policies, &context, &chosen] {
-    const bool from_live = live->count() > 0;
-    if (from_live && policies->count() == 0) a->policies = "";  // the one in use
-    chosen = [a, from_live, &context] {
-      return from_live ? run_from_live(*a, context) : run(*a, context);
-    };
+  sim->callback([a, policies, &context, &chosen] {
+    if (a->from_live && policies->count() == 0) a->policies = "";  // the one in use
+    chosen = [a, &context] { return a->from_live ? run_from_live(*a, context) : run(*a, context); };
   });
 }
 
