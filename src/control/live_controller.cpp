@@ -67,6 +67,16 @@ Status LiveController::begin() {
     // An end that was durable before its processes were gone.
     if (ended(job.phase)) executor_->cancel(number);
   }
+  // Processes that went away while nobody looked, before anybody gets their devices.
+  const std::vector<Notice> notices = executor_->poll();
+  std::vector<Event> gone;
+  for (const auto& [number, job] : store_->state().jobs) {
+    const int held = executor_->held(number);
+    if (job.held > held) gone.push_back(about(job, "held", {{"devices", held}}));
+  }
+  Status counted = append(std::move(gone));
+  if (!counted.ok()) return counted;
+  handle(notices);
   loop_ = std::thread([this] { run(); });
   return ok_status();
 }
@@ -134,7 +144,7 @@ void LiveController::run() {
     }
     handle_submissions(std::move(submissions));
     for (const std::function<void()>& command : commands) command();
-    look_at_jobs();
+    handle(executor_->poll());
     end_reservations();
     const double now = now_unix();
     const bool active = !scheduler_->jobs().empty();
@@ -198,8 +208,14 @@ void LiveController::handle_submissions(std::deque<Submission> submissions) {
   }
 }
 
-void LiveController::look_at_jobs() {
-  for (const Notice& notice : executor_->poll()) handle(notice);
+void LiveController::handle(std::vector<Notice> notices) {
+  // In the log, too, devices are given back before somebody else has them.
+  std::stable_partition(notices.begin(), notices.end(), [&](const Notice& notice) {
+    const auto job = store_->state().jobs.find(notice.job);
+    return notice.kind == Notice::Kind::kHeld && job != store_->state().jobs.end() &&
+           notice.devices < job->second.held;
+  });
+  for (const Notice& notice : notices) handle(notice);
 }
 
 void LiveController::handle(const Notice& notice) {

@@ -79,7 +79,7 @@ class LiveController final : public Controller {
   // --- The loop's side (live_controller.cpp) ---
   void run();
   void handle_submissions(std::deque<Submission> submissions);
-  void look_at_jobs();
+  void handle(std::vector<Notice> notices);
   void handle(const Notice& notice);
   void note_progress(const Notice& notice);
   void note_view(JobNumber job, const nlohmann::json& body);

@@ -71,16 +71,18 @@ TEST(Crash, FiftyCrashesOfTheDaemonLoseNothing) {
         static_cast<void>(daemon.post(fmt::format("/api/v1/jobs/{}/scale", some_job()),
                                       {{"devices", random.below(kSlots + 1)}}));
       } else if (what < 7) {
-        static_cast<void>(daemon.post(fmt::format("/api/v1/jobs/{}/pause", some_job()), {}));
+        static_cast<void>(
+            daemon.post(fmt::format("/api/v1/jobs/{}/pause", some_job()), json::object()));
       } else if (what < 9) {
-        static_cast<void>(daemon.post(fmt::format("/api/v1/jobs/{}/resume", some_job()), {}));
+        static_cast<void>(
+            daemon.post(fmt::format("/api/v1/jobs/{}/resume", some_job()), json::object()));
       }
     }
     daemon.crash();
   }
   ASSERT_TRUE(daemon.start());
   for (const auto& [id, program] : acknowledged) {
-    static_cast<void>(daemon.post(fmt::format("/api/v1/jobs/{}/resume", id), {}));
+    static_cast<void>(daemon.post(fmt::format("/api/v1/jobs/{}/resume", id), json::object()));
     static_cast<void>(daemon.post(fmt::format("/api/v1/jobs/{}/scale", id), {{"devices", 0}}));
   }
   ASSERT_TRUE(wait_until(
