@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 .DEFAULT_GOAL := help
 .PHONY: help setup build test demo docs test-asan test-tsan clang fuzz chaos soak lint format \
         bench-fidelity bench-scale bench-policies bench-papers bench-solver bench-ablation \
-        bench-bound bench-large bench-overhead bench-reduce bench-elastic clean
+        bench-bound bench-large bench-overhead bench-reduce bench-elastic bench-api clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
 .NOTPARALLEL:
 
@@ -95,6 +95,9 @@ bench-reduce: build ## benchmark: reduction speed beside Gloo and Open MPI
 
 bench-elastic: build ## benchmark: what a change of workers costs, beside torchrun elastic
 	@scripts/bench-elastic
+
+bench-api: build ## benchmark: lists and durable submissions over HTTP with 10,000 queued jobs
+	@scripts/bench-api
 
 clean: ## delete everything that was built
 	@rm -rf build compile_commands.json

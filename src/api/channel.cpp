@@ -152,6 +152,11 @@ bool Channel::write(const char* data, std::size_t size, double seconds) {
   return true;
 }
 
+void Channel::end_writing() {
+  if (ssl_ != nullptr) SSL_shutdown(ssl_);
+  shutdown(socket_, SHUT_WR);
+}
+
 bool Channel::peer_gone() const {
   pollfd one{.fd = socket_, .events = POLLRDHUP, .revents = 0};
   return poll(&one, 1, 0) != 0;

@@ -41,6 +41,8 @@ class Channel {
   std::size_t read(char* data, std::size_t size, Clock::time_point deadline);
   // All of it, or false. The deadline starts again whenever some bytes have left.
   bool write(const char* data, std::size_t size, double seconds);
+  // The other end reads to the end of what was written.
+  void end_writing();
   // The other end has closed its side, or the connection is broken.
   bool peer_gone() const;
   const std::string& address() const { return address_; }  // of the other end

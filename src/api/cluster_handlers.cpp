@@ -25,7 +25,8 @@ Reply list_policies(const Call& call) {
 
 Reply use_policy(const Call& call) {
   std::map<std::string, std::string, std::less<>> settings;
-  for (const auto& [name, value] : call.body.value("settings", json::object()).items()) {
+  const json given = call.body.value("settings", json::object());
+  for (const auto& [name, value] : given.items()) {
     settings[name] = value.is_string() ? value.get<std::string>() : value.dump();
   }
   const Status used =

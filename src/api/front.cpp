@@ -252,6 +252,7 @@ void Front::refuse(Channel& channel, const Refusal& refusal) {
       "Connection: close\r\n\r\n{}",
       refusal.status, status_words(refusal.status), body.size(), body);
   channel.write(text.data(), text.size(), limits_.write_s);
+  channel.end_writing();
   // The client may still be sending; closing at once would reset the connection before it has read
   // why.
   std::array<char, 16 * 1024> rest{};

@@ -112,14 +112,34 @@ json component_schemas() {
   schemas["Scale"] = object_schema(
       {"devices"}, {{"devices", with_help(integer_schema(0, elastic::kMaxWorkers),
                                           "exactly so many; 0: the policy decides again")}});
-  schemas["Why"] = open_object({"code"}, {{"code", text()}});
-  schemas["Plan"] = open_object({"placed", "devices", "start_in_s", "eta_s", "shrinks", "reason"},
-                                {{"placed", {{"type", "boolean"}}},
-                                 {"devices", count()},
-                                 {"start_in_s", {{"type", {"number", "null"}}}},
-                                 {"eta_s", {{"type", {"number", "null"}}}},
-                                 {"shrinks", {{"type", "array"}, {"items", any_object()}}},
-                                 {"reason", text()}});
+  schemas["Why"] = open_object(
+      {"job", "phase", "code", "text", "numbers", "blockers", "remedy"},
+      {{"job", text()},
+       {"phase", text()},
+       {"code", with_help(text(), "stable, for programs")},
+       {"text", with_help(text(), "for people")},
+       {"numbers", {{"type", "object"}, {"additionalProperties", {{"type", "number"}}}}},
+       {"blockers",
+        {{"type", "array"},
+         {"description", "who holds what it waits for: a job, a reservation, or other tenants"},
+         {"items", open_object({"devices"}, {{"devices", count()}})}}},
+       {"remedy", with_help(text(), "what would help; empty: nothing needs help")}});
+  schemas["Plan"] = open_object(
+      {"placed", "devices", "start_in_s", "eta_s", "changes", "reason", "text"},
+      {{"placed", with_help({{"type", "boolean"}}, "it would get devices at once")},
+       {"devices", count()},
+       {"start_in_s", with_help({{"type", {"number", "null"}}}, "null: not foreseeable")},
+       {"eta_s", with_help({{"type", {"number", "null"}}}, "until its end; null: not foreseeable")},
+       {"guessed", with_help({{"type", "boolean"}}, "how long it runs is not known")},
+       {"changes",
+        {{"type", "array"},
+         {"description", "what happens to other jobs"},
+         {"items",
+          object_schema(
+              {"job", "from", "to", "reason"},
+              {{"job", text()}, {"from", count()}, {"to", count()}, {"reason", text()}})}}},
+       {"reason", with_help(text(), "code")},
+       {"text", with_help(text(), "the reason as a sentence")}});
   schemas["Event"] = object_schema({"seq", "at", "type", "body"}, {{"seq", count()},
                                                                    {"at", number()},
                                                                    {"type", text()},
@@ -128,7 +148,18 @@ json component_schemas() {
                                                                    {"body", any_object()}});
   schemas["EventList"] =
       object_schema({"events", "next"}, {{"events", list_of("Event")}, {"next", next}});
-  schemas["Cluster"] = any_object();
+  schemas["Cluster"] = open_object({"devices", "device_type", "reserved", "allocated", "held",
+                                    "training", "free", "queued", "policy", "jobs"},
+                                   {{"devices", count()},
+                                    {"device_type", text()},
+                                    {"reserved", count()},
+                                    {"allocated", with_help(count(), "granted to jobs")},
+                                    {"held", with_help(count(), "occupied by processes")},
+                                    {"training", with_help(number(), "held by workers that train")},
+                                    {"free", count()},
+                                    {"queued", with_help(count(), "jobs that wait")},
+                                    {"policy", text()},
+                                    {"jobs", {{"type", "array"}, {"items", any_object()}}}});
   schemas["Snapshot"] = any_object();
   schemas["Policy"] = open_object({"name", "summary", "params"},
                                   {{"name", text()},

@@ -186,7 +186,8 @@ class Maker {
   // An object with the schema's field names and wrong values, at least one of which cannot pass.
   json wrong_object(const json& schema) {
     json object = json::object();
-    for (const auto& [name, unused] : schema.value("properties", json::object()).items()) {
+    const json properties = schema.value("properties", json::object());
+    for (const auto& [name, unused] : properties.items()) {
       if (random_.chance(0.4)) object[name] = anything(0);
     }
     // A field that no schema has: refused wherever the rest happens to be right.

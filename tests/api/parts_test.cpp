@@ -9,6 +9,7 @@
 #include "api/metrics.h"
 #include "api/rate_limit.h"
 #include "api/raw_request.h"
+#include "api/route.h"
 #include "api/schema_check.h"
 #include "api/text_check.h"
 #include "base/file.h"
@@ -182,6 +183,18 @@ TEST_F(LogReaderTest, AFileThatWasCutStartsAnew) {
   EXPECT_EQ(text, "b\n");
   text.clear();
   EXPECT_FALSE(reader.read({folder_ + "/worker-3.log"}, text));  // not there
+}
+
+TEST(Routes, AreDocumented) {
+  const auto page = read_file(std::string(RUBATO_TEST_SOURCE_DIR) + "/docs/api.md");
+  ASSERT_TRUE(page.ok());
+  for (const Route& route : routes()) {
+    const std::string who = route.who == Who::kAdmin    ? "admin"
+                            : route.who == Who::kTenant ? "tenant"
+                                                        : "anyone";
+    const std::string row = "| `" + route.method + " " + route.path + "` | " + who + " |";
+    EXPECT_NE(page->find(row), std::string::npos) << "not in docs/api.md: " << row;
+  }
 }
 
 TEST(Metrics, EveryFamilyIsDescribedAndDocumented) {

@@ -18,6 +18,9 @@
 #include "elastic/board.h"
 #include "elastic/event_text.h"
 #include "elastic/launcher.h"
+#ifndef RUBATO_RUNTIME_ONLY
+#include "control/state.h"
+#endif
 
 namespace rubato::cli {
 
@@ -330,16 +333,14 @@ struct JobArguments {
   bool json = false;
 };
 
-// Whether JOB is to be looked for in a folder of this machine.
+#ifndef RUBATO_RUNTIME_ONLY
+// Whether JOB is to be looked for in a folder of this machine. A number is the daemon's job when
+// one runs here, also if an old local job has that name.
 bool is_local(const Context& context, const std::string& job) {
-#ifdef RUBATO_RUNTIME_ONLY
-  static_cast<void>(context);
-  static_cast<void>(job);
-  return true;
-#else
-  return !context.server.given() && !job.empty() && elastic::find_job(job).ok();
-#endif
+  if (context.server.given() || job.empty() || !elastic::find_job(job).ok()) return false;
+  return !control::parse_job_number(job) || !is_file(find_state_folder() + "/server.url");
 }
+#endif
 
 int scale_anywhere(const Context& context, const JobArguments& a) {
 #ifndef RUBATO_RUNTIME_ONLY

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <memory>
 
+#include "api/route.h"
 #include "base/file.h"
 #include "base/sha256.h"
 #include "base/text.h"
@@ -103,9 +104,8 @@ Result<JobDocument> make_document(const DocumentArguments& a) {
   if (!all.ok()) return all.error();
   Result<JobDocument> document = control::parse_job_json(*all);
   if (!document.ok()) return document;
-  document->dir = std::filesystem::absolute(document->dir.empty() ? "." : document->dir)
-                      .lexically_normal()
-                      .string();
+  document->dir = (std::filesystem::current_path() / document->dir).lexically_normal().string();
+  while (document->dir.size() > 1 && document->dir.ends_with('/')) document->dir.pop_back();
   return document;
 }
 
@@ -217,15 +217,14 @@ int plan(const PlanArguments& a, const ServerChoice& server) {
   if (placed) {
     fmt::print("would start now on {} device{}\n", devices, devices == 1 ? "" : "s");
   } else {
-    fmt::print("cannot be placed now ({}); would start in {}\n", planned->value("reason", ""),
-               time_of("start_in_s"));
+    fmt::print("cannot be placed now ({}: {}); would start in {}\n", planned->value("reason", ""),
+               planned->value("text", ""), time_of("start_in_s"));
   }
-  fmt::print("would end in {}\n", time_of("eta_s"));
-  for (const json& shrink : planned->value("shrinks", json::array())) {
-    const json& job = shrink.at("job");
-    fmt::print("{} would shrink from {} to {} devices\n",
-               job.is_string() ? job.get<std::string>() : job.dump(), shrink.value("from", 0),
-               shrink.value("to", 0));
+  fmt::print("would end in {}{}\n", time_of("eta_s"),
+             planned->value("guessed", false) ? " (a guess: its length is not known)" : "");
+  for (const json& change : planned->value("changes", json::array())) {
+    fmt::print("{} would go from {} to {} devices ({})\n", change.value("job", ""),
+               change.value("from", 0), change.value("to", 0), change.value("reason", ""));
   }
   return placed ? 0 : 2;
 }
@@ -252,11 +251,16 @@ void add_submit_commands(CLI::App& app, const Context& context, Command& chosen)
       [p, &context, &chosen] { chosen = [p, &context] { return plan(*p, context.server); }; });
 
   CLI::App* schema = app.add_subcommand("schema", "Print the JSON Schema of job documents");
-  auto as_json = std::make_shared<bool>(true);
-  schema->add_flag("--json", *as_json, "As JSON (the only form)");
-  schema->callback([&chosen] {
-    chosen = [] {
-      print_json(control::job_schema());
+  struct SchemaArguments {
+    bool openapi = false;
+    bool as_json = true;
+  };
+  auto c = std::make_shared<SchemaArguments>();
+  schema->add_flag("--openapi", c->openapi, "The OpenAPI document of the daemon's API instead");
+  schema->add_flag("--json", c->as_json, "As JSON (the only form)");
+  schema->callback([c, &chosen] {
+    chosen = [c] {
+      print_json(c->openapi ? api::openapi() : control::job_schema());
       return 0;
     };
   });

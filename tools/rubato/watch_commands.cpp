@@ -53,7 +53,8 @@ std::string event_line(const json& event) {
       "{} {:<6} {:<10}", time_text(event.value("at", 0.0)),
       event.contains("job") ? control::job_name_of(event["job"].get<std::int64_t>()) : "",
       event.value("type", ""));
-  for (const auto& [name, value] : event.value("body", json::object()).items()) {
+  const json body = event.value("body", json::object());
+  for (const auto& [name, value] : body.items()) {
     if (value.is_structured()) continue;
     std::string shown = value.is_string()
                             ? value.get<std::string>()

@@ -1,0 +1,177 @@
+#!/usr/bin/env bash
+# The commands that talk to the daemon, with a real rubatod and jobs of the toy program: what they
+# print, their exit codes, and what they say to bad input.
+set -uo pipefail
+[ -n "${RUBATO_TOY:-}" ] && [ -n "${RUBATOD:-}" ] || { echo "RUBATO_TOY or RUBATOD is not set"; exit 77; }
+work=$(mktemp -d)
+export RUBATO_STATE=$work/state RUBATO_HOME=$work/home
+unset RUBATO_SERVER RUBATO_TOKEN_FILE RUBATO_CA_FILE
+daemon=
+cleanup() {
+  if [ -n "$daemon" ]; then
+    for job in $("$RUBATO" queue --json 2>/dev/null | python3 -c 'import json,sys; print(*[j["id"] for j in json.load(sys.stdin)["jobs"]])'); do
+      "$RUBATO" cancel "$job" >/dev/null 2>&1
+    done
+    until_true nothing_held
+    kill "$daemon" && wait "$daemon"
+  fi
+  rm -rf "$work"
+}
+trap cleanup EXIT
+failed=0
+checks=0
+
+check() { # check WHAT -- COMMAND: the command must succeed
+  local what=$1
+  shift 2
+  checks=$((checks + 1))
+  "$@" >"$work/check" 2>&1 && return
+  echo "FAILED: $what: $*"
+  sed 's/^/    /' "$work/check" | tail -5
+  failed=$((failed + 1))
+}
+# exits CODE WORDS... -- ARGUMENTS: exit code, and all words on standard output or error.
+exits() {
+  local code=$1 words=() word problem="" got
+  shift
+  while [ "$1" != -- ]; do words+=("$1"); shift; done
+  shift
+  checks=$((checks + 1))
+  "$RUBATO" "$@" >"$work/stdout" 2>"$work/stderr"
+  got=$?
+  [ "$got" = "$code" ] || problem="exit code $got, expected $code"
+  for word in "${words[@]}"; do
+    cat "$work/stdout" "$work/stderr" | grep -qF -- "$word" || problem="$problem; no '$word'"
+  done
+  [ "$code" != 1 ] || [ ! -s "$work/stdout" ] || problem="$problem; printed on standard output"
+  [ -z "$problem" ] && return
+  echo "FAILED: rubato $*: $problem"
+  sed 's/^/    /' "$work/stdout" "$work/stderr" | cut -c1-200
+  failed=$((failed + 1))
+}
+until_true() { # at most a minute
+  local end=$((SECONDS + 60))
+  until "$@" >/dev/null 2>&1; do
+    [ "$SECONDS" -lt "$end" ] || { echo "FAILED: never true: $*"; failed=$((failed + 1)); return 1; }
+    sleep 0.05
+  done
+}
+field() { python3 -c "import json,sys; j=json.load(open(sys.argv[1])); print(eval(sys.argv[2]))" "$1" "$2"; }
+json_of() { "$RUBATO" "$@" --json >"$work/json"; }
+phase_is() { json_of status "$1" && [ "$(field "$work/json" "j['phase']")" = "$2" ]; }
+nothing_held() { json_of cluster && [ "$(field "$work/json" "j['held']")" = 0 ]; }
+narrow() { ! awk 'length > 100' "$1" | grep -q .; }
+
+# --- Without a daemon
+exits 1 "no daemon runs here" "--server" -- queue
+exits 1 "cannot reach http://127.0.0.1:1" -- --server http://127.0.0.1:1 queue
+exits 1 "expected http://" -- --server 127.0.0.1:1 queue
+exits 1 "nothing to run" -- submit
+exits 0 '"Rubato job"' -- schema
+exits 0 '"openapi": "3.1.0"' -- schema --openapi
+
+"$RUBATOD" --cpu-slots 2 --listen 127.0.0.1:0 >"$work/log" 2>&1 &
+daemon=$!
+until_true test -e "$RUBATO_STATE/server.url"
+
+# --- Documents
+printf 'run: %s --steps 50\nname: short\ndevices: 1..2\n' "$RUBATO_TOY" >"$work/job.yaml"
+exits 0 '"state_sha256"' -- submit -f "$work/job.yaml" --wait
+exits 0 "short" "finished" "1-2" -- queue --all
+check "the table fits 100 columns" -- narrow "$work/stdout"
+exits 0 "finished" "short" -- status short
+exits 0 "finished" -- why short
+exits 0 "submitted" "finished" -- events short
+exits 0 "no active jobs" -- queue
+printf 'run: ./a\ndevices: 4..2\n' >"$work/bad.yaml"
+exits 1 "$work/bad.yaml:2:10" "2..4" -- submit -f "$work/bad.yaml"
+printf 'run: ./a\nprioritty: 1\n' >"$work/bad.yaml"
+exits 1 "$work/bad.yaml:2:1" "priority" -- submit -f "$work/bad.yaml"
+exits 1 "no-such-file" -- submit -f "$work/no-such-file"
+exits 1 "devices" "this machine has 2" -- submit --devices 5 -- "$RUBATO_TOY"
+exits 1 "/mode" -- submit --mode elastic -- "$RUBATO_TOY"
+exits 1 "NAME=VALUE" -- submit --env x -- "$RUBATO_TOY"
+exits 1 "there is no job" -- status nothing
+
+# --- A job that fails, and its logs
+exits 1 "failed" "next: rubato logs" -- submit --name broken --wait -- "$RUBATO_TOY" --fail 1
+
+# --- A long job
+exits 0 "next: rubato status" -- submit --name long --devices 1..2 --env A=B -- "$RUBATO_TOY" --steps 100000000 --compute-us 5000
+until_true phase_is long running
+exits 0 "long" "running" -- queue
+exits 0 "long" "2 cpu devices" -- cluster
+exits 0 "long" "q quits" -- manpage
+exits 0 "would start now" -- plan --devices 1 -- "$RUBATO_TOY"
+exits 0 "2 cpu devices" "running" -- top
+exits 0 "scale" -- scale long 1 --json
+exits 0 "next: rubato resume" "paused" -- pause long
+exits 1 "paused" -- pause long
+exits 0 "long" -- resume long
+until_true phase_is long running
+until_true "$RUBATO" logs long
+exits 0 "epoch" -- logs long --tail 3 --worker 0
+exits 0 "next: rubato cluster" "reservation" -- reserve 2 --for 10m
+exits 0 "DEVICES" -- reserve list
+exits 2 "cannot be placed now" -- plan --devices 1 -- "$RUBATO_TOY"
+until_true phase_is long queued
+exits 0 "remedy" "reserv" -- why long
+json_of reserve list
+exits 0 "released" -- reserve release "$(field "$work/json" "j['reservations'][0]['number']")"
+exits 1 "no reservation" -- reserve release 99999
+exits 1 "not a duration" -- reserve 1 --for soon
+exits 1 "how many devices" -- reserve
+until_true phase_is long running
+exits 0 "fifo" "next:" -- policy use fifo
+exits 1 "no policy" -- policy use fifi
+exits 0 "* fifo" -- policy
+exits 0 "* fifo" -- policy show
+
+# --- Tenants
+"$RUBATO" tenants set alice --weight 2 >"$work/alice.token" 2>/dev/null
+check "a token was printed" -- grep -q . "$work/alice.token"
+exits 0 "alice" "2" -- tenants
+exits 0 "no active jobs" -- --token-file "$work/alice.token" queue
+exits 1 "there is no job" -- --token-file "$work/alice.token" cancel long
+exits 1 "administrator" -- --token-file "$work/alice.token" reserve 1 --for 1m
+exits 1 "token is not known" -- --token-file "$work/job.yaml" queue
+exits 1 "token" -- --server "$(cat "$RUBATO_STATE/server.url")" queue
+
+# --- Streams that follow
+timeout 60 "$RUBATO" events -f long --json >"$work/followed" &
+follower=$!
+timeout 60 "$RUBATO" logs -f long >"$work/log-followed" &
+reader=$!
+until_true grep -q '"submitted"' "$work/followed"
+exits 0 "cancelled" -- cancel long
+until_true grep -q '"cancelled"' "$work/followed"
+kill "$follower" 2>/dev/null
+check "logs -f ends with the job" -- wait "$reader"
+exits 1 "ended" -- cancel long
+until_true nothing_held
+
+# --- Every command that talks to the daemon has JSON
+for command in "queue --all" "status short" "why short" "cluster" "tenants" "policy" "reserve list" "top"; do
+  # shellcheck disable=SC2086 # several words
+  "$RUBATO" $command --json >"$work/json" 2>/dev/null
+  check "$command --json" -- python3 -m json.tool "$work/json"
+done
+
+# --- Completion and manual page
+for shell in bash zsh fish; do
+  exits 0 reserve --token-file -- completion "$shell"
+done
+"$RUBATO" completion bash >"$work/completion"
+check "bash completion is bash" -- bash -n "$work/completion"
+complete_words() {
+  bash -c 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _rubato; echo "${COMPREPLY[@]}"' - "$work/completion" "$@"
+}
+check "completes subcommands" -- test "$(complete_words rubato reserve re)" = release
+check "completes options" -- test "$(complete_words rubato submit --prio)" = --priority
+"$RUBATO" manpage >"$work/rubato.1"
+if command -v groff >/dev/null; then
+  groff -man -Tascii -ww -z "$work/rubato.1" 2>"$work/groff"
+  check "the manual page has no groff warnings" -- test ! -s "$work/groff"
+fi
+echo "$((checks - failed)) passed, $failed failed"
+[ "$failed" = 0 ]
