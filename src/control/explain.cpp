@@ -50,9 +50,8 @@ nlohmann::json blockers_of(const JobRecord& job, const State& state, const std::
       hidden += other.granted;
       continue;
     }
-    blockers.push_back({{"job", job_name_of(number)},
-                        {"name", job_title(other.document)},
-                        {"devices", other.granted}});
+    blockers.push_back(
+        {{"job", job_name_of(number)}, {"name", job_title(other.document)}, {"devices", other.granted}});
   }
   if (hidden > 0) blockers.push_back({{"tenant", "others"}, {"devices", hidden}});
   for (const auto& [number, reservation] : state.reservations) {

@@ -59,8 +59,7 @@ Result<JobNumber> LiveController::find_job(const Caller& caller, std::string_vie
     if (found != jobs.end() && may_see(caller, found->second.tenant)) return *number;
   }
   for (auto it = jobs.rbegin(); it != jobs.rend(); ++it) {
-    if (job_title(it->second.document) == text && may_see(caller, it->second.tenant))
-      return it->first;
+    if (job_title(it->second.document) == text && may_see(caller, it->second.tenant)) return it->first;
   }
   return no_such_job(text);
 }
