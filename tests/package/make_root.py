@@ -4,6 +4,7 @@
 Made of the files of the packages that are installed here (dpkg -L), so it needs no network. A library that a DEB
 uses without saying so is not in it. The DEBs themselves are not unpacked: that is for dpkg inside.
 """
+import glob
 import os
 import re
 import subprocess
@@ -84,13 +85,13 @@ def main():
             path = "/usr" + path
         if os.path.lexists(path):
             paths.add(path)
-    # Links that update-alternatives made, such as libblas.so.3; those of absent packages dangle.
-    paths.update(output("find", "/usr/bin", "/usr/lib", "-type", "l", "-lname", "/etc/alternatives/*").split())
-    paths.update("/etc/alternatives/" + name for name in os.listdir("/etc/alternatives"))
+    # Libraries with several providers, such as libblas.so.3: update-alternatives chooses among those inside.
+    alternatives = glob.glob("/var/lib/dpkg/alternatives/lib*")
+    paths.update(alternatives)
     copy(root, paths)
 
     for folder in ("proc", "sys", "dev", "run", "root", "tmp", "etc", "var/lib/dpkg/info", "var/lib/dpkg/updates",
-                   "var/lib/dpkg/triggers", "var/log", "var/lib/systemd"):
+                   "var/lib/dpkg/triggers", "etc/alternatives", "var/log", "var/lib/systemd"):
         os.makedirs(f"{root}/{folder}", exist_ok=True)
     os.chmod(root + "/tmp", 0o1777)
     with open(root + "/var/lib/dpkg/status", "w", encoding="utf-8") as status:
@@ -98,13 +99,17 @@ def main():
             name = re.match(r"Package: (\S+)", entry)
             if name and name[1] in chosen and "Status: install ok installed" in entry:
                 status.write(entry + "\n\n")
+    control_file = re.compile(r"(:[a-z0-9]+)?\.[a-z0-9]+$")  # libc6:amd64.list
     copy(root, {"/var/lib/dpkg/info/" + name for name in os.listdir("/var/lib/dpkg/info")
-                if re.split(r"[:.](?:list|[a-z0-9]+\.|[a-z]+$)", name)[0] in chosen or name == "format"})
+                if name == "format" or control_file.sub("", name) in chosen})
     for name in ("passwd", "group"):
         with open(f"{root}/etc/{name}", "w", encoding="utf-8") as file:
             file.write(open(f"/usr/share/base-passwd/{name}.master", encoding="utf-8").read())
     for name in ("shadow", "gshadow"):
         os.close(os.open(f"{root}/etc/{name}", os.O_CREAT | os.O_WRONLY, 0o640))
+    for path in alternatives:
+        subprocess.run(["chroot", root, "update-alternatives", "--quiet", "--auto", os.path.basename(path)],
+                       check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     print(f"make_root: {len(chosen)} packages, {len(paths)} files")
 
 
