@@ -1,10 +1,10 @@
 // rubatod: accepts jobs, runs them on this machine's devices and resizes them while they train.
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <csignal>
 #include <filesystem>
 
 #include "api/server.h"
