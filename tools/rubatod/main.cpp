@@ -138,8 +138,10 @@ int run(int argc, char** argv) {
   app.name("rubatod");
   app.set_version_flag("--version", RUBATO_VERSION);
   app.fallthrough();  // --state may also stand after the command
-  app.add_option("--state", arguments.state, "Folder for the event log, jobs and tokens")
-      ->capture_default_str();
+  // The manual page must not name the home of whoever built it.
+  app.add_option("--state", arguments.state,
+                 "Folder for the event log, jobs and tokens (default: $RUBATO_STATE, else "
+                 "~/.local/state/rubato, or /var/lib/rubato for root)");
   app.add_option("--listen", arguments.server.listen, "HOST:PORT of the API; port 0: any free one")
       ->capture_default_str();
   app.add_option("--cpu-slots", arguments.cpu_slots, "Share this many CPU slots instead of GPUs")
