@@ -2,7 +2,7 @@
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo docs test-asan test-tsan clang fuzz chaos soak lint format \
+.PHONY: help setup build test demo docs tour install deb test-asan test-tsan clang fuzz chaos soak lint format \
         bench-fidelity bench-scale bench-policies bench-papers bench-solver bench-ablation \
         bench-bound bench-large bench-overhead bench-reduce bench-elastic bench-api clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
@@ -65,6 +65,16 @@ demo: build ## run the demonstration
 
 docs: build ## regenerate the generated documentation
 	@scripts/generate-docs
+
+tour: build ## run the commands of the README's tour and write their output there
+	@scripts/tour
+
+PREFIX ?= /usr/local
+install: build ## install below PREFIX (/usr/local); DESTDIR is honoured
+	@cmake --install build/release --prefix $(PREFIX) --strip
+
+deb: build ## Debian packages in out/deb
+	@scripts/make-deb
 
 bench-fidelity: build ## benchmark: how close simulated results come to the reference
 	@scripts/bench-fidelity

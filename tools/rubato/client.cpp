@@ -75,7 +75,9 @@ Result<Client> Client::make(const ServerChoice& choice) {
   const std::string folder = find_state_folder();
   std::string url = choice.url;
   if (url.empty()) {
-    const Result<std::string> local = read_word(folder + "/server.url");
+    Result<std::string> local = read_word(folder + "/server.url");
+    // The system's daemon, for those who may not look into its state folder.
+    if (!local.ok()) local = read_word("/run/rubato/server.url");
     if (!local.ok()) {
       return invalid_input(
           fmt::format("no daemon runs here ({}/server.url does not exist); start one with "

@@ -8,145 +8,12 @@
 
 #include "base/text.h"
 #include "commands.h"
+#include "describe/manual_page.h"
+#include "describe/parser_table.h"
 
 namespace rubato::cli {
 
 namespace {
-
-std::vector<const CLI::App*> subcommands(const CLI::App& app) {
-  std::vector<const CLI::App*> visible;
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (!sub->get_group().empty()) visible.push_back(sub);
-  }
-  return visible;
-}
-
-// --help, which every command has, is listed with the program only.
-std::vector<const CLI::Option*> options_of(const CLI::App& app, bool positional) {
-  std::vector<const CLI::Option*> found;
-  for (const CLI::Option* option : app.get_options()) {
-    if (option == app.get_help_ptr() && app.get_parent() != nullptr) continue;
-    if (option->get_positional() == positional && !option->get_group().empty()) {
-      found.push_back(option);
-    }
-  }
-  return found;
-}
-
-bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
-
-std::vector<std::string> names_of(const CLI::Option& option) {
-  std::vector<std::string> names;
-  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
-  return names;
-}
-
-// "rubato reserve list"
-std::string full_name(const CLI::App& app) {
-  return app.get_parent() == nullptr ? app.get_name()
-                                     : full_name(*app.get_parent()) + " " + app.get_name();
-}
-
-std::string synopsis(const CLI::App& app) {
-  std::string text = full_name(app);
-  if (!options_of(app, false).empty()) text += " [OPTIONS]";
-  for (const CLI::Option* option : options_of(app, true)) {
-    std::string name = option->get_name(true);
-    for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    if (name == "COMMAND") name = "-- COMMAND...";
-    text += option->get_required() ? " " + name : " [" + name + "]";
-  }
-  return text;
-}
-
-std::string help_of(const CLI::Option& option) {
-  std::string text = option.get_description();
-  if (!option.get_default_str().empty())
-    text += fmt::format(" (default: {})", option.get_default_str());
-  if (!option.get_envname().empty())
-    text += fmt::format(" (environment: {})", option.get_envname());
-  return text;
-}
-
-// --- The manual page -------------------------------------------------------------------------
-
-std::string troff(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '\\') {
-      out += "\\e";
-    } else if (c == '-') {
-      out += "\\-";
-    } else {
-      out += c;
-    }
-  }
-  if (out.starts_with('.') || out.starts_with('\'')) out.insert(0, "\\&");
-  return out;
-}
-
-void print_man_options(const CLI::App& app) {
-  for (const bool positional : {true, false}) {
-    for (const CLI::Option* option : options_of(app, positional)) {
-      const std::string name = positional ? option->get_name(true) : join(names_of(*option), ", ");
-      fmt::print(".TP\n\\fB{}\\fR{}\n{}\n", troff(name),
-                 !positional && takes_value(*option) ? " \\fIVALUE\\fR" : "",
-                 troff(help_of(*option)));
-    }
-  }
-}
-
-void print_man_command(const CLI::App& app) {
-  fmt::print(".SS {}\n{}.\n", troff(synopsis(app)), troff(app.get_description()));
-  print_man_options(app);
-  for (const CLI::App* sub : subcommands(app)) print_man_command(*sub);
-}
-
-void print_manpage(const CLI::App& app) {
-  fmt::print(".TH RUBATO 1 \"\" \"rubato {}\" \"User Commands\"\n", RUBATO_VERSION);
-  fmt::print(".SH NAME\nrubato \\- {}\n", troff("elastic deep-learning training"));
-  fmt::print(".SH SYNOPSIS\n\\fBrubato\\fR [\\fIOPTIONS\\fR] \\fICOMMAND\\fR ...\n");
-  fmt::print(".SH DESCRIPTION\n{}\n", troff(app.get_description()));
-  fmt::print(".SH OPTIONS\n");
-  print_man_options(app);
-  fmt::print(".SH COMMANDS\n");
-  for (const CLI::App* sub : subcommands(app)) print_man_command(*sub);
-  fmt::print(
-      ".SH EXIT STATUS\n0: done. 1: failed; standard error says why. 2: possible, but not now "
-      "(plan).\n"
-      ".SH FILES\n.TP\n\\fI$RUBATO_STATE\\fR, \\fI~/.local/state/rubato\\fR, "
-      "\\fI/var/lib/rubato\\fR\n"
-      "State of the local daemon; its address (server.url) and the administrator's token "
-      "(admin.token) are read from there when no server is named.\n"
-      ".SH SEE ALSO\nrubatod(8)\n");
-}
-
-// --- docs/cli.md -----------------------------------------------------------------------------
-
-void print_markdown_command(const CLI::App& app, int level) {
-  fmt::print("\n{:#<{}} {}\n\n    {}\n\n{}.\n", "", level, full_name(app), synopsis(app),
-             app.get_description());
-  bool first = true;
-  for (const bool positional : {true, false}) {
-    for (const CLI::Option* option : options_of(app, positional)) {
-      if (first) fmt::print("\n| | |\n|---|---|\n");
-      first = false;
-      const std::string name = positional ? option->get_name(true) : join(names_of(*option), ", ");
-      std::string help = help_of(*option);
-      for (std::size_t at = help.find('|'); at != std::string::npos; at = help.find('|', at + 2)) {
-        help.insert(at, "\\");
-      }
-      fmt::print("| `{}{}` | {} |\n", name, !positional && takes_value(*option) ? " VALUE" : "",
-                 help);
-    }
-  }
-  for (const CLI::App* sub : subcommands(app)) print_markdown_command(*sub, level + 1);
-}
-
-void print_markdown(const CLI::App& app) {
-  for (const CLI::App* sub : subcommands(app)) print_markdown_command(*sub, 2);
-}
 
 // --- Completion --------------------------------------------------------------------------------
 
@@ -251,6 +118,21 @@ void print_fish(const CLI::App& app) {
   });
 }
 
+ManualPage manual_page() {
+  return {.section = 1,
+          .what = "elastic deep-learning training",
+          .synopsis = "[\\fIOPTIONS\\fR] \\fICOMMAND\\fR ...",
+          .sections = {
+              {"EXIT STATUS",
+               "0: done. 1: failed; standard error says why. 2: possible, but not now (plan)."},
+              {"FILES",
+               ".TP\n\\fI$RUBATO_STATE\\fR, \\fI~/.local/state/rubato\\fR, "
+               "\\fI/var/lib/rubato\\fR\nState of the local daemon; its address (server.url) and "
+               "the administrator's token (admin.token) are read from there when no server is "
+               "named."},
+              {"SEE ALSO", "rubatod(8)"}}};
+}
+
 }  // namespace
 
 void add_describe_commands(CLI::App& app, Command& chosen) {
@@ -279,7 +161,7 @@ void add_describe_commands(CLI::App& app, Command& chosen) {
       if (*markdown) {
         print_markdown(app);
       } else {
-        print_manpage(app);
+        print_manual_page(app, manual_page());
       }
       return 0;
     };

@@ -52,6 +52,11 @@ void print_line(const char* name, const std::string& value) {
 }
 
 std::string progress_text(const json& job) {
+  // The last report comes some steps before the end.
+  if (const json result = job.value("result", json::object()); result.contains("steps")) {
+    return fmt::format("all {} steps, loss {:.4g}", result["steps"].dump(),
+                       result.value("final_loss", 0.0));
+  }
   const json p = job.value("progress", json::object());
   std::string text;
   if (p.contains("step")) {

@@ -5,6 +5,7 @@
 
 #include "commands.h"
 #include "control/state.h"
+#include "elastic/event_text.h"
 #include "output.h"
 
 namespace rubato::cli {
@@ -48,14 +49,13 @@ int logs(const LogArguments& a, const ServerChoice& server) {
   return streamed.ok() ? 0 : fail(streamed.error());
 }
 
-std::string event_line(const json& event) {
-  std::string text = fmt::format(
-      "{} {:<6} {:<10}", time_text(event.value("at", 0.0)),
-      event.contains("job") ? control::job_name_of(event["job"].get<std::int64_t>()) : "",
-      event.value("type", ""));
-  const json body = event.value("body", json::object());
+// The body of an event in words: a view change as the runtime tells it, others as name=value.
+std::string body_text(const std::string& type, const json& body) {
+  if (type == "view")
+    return " " + elastic::describe_event(body.dump(-1, ' ', false, json::error_handler_t::replace));
+  std::string text;
   for (const auto& [name, value] : body.items()) {
-    if (value.is_structured()) continue;
+    if (value.is_structured() || name == "key") continue;
     std::string shown = value.is_string()
                             ? value.get<std::string>()
                             : value.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -63,6 +63,15 @@ std::string event_line(const json& event) {
     if (shown.empty()) continue;
     text += fmt::format(" {}={}", name, shown);
   }
+  return text;
+}
+
+std::string event_line(const json& event) {
+  std::string text = fmt::format(
+      "{} {:<6} {:<10}", time_text(event.value("at", 0.0)),
+      event.contains("job") ? control::job_name_of(event["job"].get<std::int64_t>()) : "",
+      event.value("type", ""));
+  text += body_text(event.value("type", ""), event.value("body", json::object()));
   while (text.ends_with(' ')) text.pop_back();
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20) c = ' ';

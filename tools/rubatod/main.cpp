@@ -1,10 +1,10 @@
 // rubatod: accepts jobs, runs them on this machine's devices and resizes them while they train.
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <csignal>
 #include <filesystem>
 
 #include "api/server.h"
@@ -12,6 +12,8 @@
 #include "control/controller.h"
 #include "control/replay.h"
 #include "control/supervise.h"
+#include "describe/manual_page.h"
+#include "stop_jobs.h"
 
 namespace rubato {
 
@@ -23,7 +25,8 @@ struct Arguments {
   double round_s = 5;
   std::string policy;
   api::ServerOptions server;
-  std::string folder;  // of `supervise`
+  std::string folder;      // of `supervise`
+  double patience_s = 30;  // of `stop-jobs`
 };
 
 int fail(const Error& error) {
@@ -38,6 +41,16 @@ std::string default_state() {
   if (const char* base = std::getenv("XDG_STATE_HOME")) return std::string(base) + "/rubato";
   const char* home = std::getenv("HOME");
   return std::string(home == nullptr ? "/tmp" : home) + "/.local/state/rubato";
+}
+
+// Where clients of this machine look for the address. The state folder is private; the folder that
+// systemd makes for a service is not.
+std::vector<std::string> url_files_of(const std::string& state) {
+  std::vector<std::string> files{state + "/server.url"};
+  if (const char* runtime = std::getenv("RUNTIME_DIRECTORY")) {
+    files.push_back(std::string(runtime) + "/server.url");
+  }
+  return files;
 }
 
 // Blocks the signals that end the daemon in all threads; wait_for_end() takes them.
@@ -69,15 +82,18 @@ int serve(const Arguments& arguments) {
   }
   auto server = api::Server::start(**controller, arguments.server);
   if (!server.ok()) return fail(server.error());
-  const Status told = write_file(arguments.state + "/server.url", (*server)->url() + "\n");
-  if (!told.ok()) return fail(told.error());
+  const std::vector<std::string> url_files = url_files_of(arguments.state);
+  for (const std::string& file : url_files) {
+    const Status told = write_file(file, (*server)->url() + "\n");
+    if (!told.ok()) return fail(told.error());
+  }
   fmt::print("rubatod: {} {} devices, state in {}, listening on {}\n", machine->devices,
              machine->type, arguments.state, (*server)->url());
   std::fflush(stdout);
   int number = 0;
   sigwait(&ending, &number);
   fmt::print("rubatod: ends; running jobs go on and are found again at the next start\n");
-  std::filesystem::remove(arguments.state + "/server.url", error);
+  for (const std::string& file : url_files) std::filesystem::remove(file, error);
   return 0;
 }
 
@@ -119,14 +135,40 @@ int compare(const Arguments& arguments) {
   return 0;
 }
 
+int stop(const Arguments& arguments) {
+  const Result<int> stopped = stop_jobs(arguments.state, arguments.patience_s);
+  if (!stopped.ok()) return fail(stopped.error());
+  fmt::print("{} running jobs were stopped; they go on when the daemon starts\n", *stopped);
+  return 0;
+}
+
+cli::ManualPage manual_page() {
+  return {.section = 8,
+          .what = "shares the devices of a machine among elastic training jobs",
+          .synopsis = "[\\fIOPTIONS\\fR] [\\fICOMMAND\\fR]",
+          .sections = {
+              {"SIGNALS",
+               "SIGTERM and SIGINT end the daemon. Running jobs go on training and are found again "
+               "at the next start, also after kill \\-9."},
+              {"FILES",
+               ".TP\n\\fI$RUBATO_STATE\\fR, \\fI/var/lib/rubato\\fR (root), "
+               "\\fI~/.local/state/rubato\\fR\nState folder: rubato.db (the event log), jobs/ "
+               "(a folder per job), admin.token, server.url. Private to its user.\n.TP\n"
+               "\\fI/etc/default/rubato\\fR\nOptions of the system service."},
+              {"SEE ALSO", "rubato(1)"}}};
+}
+
 int run(int argc, char** argv) {
   Arguments arguments{.state = default_state()};
   arguments.server.listen = "127.0.0.1:7117";
   CLI::App app{"rubatod: shares this machine's devices among elastic training jobs."};
   app.name("rubatod");
   app.set_version_flag("--version", RUBATO_VERSION);
-  app.add_option("--state", arguments.state, "Folder for the event log, jobs and tokens")
-      ->capture_default_str();
+  app.fallthrough();  // --state may also stand after the command
+  // The manual page must not name the home of whoever built it.
+  app.add_option("--state", arguments.state,
+                 "Folder for the event log, jobs and tokens (default: $RUBATO_STATE, else "
+                 "~/.local/state/rubato, or /var/lib/rubato for root)");
   app.add_option("--listen", arguments.server.listen, "HOST:PORT of the API; port 0: any free one")
       ->capture_default_str();
   app.add_option("--cpu-slots", arguments.cpu_slots, "Share this many CPU slots instead of GPUs")
@@ -148,7 +190,16 @@ int run(int argc, char** argv) {
       app.add_subcommand("check", "Replay the event log of a stopped daemon and compare");
   CLI::App* comparing = app.add_subcommand(
       "compare", "Simulate the finished jobs of a stopped daemon beside what happened");
-  for (CLI::App* sub : {checking, comparing}) sub->fallthrough();
+  CLI::App* stopping = app.add_subcommand(
+      "stop-jobs",
+      "Checkpoint and stop the jobs of a stopped daemon; they go on at its next start");
+  stopping
+      ->add_option("--patience", arguments.patience_s,
+                   "Seconds after which what still runs is killed")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  CLI::App* page = app.add_subcommand("manpage", "Print the manual page rubatod(8)");
+  for (CLI::App* sub : {checking, comparing, stopping}) sub->fallthrough();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -157,6 +208,11 @@ int run(int argc, char** argv) {
   if (supervise->parsed()) return control::supervise(arguments.folder);
   if (checking->parsed()) return check(arguments);
   if (comparing->parsed()) return compare(arguments);
+  if (stopping->parsed()) return stop(arguments);
+  if (page->parsed()) {
+    cli::print_manual_page(app, manual_page());
+    return 0;
+  }
   return serve(arguments);
 }
 
