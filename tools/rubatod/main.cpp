@@ -199,7 +199,6 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
   CLI::App* page = app.add_subcommand("manpage", "Print the manual page rubatod(8)");
-  for (CLI::App* sub : {checking, comparing, stopping}) sub->fallthrough();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
