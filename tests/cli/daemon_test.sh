@@ -41,7 +41,7 @@ exits() {
   got=$?
   [ "$got" = "$code" ] || problem="exit code $got, expected $code"
   for word in "${words[@]}"; do
-    cat "$work/stdout" "$work/stderr" | grep -qF -- "$word" || problem="$problem; no '$word'"
+    grep -qF -- "$word" "$work/stdout" "$work/stderr" || problem="$problem; no '$word'"
   done
   [ "$code" != 1 ] || [ ! -s "$work/stdout" ] || problem="$problem; printed on standard output"
   [ -z "$problem" ] && return
