@@ -26,8 +26,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kJobs = 10'000;
 constexpr int kConnections = 8;
-constexpr double kListLimit_ms = 100;
-constexpr double kSubmitLimit = 500;
+constexpr double kListLimit = 100;    // ms
+constexpr double kSubmitLimit = 500;  // per second
 
 double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
@@ -137,10 +137,9 @@ int run() {
   fmt::print("{} queued jobs, list of {:.1f} MB\n", kJobs, static_cast<double>(bytes) / 1e6);
   bool kept = true;
   const double p99 = percentile_sorted(list, 99);
-  print_row("GET /jobs, 10,000 jobs, p50", percentile_sorted(list, 50), "ms", "<", kListLimit_ms,
-            percentile_sorted(list, 50) < kListLimit_ms);
-  kept = print_row("GET /jobs, 10,000 jobs, p99", p99, "ms", "<", kListLimit_ms,
-                   p99 < kListLimit_ms) &&
+  print_row("GET /jobs, 10,000 jobs, p50", percentile_sorted(list, 50), "ms", "<", kListLimit,
+            percentile_sorted(list, 50) < kListLimit);
+  kept = print_row("GET /jobs, 10,000 jobs, p99", p99, "ms", "<", kListLimit, p99 < kListLimit) &&
          kept;
   const double rate = kJobs / seconds;
   kept = print_row("POST /jobs, durable, 8 connections", rate, "/s", ">", kSubmitLimit,

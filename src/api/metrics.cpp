@@ -92,7 +92,7 @@ void RequestMetrics::count(const std::string& method, const std::string& route, 
   const std::lock_guard lock(mutex_);
   ++requests_[{method, route, status}];
   std::size_t bucket = 0;
-  while (bucket < kBounds_s.size() && seconds > kBounds_s[bucket]) ++bucket;
+  while (bucket < kBounds.size() && seconds > kBounds[bucket]) ++bucket;
   ++by_time_[bucket];
   seconds_ += seconds;
 }
@@ -117,7 +117,7 @@ std::string RequestMetrics::text(const FrontCounts& front, int streams) const {
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < by_time_.size(); ++i) {
     sum += by_time_[i];
-    text.value(sum, i < kBounds_s.size() ? fmt::format("le=\"{}\"", kBounds_s[i]) : "le=\"+Inf\"",
+    text.value(sum, i < kBounds.size() ? fmt::format("le=\"{}\"", kBounds[i]) : "le=\"+Inf\"",
                "_bucket");
   }
   text.value(seconds_, {}, "_sum");

@@ -23,12 +23,13 @@ class RequestMetrics {
   std::string text(const FrontCounts& front, int streams) const;
 
  private:
-  static constexpr std::array<double, 8> kBounds_s{0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3};
+  // Seconds.
+  static constexpr std::array<double, 8> kBounds{0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3};
 
   mutable std::mutex mutex_;
   std::map<std::tuple<std::string, std::string, int>, std::int64_t> requests_;
   std::map<std::string, std::int64_t> limited_;
-  std::array<std::int64_t, kBounds_s.size() + 1> by_time_{};
+  std::array<std::int64_t, kBounds.size() + 1> by_time_{};
   double seconds_ = 0;
 };
 

@@ -16,8 +16,8 @@ using control::JobNumber;
 using nlohmann::json;
 
 constexpr int kEventsAtOnce = 500;
-constexpr double kStreamWait_s = 0.5;
-constexpr int kWaitsPerSign = 30;  // an idle stream shows that it lives every 15 s
+constexpr double kStreamWait = 0.5;  // seconds
+constexpr int kWaitsPerSign = 30;    // an idle stream shows that it lives every 15 s
 
 Reply no_place(const Streams& streams) {
   Reply reply = error_reply(
@@ -42,7 +42,7 @@ Reply event_stream(const Call& call, JobNumber job, std::int64_t after) {
   reply.stream = [&controller = call.controller, &streams = call.streams, caller = call.caller,
                   place, job, next = after, idle = 0](std::string& text) mutable {
     if (streams.wait(0)) return false;
-    const auto events = controller.events(caller, next, job, kEventsAtOnce, kStreamWait_s);
+    const auto events = controller.events(caller, next, job, kEventsAtOnce, kStreamWait);
     if (!events.ok()) return false;
     for (const Event& event : *events) {
       text += event_message(event);

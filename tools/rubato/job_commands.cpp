@@ -386,8 +386,9 @@ struct JobArguments {
 // Whether JOB is to be looked for in a folder of this machine. A number is the daemon's job when
 // one runs here, also if an old local job has that name.
 bool is_local(const Context& context, const std::string& job) {
-  if (context.server.given() || job.empty() || !elastic::find_job(job).ok()) return false;
-  return !control::parse_job_number(job) || !is_file(find_state_folder() + "/server.url");
+  if (context.server.given() || job.empty()) return false;
+  if (!is_file(find_state_folder() + "/server.url")) return true;
+  return !control::parse_job_number(job) && elastic::find_job(job).ok();
 }
 #endif
 
