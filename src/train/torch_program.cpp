@@ -419,7 +419,9 @@ TorchProgram::Departure& TorchProgram::departure_at(std::span<std::byte> after) 
 
 Tensor TorchProgram::send_indices(Departure& departure, const Tensor& indices) const {
   if (options_.device.is_cpu()) return indices;
-  RUBATO_CHECK(indices.numel() <= options_.batch, "a mini-batch larger than the batch");
+  if (indices.numel() > departure.indices.numel()) {  // an adaptive job's batch has grown
+    departure.indices = torch::empty_like(indices, torch::dtype(torch::kInt64).pinned_memory(true));
+  }
   std::memcpy(departure.indices.data_ptr(), indices.data_ptr(), indices.nbytes());
   return departure.indices.narrow(0, 0, indices.numel())
       .to(options_.device, torch::kInt64, /*non_blocking=*/true);
