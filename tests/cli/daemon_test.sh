@@ -134,7 +134,8 @@ exits 0 "next: rubato resume" "paused" -- pause long
 exits 1 "paused" -- pause long
 exits 0 "long" -- resume long
 until_true phase_is long running
-until_true "$RUBATO" logs long
+has_trained() { [[ $("$RUBATO" logs long --worker 0 2>/dev/null) == *epoch* ]]; }
+until_true has_trained
 exits 0 "epoch" -- logs long --tail 3 --worker 0
 exits 0 "next: rubato cluster" "reservation" -- reserve 2 --for 10m
 exits 0 "DEVICES" -- reserve list
