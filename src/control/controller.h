@@ -88,8 +88,8 @@ class Controller {
   // Code, sentence, numbers, blockers and remedy: why the job has what it has.
   virtual Result<nlohmann::json> why(const Caller& caller, JobNumber job) const = 0;
   // What would happen to this document if it were submitted now: the real scheduler on a snapshot.
-  // {"placed": bool, "devices": n, "start_in_s": s, "eta_s": s, "shrinks": [{job, from, to}],
-  // "reason": code}
+  // {"placed": bool, "devices": n, "start_in_s": s, "eta_s": s, "changes": [{job, from, to,
+  // reason}], "reason": code}
   virtual Result<nlohmann::json> plan(const Caller& caller, const JobDocument& document) const = 0;
   // Devices, who holds them, reservations, policy, utilisation.
   virtual nlohmann::json cluster(const Caller& caller) const = 0;

@@ -54,7 +54,7 @@ class Measuring {
   }
 
   Profile profile(const JobDocument& document) const {
-    const Profile known = known_profile(state_, document);
+    Profile known = known_profile(state_, document);
     Profile measured(known.logical_workers());
     measured.note_length(known.total_steps(), known.steps_per_epoch(), known.samples());
     const auto found = spent_.find(profile_key(document));

@@ -18,9 +18,17 @@ namespace rubato::live {
 struct LiveProgram {
   std::vector<std::string> run;
   int logical_workers = 4;
+  double target_loss = 0;  // above 0: an adaptive job, which must end below it
 };
 
 inline nlohmann::json document_of(const LiveProgram& program, int most_devices) {
+  if (program.target_loss > 0) {
+    return {{"run", program.run},
+            {"mode", "adaptive"},
+            {"devices", fmt::format("1..{}", most_devices)},
+            {"batch", "32..256"},
+            {"checkpoint", {{"every", 2}}}};
+  }
   return {{"run", program.run},
           {"devices", fmt::format("1..{}", most_devices)},
           {"logical_workers", program.logical_workers},

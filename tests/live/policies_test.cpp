@@ -1,5 +1,6 @@
-// Twenty real training jobs on four slots under every elastic policy: all finish with the bits of
-// their undisturbed runs, no device is ever given twice, and none idles while jobs wait.
+// Twenty real training jobs on four slots under every elastic policy: all finish, consistent ones
+// with the bits of their undisturbed runs and adaptive ones with their target loss, no device is
+// ever given twice, and none idles while jobs wait.
 #include <gtest/gtest.h>
 
 #include "live/live_daemon.h"
@@ -20,6 +21,9 @@ std::vector<LiveProgram> programs() {
     all.push_back({.run = {examples + "/train_cnn", "--steps", "60", "--seed", seed}});
     all.push_back({.run = {examples + "/train_lm", "--steps", "20", "--seed", seed}});
   }
+  // The loss begins at 2.3.
+  all.push_back(
+      {.run = {examples + "/train_mlp", "--steps", "1000", "--batch", "32"}, .target_loss = 0.2});
   return all;
 }
 
@@ -60,7 +64,13 @@ TEST_P(EveryPolicy, FinishesTwentyJobsOnFourSlotsWithTheirBits) {
     const auto job = daemon.get("/api/v1/jobs/" + id);
     ASSERT_TRUE(job);
     EXPECT_EQ((*job)["phase"], "finished") << job->dump(1);
-    EXPECT_EQ((*job)["result"].value("state_sha256", ""), undisturbed_->hash(kind)) << id;
+    const json result = (*job)["result"];
+    if (kind.target_loss > 0) {
+      EXPECT_EQ(result.value("mode", ""), "adaptive");
+      EXPECT_LT(result.value("final_loss", 1e9), kind.target_loss) << id;
+    } else {
+      EXPECT_EQ(result.value("state_sha256", ""), undisturbed_->hash(kind)) << id;
+    }
   }
   ASSERT_TRUE(wait_until([&] { return (*daemon.get("/api/v1/cluster"))["held"] == 0; }, 30));
   const control::History history = control::history_of(daemon.events());
