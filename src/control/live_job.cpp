@@ -60,7 +60,7 @@ LiveJob::LiveJob(const JobRecord& record, Profile profile, const Machine& machin
       profile_(std::move(profile)),
       progress_(LiveProgress::from_json(record.progress)) {
   refresh(record, 0);
-  learn();
+  if (speed_ == nullptr) learn();
 }
 
 void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
@@ -113,6 +113,8 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
     spec_.requested_batch = share * logical;
     spec_.logical_workers = logical;
   }
+  // What was measured before its batch was known.
+  if (learned_ == nullptr && spec_.batch.known()) learn();
 }
 
 Profile::News LiveJob::report(const LiveProgress& progress) {

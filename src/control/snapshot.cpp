@@ -139,6 +139,10 @@ Result<Forecast> forecast(const Snapshot& snapshot, const std::string& policy,
   SimOptions options;
   options.resize = resize;
   options.settings = settings;
+  // The daemon decides again whenever something was measured; the simulator only when asked to.
+  for (const ParamSpec& param : (*info)->params) {
+    if (param.name == "interval") options.settings.try_emplace("interval", "1");
+  }
   if (snapshot.reserved > 0) {
     options.serving_load.push_back(
         {.time_s = 0, .type = DeviceTypeId(0), .devices = snapshot.reserved});
