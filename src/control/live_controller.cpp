@@ -115,7 +115,7 @@ Event LiveController::about(const JobRecord& job, std::string type, nlohmann::js
 
 Status LiveController::append(std::vector<Event> events) {
   if (events.empty()) return ok_status();
-  const Status done = store_->append(events);
+  Status done = store_->append(events);
   if (!done.ok()) fmt::print(stderr, "rubatod: {}\n", done.error().message);
   new_events_.notify_all();
   return done;

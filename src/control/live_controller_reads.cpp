@@ -58,10 +58,11 @@ Result<JobNumber> LiveController::find_job(const Caller& caller, std::string_vie
     const auto found = jobs.find(*number);
     if (found != jobs.end() && may_see(caller, found->second.tenant)) return *number;
   }
-  for (auto it = jobs.rbegin(); it != jobs.rend(); ++it) {
-    if (job_title(it->second.document) == text && may_see(caller, it->second.tenant))
-      return it->first;
+  JobNumber newest = 0;
+  for (const auto& [number, job] : jobs) {
+    if (job_title(job.document) == text && may_see(caller, job.tenant)) newest = number;
   }
+  if (newest > 0) return newest;
   return no_such_job(text);
 }
 

@@ -1,12 +1,13 @@
 #include "sched/sizes.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace rubato {
 
 namespace {
 
-// Takes devices away from the end.
+// Takes devices away.
 void shrink(Grant& grant, int to, const Cluster& cluster) {
   int surplus = grant.devices.total() - to;
   if (grant.nodes) {
@@ -19,9 +20,9 @@ void shrink(Grant& grant, int to, const Cluster& cluster) {
     std::erase_if(*grant.nodes, [](const NodeShare& share) { return share.devices == 0; });
     return;
   }
-  for (auto count = grant.devices.of.rbegin(); count != grant.devices.of.rend(); ++count) {
-    const int less = std::min(surplus, *count);
-    *count -= less;
+  for (int& count : grant.devices.of) {
+    const int less = std::min(surplus, count);
+    count -= less;
     surplus -= less;
   }
 }

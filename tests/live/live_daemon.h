@@ -61,6 +61,7 @@ class LiveDaemon {
       arguments.push_back(policy_);
     }
     std::vector<char*> raw;
+    raw.reserve(arguments.size() + 1);
     for (std::string& part : arguments) raw.push_back(part.data());
     raw.push_back(nullptr);
     const std::string log = log_file();

@@ -121,7 +121,7 @@ class Demo {
   }
 
   std::string name_of(control::JobNumber number) const {
-    const std::string id = control::job_name_of(number);
+    std::string id = control::job_name_of(number);
     for (const DemoJob& job : jobs_) {
       if (job.id == id) return job.name;
     }
