@@ -56,12 +56,10 @@ TEST_F(MemoryTouchTest, TakesTheBufferThatAHostExportsAndChangesNothing) {
   ASSERT_TRUE(own->reserve_buffer(root).ok());
   constexpr std::size_t kUsed = 1000;
   for (std::size_t i = 0; i < kUsed; ++i) own->buffer(root)[i] = static_cast<float>(i);
-  const std::size_t before = taken_bytes(*own);
 
   const MemoryTouch touch(*active, board);
   wait(touch);
-  constexpr std::size_t kPage = 4096;
-  EXPECT_GE(taken_bytes(*own), before + kFloats * sizeof(float) - 2 * kPage);
+  EXPECT_GE(taken_bytes(*own), kFloats * sizeof(float));
   for (std::size_t i = 0; i < kFloats; ++i) {
     ASSERT_EQ(own->buffer(root)[i], i < kUsed ? static_cast<float>(i) : 0.0F) << i;
   }
