@@ -105,7 +105,8 @@ bool check_job(const std::string& rubato, const std::string& prefix, const std::
     return false;
   }
   for (const nlohmann::json& event : job.events()) {
-    if (event.value("type", "") == "view" && event.value("workers", 0) == workers) continue;
+    const std::string type = event.value("type", "");
+    if (type == "started" || (type == "view" && event.value("workers", 0) == workers)) continue;
     fmt::print("{}: the job was disturbed: {}\n", here, event.dump());
     return false;
   }
