@@ -60,7 +60,7 @@ LiveJob::LiveJob(const JobRecord& record, Profile profile, const Machine& machin
       profile_(std::move(profile)),
       progress_(LiveProgress::from_json(record.progress)) {
   refresh(record, 0);
-  if (speed_ == nullptr) learn();
+  learn();
 }
 
 void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
@@ -105,16 +105,14 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
           .max_local = document_.max_batch};
       spec_.requested_batch = document_.min_batch;
     }
-  } else if (profile_.batch() > 0) {
+  } else {
+    // Its batch never changes, so it is counted in shares of a logical worker: that much is known
+    // before the first step.
     const int logical = document_.resolved_logical_workers();
-    const std::int64_t share = (profile_.batch() + logical - 1) / logical;
-    spec_.batch = {
-        .initial = share * logical, .max = share * logical, .min_local = share, .max_local = share};
-    spec_.requested_batch = share * logical;
+    spec_.batch = {.initial = logical, .max = logical, .min_local = 1, .max_local = 1};
+    spec_.requested_batch = logical;
     spec_.logical_workers = logical;
   }
-  // What was measured before its batch was known.
-  if (learned_ == nullptr && spec_.batch.known()) learn();
 }
 
 Profile::News LiveJob::report(const LiveProgress& progress) {
@@ -190,7 +188,7 @@ double LiveJob::epochs_done(Seconds) const {
 
 double LiveJob::samples_done(Seconds) const {
   if (progress_.samples_done > 0) return progress_.samples_done;
-  return static_cast<double>(progress_.step * progress_.batch);
+  return static_cast<double>(progress_.step * spec_.requested_batch);
 }
 
 }  // namespace rubato::control
