@@ -87,7 +87,8 @@ BatchRange allowed_batches(const JobSpec& spec) {
 SizeRange sizes_for(const JobSpec& spec, const BatchRange& batches) {
   if (spec.mode == ElasticMode::kRigid) return {spec.requested_devices, spec.requested_devices};
   SizeRange sizes{spec.min_devices, spec.max_devices};
-  if (!spec.batch.known()) return sizes;
+  // A device hosts as many logical workers as it must, one after another.
+  if (!spec.batch.known() || spec.logical_workers > 0) return sizes;
   const std::int64_t holds = ceil_div(batches.low, spec.batch.max_local);
   const std::int64_t feeds = batches.high / spec.batch.min_local;
   const auto within = [&](std::int64_t devices) {
