@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <set>
 
+#include "control/json_fields.h"
+
 namespace rubato::control {
 
 namespace {
 
-int whole(const nlohmann::json& body, const char* name) {
-  const auto found = body.find(name);
-  return found != body.end() && found->is_number() ? found->get<int>() : 0;
+int count_in(const nlohmann::json& body, const char* name) {
+  return static_cast<int>(whole_in(body, name));
 }
 
 // Follows the log; time passes between two events.
@@ -52,11 +53,11 @@ class Reader {
   }
 
   void take(const Event& event) {
-    if (event.type == "started") history_.devices = whole(event.body, "devices");
+    if (event.type == "started") history_.devices = count_in(event.body, "devices");
     if (event.type == "reserved") {
-      reserved_[whole(event.body, "number")] = whole(event.body, "devices");
+      reserved_[count_in(event.body, "number")] = count_in(event.body, "devices");
     }
-    if (event.type == "released") reserved_.erase(whole(event.body, "number"));
+    if (event.type == "released") reserved_.erase(count_in(event.body, "number"));
     reserved_total_ = 0;
     for (const auto& [number, devices] : reserved_) reserved_total_ += devices;
     if (event.job == 0) return;
@@ -69,7 +70,7 @@ class Reader {
     } else if (event.type == "resumed") {
       waiting_.insert(event.job);
     } else if (event.type == "granted") {
-      const int devices = whole(event.body, "devices");
+      const int devices = count_in(event.body, "devices");
       int& before = granted_[event.job];
       if (devices > 0) {
         if (job.started_at == 0) job.started_at = event.at;
@@ -80,7 +81,7 @@ class Reader {
       }
       before = devices;
     } else if (event.type == "held") {
-      const int devices = whole(event.body, "devices");
+      const int devices = count_in(event.body, "devices");
       held_total_ += devices - held_[event.job];
       held_[event.job] = devices;
       history_.most_held = std::max(history_.most_held, held_total_);

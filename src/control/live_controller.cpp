@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "control/json_fields.h"
 #include "sched/reasons.h"
 
 namespace rubato::control {
@@ -21,11 +22,6 @@ constexpr double kPausePerRound = 4;
 void keep(std::vector<double>& samples, double value) {
   if (samples.size() >= kKeptSamples) samples.erase(samples.begin());
   samples.push_back(value);
-}
-
-double number_in(const nlohmann::json& json, const char* name) {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_number() ? found->get<double>() : 0;
 }
 
 }  // namespace
@@ -359,7 +355,8 @@ void LiveController::carry_out(const std::vector<Action>& actions) {
   }
   if (!append(std::move(events)).ok()) {
     // The scheduler believes what is not durable: begin again from what is.
-    static_cast<void>(start_scheduler());
+    const Status again = start_scheduler();
+    if (!again.ok()) fmt::print(stderr, "rubatod: {}\n", again.error().message);
     return;
   }
   for (const Action& action : actions) {

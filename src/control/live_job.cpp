@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "control/json_fields.h"
+
 namespace rubato::control {
 
 namespace {
@@ -13,29 +15,18 @@ constexpr Seconds kResizeCost = 1.0;
 // Of a job about which nothing is known.
 constexpr Seconds kUnknownLength = 600;
 
-std::int64_t whole(const nlohmann::json& json, const char* name) {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_number() ? static_cast<std::int64_t>(found->get<double>())
-                                                   : 0;
-}
-
-double number(const nlohmann::json& json, const char* name) {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_number() ? found->get<double>() : 0;
-}
-
 }  // namespace
 
 LiveProgress LiveProgress::from_json(const nlohmann::json& json) {
   if (!json.is_object()) return {};
-  return {.step = whole(json, "step"),
-          .total_steps = whole(json, "total_steps"),
-          .steps_per_epoch = whole(json, "steps_per_epoch"),
-          .batch = whole(json, "batch"),
-          .samples_done = number(json, "samples_done"),
-          .loss = number(json, "loss"),
-          .workers = static_cast<int>(whole(json, "workers")),
-          .step_s = number(json, "step_s")};
+  return {.step = whole_in(json, "step"),
+          .total_steps = whole_in(json, "total_steps"),
+          .steps_per_epoch = whole_in(json, "steps_per_epoch"),
+          .batch = whole_in(json, "batch"),
+          .samples_done = number_in(json, "samples_done"),
+          .loss = number_in(json, "loss"),
+          .workers = static_cast<int>(whole_in(json, "workers")),
+          .step_s = number_in(json, "step_s")};
 }
 
 nlohmann::json LiveProgress::to_json() const {

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 
+#include "control/json_fields.h"
+
 namespace rubato::control {
 
 namespace {
-
-double number_in(const nlohmann::json& json, const char* name) {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_number() ? found->get<double>() : 0;
-}
 
 // Steps and seconds that the jobs of one program spent with so many workers.
 struct Spent {

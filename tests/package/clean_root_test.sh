@@ -13,10 +13,10 @@ unshare --mount --pid --fork true 2>/dev/null || skip "not permitted to make nam
 work=$(mktemp -d)
 trap 'rm -rf --one-file-system "$work"' EXIT
 "$source/scripts/make-deb" "$build" "$work/deb"
-mkdir "$work/root"
+mkdir -p "$work/root/packages"
 python3 "$here/make_root.py" "$work/root" "$work"/deb/rubato_*.deb "$work"/deb/rubato-examples_*.deb
-cp "$work"/deb/rubato_*.deb "$work"/deb/rubato-examples_*.deb "$work/root/root/"
-cp "$here/in_clean_root.sh" "$work/root/root/"
+cp "$work"/deb/rubato_*.deb "$work"/deb/rubato-examples_*.deb "$work/root/packages/"
+cp "$here/in_clean_root.sh" "$work/root/packages/"
 
 # A process namespace of its own: whatever is left running ends with it.
 unshare --mount --pid --fork --kill-child bash -c '
@@ -27,4 +27,4 @@ unshare --mount --pid --fork --kill-child bash -c '
   mount -t tmpfs -o mode=1777 shm "$root/dev/shm"
   mount -t tmpfs run "$root/run"
   exec chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
-    bash /root/in_clean_root.sh' - "$work/root"
+    bash /packages/in_clean_root.sh' - "$work/root"

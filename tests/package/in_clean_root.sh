@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs as root inside the clean root, with the packages in /root.
+# Runs as root inside the clean root, with the packages in /packages.
 set -uo pipefail
 failed=0
 checks=0
@@ -63,7 +63,7 @@ further_than() { [ "$(step_of "$1")" -gt "$2" ]; }
 as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/nonexistent "$@"; }
 
 ldconfig
-check "dpkg installs the packages" -- dpkg -i /root/rubato_*.deb /root/rubato-examples_*.deb
+check "dpkg installs the packages" -- dpkg -i /packages/rubato_*.deb /packages/rubato-examples_*.deb
 check "both are installed" -- test "$(dpkg-query -W -f '${db:Status-Status} ' rubato rubato-examples)" = "installed installed "
 check "the user exists" -- id rubato
 check "the installed files are those of the package" -- dpkg --verify rubato rubato-examples
@@ -96,7 +96,7 @@ until_true further_than long 20
 before=$(workers)
 stop_daemon
 check "its workers outlive the daemon" -- test "$(workers)" = "$before"
-check "dpkg upgrades with a job running" -- dpkg -i /root/rubato_*.deb
+check "dpkg upgrades with a job running" -- dpkg -i /packages/rubato_*.deb
 check "its options were kept" -- grep -q cpu-slots /etc/default/rubato
 start_daemon
 step=$(step_of long)
@@ -109,7 +109,7 @@ check "dpkg removes the packages" -- dpkg -r rubato-examples rubato
 check "no worker is left" -- test -z "$(workers)"
 check "the state is kept" -- test -s $state/rubato.db
 check "and the options" -- test -s /etc/default/rubato
-check "dpkg installs again" -- dpkg -i /root/rubato_*.deb /root/rubato-examples_*.deb
+check "dpkg installs again" -- dpkg -i /packages/rubato_*.deb /packages/rubato-examples_*.deb
 start_daemon
 until_true further_than long "${step:-0}"
 check "the job goes on where it was ($(step_of long) > $step)" -- further_than long "${step:-0}"

@@ -1,0 +1,18 @@
+// Numbers in JSON that others wrote: what is missing or no number counts as 0.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+namespace rubato::control {
+
+inline double number_in(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+inline std::int64_t whole_in(const nlohmann::json& json, const char* name) {
+  return static_cast<std::int64_t>(number_in(json, name));
+}
+
+}  // namespace rubato::control
