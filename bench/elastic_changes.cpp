@@ -60,6 +60,12 @@ struct Change {
 };
 using Changes = std::map<std::string, std::vector<Change>>;
 
+// The same look at steps while nothing changes: what the machine alone does to them.
+struct Control {
+  int looks = 0;
+  int slow = 0;  // with a stall of a step or more
+};
+
 double median_of(const std::vector<Change>& changes, double Change::*field) {
   std::vector<double> values;
   values.reserve(changes.size());
@@ -108,6 +114,7 @@ class WatchedJob {
 
   std::string logs() const { return job_.logs(); }
   const Changes& changes() const { return changes_; }
+  const Control& control() const { return control_; }
   bool step_lost() const { return lost_ || (watch_ && watch_->went_back()); }
 
   bool start() {
@@ -180,8 +187,16 @@ class WatchedJob {
     changes_[name].push_back(change);
   }
 
+  void look_at_quiet_steps(double median) {
+    for (std::int64_t at = watch_->next() - spec_.settle + 1; at < watch_->next(); ++at) {
+      ++control_.looks;
+      control_.slow += std::max(watch_->gap(at - 1), watch_->gap(at)) >= 2 * median ? 1 : 0;
+    }
+  }
+
   bool planned(const std::string& name, int workers) {
     const double before = steady_before();
+    look_at_quiet_steps(before);
     const std::int64_t number = job_.view().number;
     const std::int64_t first = watch_->next();
     const double asked = seconds_now();
@@ -230,12 +245,14 @@ class WatchedJob {
   RunningJob job_;
   std::unique_ptr<StepWatch> watch_;
   Changes changes_;
+  Control control_;
   double alone_ = 0;  // median step of one worker
   bool lost_ = false;
 };
 
 struct Measured {
   Changes changes;
+  Control control;
   bool step_lost = false;
 };
 
@@ -249,7 +266,7 @@ std::optional<Measured> measure(const std::string& rubato, const std::string& fo
                job.logs());
     return std::nullopt;
   }
-  return Measured{job.changes(), job.step_lost()};
+  return Measured{job.changes(), job.control(), job.step_lost()};
 }
 
 struct Rival {
@@ -375,6 +392,10 @@ void print_ours(const std::string& title, const Measured& measured, double limit
         planned ? "" : fmt::format("{:.1f} ms", resume), verdict(holds), kept, all.size(), bound);
   }
   fmt::print("\nFinished steps lost: {}.\n", measured.step_lost ? "**some**" : "none");
+  fmt::print(
+      "For comparison: at {} of {} looks while nothing changed, steps were late by one step or "
+      "more.\n",
+      measured.control.slow, measured.control.looks);
 }
 
 int run(const Options& options) {

@@ -187,8 +187,11 @@ class SocketMesh final : public Mesh {
     // A killed process closes its sockets a moment before it counts as ended, and both the verdict
     // and the fence wait for the latter.
     for (const auto& [id, peer] : peers_) {
-      if (peer.connection == nullptr && peer.process && !peer.process->ended()) {
+      if (peer.connection != nullptr || !peer.process) continue;
+      if (!peer.process->ended()) {
         entries.push_back({peer.process->descriptor(), POLLIN, 0});
+      } else if (!peer.lost) {
+        milliseconds = 0;  // it ended since it was judged last: nothing else would wake us up
       }
     }
     ::poll(entries.data(), entries.size(), milliseconds);
@@ -428,6 +431,12 @@ class SocketMesh final : public Mesh {
     }
   }
 
+  // The others go on within the timeout: between two looks at the clock 20 ms pass, and a worker
+  // that is stopped must be ended first.
+  steady_clock::duration time_to_act() const {
+    return std::min<steady_clock::duration>(timeout_ / 10, std::chrono::milliseconds(40));
+  }
+
   void judge() {
     const Time now = steady_clock::now();
     for (Connection& connection : connections_) {
@@ -446,12 +455,12 @@ class SocketMesh final : public Mesh {
         peer.broken_at = now;
       }
       if (peer.connection != nullptr) {
-        if (now - peer.connection->heard > timeout_) {
+        if (now - peer.connection->heard > timeout_ - time_to_act()) {
           lost.emplace_back(id, fmt::format("silent for {} s", options_.failure_timeout_s));
         }
       } else if (peer.process && peer.process->ended()) {
         lost.emplace_back(id, "its process ended");
-      } else if (peer.was_connected && now - peer.broken_at > timeout_) {
+      } else if (peer.was_connected && now - peer.broken_at > timeout_ - time_to_act()) {
         lost.emplace_back(id, fmt::format("unreachable for {} s", options_.failure_timeout_s));
       }
     }

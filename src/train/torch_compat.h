@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <mutex>
 #include <string>
 
@@ -22,6 +23,7 @@
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/Exceptions.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
 #endif
 
 namespace rubato::train::compat {
@@ -85,6 +87,22 @@ class DeviceMark {
   void wait() {}
 #endif
 };
+
+// Queues a copy of contiguous bytes between the device of `on` and pinned memory, in either
+// direction; the host goes on at once. Without the checks and the bookkeeping of Tensor::copy_,
+// which cost several times the call itself. At once where the device is the CPU.
+inline void queue_copy(void* to, const void* from, std::size_t bytes,
+                       [[maybe_unused]] const torch::Device& on) {
+  if (bytes == 0) return;
+#ifdef RUBATO_TORCH_CUDA
+  if (on.is_cuda()) {
+    C10_CUDA_CHECK(
+        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, at::cuda::getCurrentCUDAStream()));
+    return;
+  }
+#endif
+  std::memcpy(to, from, bytes);
+}
 
 // The most memory of the current GPU that this process's tensors have had at once.
 inline double most_device_bytes() {

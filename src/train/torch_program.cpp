@@ -18,6 +18,7 @@ namespace {
 using torch::Tensor;
 
 constexpr std::size_t kAlign = 64;
+constexpr std::int64_t kLossBytes = sizeof(double);  // of the widest type that a loss has
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 struct UnitHeader {
@@ -146,10 +147,7 @@ void TorchProgram::add_buffers() {
   }
   const torch::NoGradGuard no_grad;
   const auto private_bytes = static_cast<std::int64_t>(shape_.private_bytes);
-  staging_ = torch::zeros({private_bytes + static_cast<std::int64_t>(sizeof(double))},
-                          torch::dtype(torch::kUInt8).device(options_.device));
-  private_ = staging_.narrow(0, 0, private_bytes);
-  staged_loss_ = staging_.narrow(0, private_bytes, sizeof(double)).view(torch::kFloat64);
+  private_ = torch::zeros({private_bytes}, torch::dtype(torch::kUInt8).device(options_.device));
   for (auto& [buffer, offset] : places) {
     if (buffer.numel() == 0) continue;
     const Tensor bytes = private_.narrow(0, static_cast<std::int64_t>(offset),
@@ -267,7 +265,8 @@ void TorchProgram::load_private(std::span<const std::byte> state) {
   const torch::NoGradGuard no_grad;
   resident_ = known;
   if (on_its_way || (known != nullptr && holds(*known, state))) {
-    private_.copy_(known->bytes.narrow(0, 0, private_.numel()), /*non_blocking=*/true);
+    compat::queue_copy(private_.data_ptr(), known->bytes.data_ptr(), shape_.private_bytes,
+                       options_.device);
     return;
   }
   resident_ = nullptr;
@@ -410,7 +409,7 @@ TorchProgram::Departure& TorchProgram::departure_at(std::span<std::byte> after) 
       return torch::empty({size}, torch::dtype(type).pinned_memory(gpu));
     };
     departure.indices = host(options_.batch, torch::kInt64);
-    departure.bytes = host(staging_.numel(), torch::kUInt8);
+    departure.bytes = host(private_.numel() + kLossBytes, torch::kUInt8);
   } else if (departure.pending && gpu) {
     departure.arrived.wait();
   }
@@ -419,18 +418,25 @@ TorchProgram::Departure& TorchProgram::departure_at(std::span<std::byte> after) 
 
 Tensor TorchProgram::send_indices(Departure& departure, const Tensor& indices) const {
   if (options_.device.is_cpu()) return indices;
-  if (indices.numel() > departure.indices.numel()) {  // an adaptive job's batch has grown
+  const std::int64_t count = indices.numel();
+  if (count > departure.indices.numel()) {  // an adaptive job's batch has grown
     departure.indices = torch::empty_like(indices, torch::dtype(torch::kInt64).pinned_memory(true));
   }
+  if (!departure.device_indices.defined() || departure.device_indices.numel() != count) {
+    departure.device_indices =
+        torch::empty({count}, torch::dtype(torch::kInt64).device(options_.device));
+  }
   std::memcpy(departure.indices.data_ptr(), indices.data_ptr(), indices.nbytes());
-  return departure.indices.narrow(0, 0, indices.numel())
-      .to(options_.device, torch::kInt64, /*non_blocking=*/true);
+  compat::queue_copy(departure.device_indices.data_ptr(), departure.indices.data_ptr(),
+                     indices.nbytes(), options_.device);
+  return departure.device_indices;
 }
 
 void TorchProgram::depart(Departure& departure, const Tensor& loss) {
-  const torch::NoGradGuard no_grad;
-  staged_loss_.copy_(loss.view({1}));
-  departure.bytes.copy_(staging_, /*non_blocking=*/true);
+  auto* const bytes = static_cast<std::byte*>(departure.bytes.data_ptr());
+  compat::queue_copy(bytes, private_.data_ptr(), shape_.private_bytes, options_.device);
+  compat::queue_copy(bytes + shape_.private_bytes, loss.data_ptr(), loss.nbytes(), options_.device);
+  departure.loss_type = loss.scalar_type();
   if (!options_.device.is_cpu()) departure.arrived.set();
   if (departure.pending) std::erase(pending_, &departure);
   departure.pending = true;
@@ -441,9 +447,10 @@ void TorchProgram::depart(Departure& departure, const Tensor& loss) {
 void TorchProgram::settle() {
   for (Departure* const departure : pending_) {
     if (!options_.device.is_cpu()) departure->arrived.wait();
-    const auto* bytes = static_cast<const std::byte*>(departure->bytes.data_ptr());
+    auto* const bytes = static_cast<std::byte*>(departure->bytes.data_ptr());
     std::copy_n(bytes, departure->after.size(), departure->after.begin());
-    std::memcpy(departure->loss, bytes + shape_.private_bytes, sizeof(double));
+    *departure->loss =
+        torch::from_blob(bytes + shape_.private_bytes, {}, departure->loss_type).item<double>();
     departure->pending = false;
   }
   pending_.clear();

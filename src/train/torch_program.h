@@ -106,10 +106,12 @@ class TorchProgram final : public elastic::Program {
   struct Departure {
     std::span<std::byte> after;
     double* loss = nullptr;
-    torch::Tensor indices;  // pinned, and the next two: the device may read them late
-    torch::Tensor bytes;    // private state, then the loss as a double
-    compat::DeviceMark arrived;
-    bool pending = false;  // `after` and `loss` are not written yet
+    torch::Tensor indices;         // pinned: the device may read it late
+    torch::Tensor device_indices;  // a copy of it
+    torch::Tensor bytes;           // pinned: private state, then the loss in its own type
+    torch::ScalarType loss_type = torch::kFloat32;
+    compat::DeviceMark arrived;  // behind the copies to `bytes`
+    bool pending = false;        // `after` and `loss` are not written yet
   };
 
   TorchProgram(const Training& training, const Options& options, OptimizerState state);
@@ -138,9 +140,6 @@ class TorchProgram final : public elastic::Program {
   elastic::ProgramShape shape_;
   std::vector<Parameter> parameters_;
   torch::Tensor private_;  // bytes; the model's buffers are views of it
-  // On a device: private_ and the loss behind it, so that one copy brings both to the host.
-  torch::Tensor staging_;
-  torch::Tensor staged_loss_;
   std::unordered_map<const std::byte*, Departure> departures_;  // by `after`
   std::vector<Departure*> pending_;                             // oldest first
   const Departure* resident_ = nullptr;                         // whose state private_ holds
