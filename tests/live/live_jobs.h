@@ -19,6 +19,7 @@ struct LiveProgram {
   std::vector<std::string> run;
   int logical_workers = 4;
   double target_loss = 0;  // above 0: an adaptive job, which must end below it
+  std::string batch{};     // of an adaptive job: "32..256"
 };
 
 inline nlohmann::json document_of(const LiveProgram& program, int most_devices) {
@@ -26,7 +27,7 @@ inline nlohmann::json document_of(const LiveProgram& program, int most_devices) 
     return {{"run", program.run},
             {"mode", "adaptive"},
             {"devices", fmt::format("1..{}", most_devices)},
-            {"batch", "32..256"},
+            {"batch", program.batch},
             {"checkpoint", {{"every", 2}}}};
   }
   return {{"run", program.run},
