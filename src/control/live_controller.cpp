@@ -41,7 +41,7 @@ LiveController::LiveController(const ControllerOptions& options, std::unique_ptr
 
 LiveController::~LiveController() {
   {
-    const std::lock_guard lock(inbox_mutex_);
+    const MutexLock lock(inbox_mutex_);
     stopping_ = true;
   }
   inbox_filled_.notify_all();
@@ -113,6 +113,10 @@ Status LiveController::append(std::vector<Event> events) {
   if (events.empty()) return ok_status();
   Status done = store_->append(events);
   if (!done.ok()) fmt::print(stderr, "rubatod: {}\n", done.error().message);
+  {
+    const MutexLock lock(news_mutex_);
+    newest_event_ = store_->state().last_seq;
+  }
   new_events_.notify_all();
   return done;
 }
@@ -130,10 +134,12 @@ void LiveController::run() {
     std::deque<Submission> submissions;
     std::deque<std::function<void()>> commands;
     {
-      std::unique_lock lock(inbox_mutex_);
       const auto pause = executor_->held() > 0 || round_due_ ? kLookEvery : kIdleLook;
-      inbox_filled_.wait_for(
-          lock, pause, [this] { return stopping_ || !submissions_.empty() || !commands_.empty(); });
+      const auto until = std::chrono::steady_clock::now() + pause;
+      const MutexLock lock(inbox_mutex_);
+      while (!stopping_ && submissions_.empty() && commands_.empty() &&
+             inbox_filled_.wait_until(inbox_mutex_, until)) {
+      }
       if (stopping_) break;
       submissions.swap(submissions_);
       commands.swap(commands_);
@@ -147,7 +153,7 @@ void LiveController::run() {
     if ((round_due_ || (active && now >= next_round_at_)) && now >= quiet_until_) decide();
   }
   // Nobody may wait for an answer for ever.
-  const std::lock_guard lock(inbox_mutex_);
+  const MutexLock lock(inbox_mutex_);
   for (Submission& submission : submissions_) {
     submission.answer.set_value(Error{ErrorCode::kIo, "the daemon is stopping; try again"});
   }
@@ -224,7 +230,7 @@ void LiveController::handle(const Notice& notice) {
     const Status done = append({about(record, std::move(type), std::move(body))});
     if (!done.ok()) return;
     scheduler_->remove(notice.job);
-    const std::unique_lock lock(mutex_);
+    const WriteLock lock(mutex_);
     live_.erase(notice.job);
     ++metrics_.ended_by_phase[std::string(to_string(record.phase))];
     round_due_ = true;
@@ -262,7 +268,7 @@ void LiveController::note_view(JobNumber job, const nlohmann::json& body) {
   progress["events_offset"] = body.value("events_offset", std::int64_t{0});
   static_cast<void>(
       append({about(record, "view", body), about(record, "progress", std::move(progress))}));
-  const std::unique_lock lock(mutex_);
+  const WriteLock lock(mutex_);
   if (body.value("type", "") != "view") return;
   if (body.contains("stall_ms")) keep(metrics_.stall_s, number_in(body, "stall_ms") / 1000);
   Live& live = live_[job];
@@ -278,7 +284,7 @@ void LiveController::note_progress(const Notice& notice) {
   const Profile::News news = scheduler_->report(record, progress);
   const LiveJob* job = scheduler_->find(notice.job);
   {
-    const std::unique_lock lock(mutex_);
+    const WriteLock lock(mutex_);
     Live& live = live_[notice.job];
     live.progress = progress;
     live.left_s = job == nullptr ? std::nullopt : job->seconds_left(progress.workers);
@@ -322,7 +328,7 @@ void LiveController::decide() {
   next_round_at_ = now + options_.round_every_s;
   if (!record.ok()) {
     fmt::print(stderr, "rubatod: {}\n", record.error().message);
-    const std::unique_lock lock(mutex_);
+    const WriteLock lock(mutex_);
     ++metrics_.invalid_plans;
     quiet_until_ = now + 1;
     return;
@@ -330,7 +336,7 @@ void LiveController::decide() {
   if (record->wake_at_s) next_round_at_ = std::min(next_round_at_, *record->wake_at_s);
   quiet_until_ = now + std::max(kShortestPause, kPausePerRound * record->total_s);
   {
-    const std::unique_lock lock(mutex_);
+    const WriteLock lock(mutex_);
     ++metrics_.rounds;
     keep(metrics_.round_algorithm_s, record->algorithm_s);
     keep(metrics_.round_solver_s, record->solver_s);
@@ -362,7 +368,7 @@ void LiveController::carry_out(const std::vector<Action>& actions) {
   for (const Action& action : actions) {
     const JobRecord& record = store_->state().jobs.at(number_of(action.job));
     {
-      const std::unique_lock lock(mutex_);
+      const WriteLock lock(mutex_);
       ++metrics_.resizes_by_reason[std::string(code(action.reason))];
       if (action.before.empty() && record.resizes == 0 && !action.after.empty()) {
         keep(metrics_.queue_wait_s, record.started_at - record.submitted_at);

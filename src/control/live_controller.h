@@ -8,13 +8,12 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <future>
-#include <mutex>
-#include <shared_mutex>
 #include <thread>
 
+#include "base/mutex.h"
+#include "base/shared_mutex.h"
 #include "control/controller.h"
 #include "control/live_scheduler.h"
 #include "control/snapshot.h"
@@ -98,7 +97,7 @@ class LiveController final : public Controller {
   // --- The callers' side (live_controller_commands.cpp, live_controller_reads.cpp) ---
   Status check_possible(const JobDocument& document) const;
   Result<JobRecord> visible(const Caller& caller, JobNumber job) const;  // caller holds no lock
-  JobRecord with_progress(const JobRecord& record) const;                // caller holds the lock
+  JobRecord with_progress(const JobRecord& record) const RUBATO_REQUIRES_SHARED(mutex_);
   Snapshot take_snapshot(const Caller& caller) const;
 
   const ControllerOptions options_;
@@ -108,16 +107,19 @@ class LiveController final : public Controller {
   std::unique_ptr<LiveScheduler> scheduler_;
 
   // Guards the state of store_ (which append() changes under it), live_ and metrics_.
-  std::shared_mutex& mutex_;
-  mutable std::condition_variable_any new_events_;
-  std::map<JobNumber, Live> live_;
-  ControllerMetrics metrics_;
+  SharedMutex& mutex_;
+  std::map<JobNumber, Live> live_ RUBATO_GUARDED_BY(mutex_);
+  ControllerMetrics metrics_ RUBATO_GUARDED_BY(mutex_);
 
-  std::mutex inbox_mutex_;
-  std::condition_variable inbox_filled_;
-  std::deque<Submission> submissions_;
-  std::deque<std::function<void()>> commands_;
-  bool stopping_ = false;
+  mutable Mutex news_mutex_;
+  mutable CondVar new_events_;
+  std::int64_t newest_event_ RUBATO_GUARDED_BY(news_mutex_) = 0;
+
+  Mutex inbox_mutex_;
+  CondVar inbox_filled_;
+  std::deque<Submission> submissions_ RUBATO_GUARDED_BY(inbox_mutex_);
+  std::deque<std::function<void()>> commands_ RUBATO_GUARDED_BY(inbox_mutex_);
+  bool stopping_ RUBATO_GUARDED_BY(inbox_mutex_) = false;
 
   bool round_due_ = true;
   double next_round_at_ = 0;  // decide at the latest then
