@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <set>
 
 #include "control/json_fields.h"
 #include "sched/reasons.h"
@@ -52,8 +54,6 @@ Status LiveController::begin() {
   Status noted = append({event(
       "started", {{"devices", options_.machine.devices}, {"device_type", options_.machine.type}})});
   if (!noted.ok()) return noted;
-  Status scheduling = start_scheduler();
-  if (!scheduling.ok()) return scheduling;
   for (const auto& [number, job] : store_->state().jobs) {
     const bool may_run = job.phase == Phase::kRunning || job.held > 0;
     const bool may_continue = !ended(job.phase) && job.started_at > 0;
@@ -64,15 +64,14 @@ Status LiveController::begin() {
     if (ended(job.phase)) executor_->cancel(number);
   }
   // Processes that went away while nobody looked, before anybody gets their devices.
-  const std::vector<Notice> notices = executor_->poll();
-  std::vector<Event> gone;
+  std::vector<Notice> notices = executor_->poll();
   for (const auto& [number, job] : store_->state().jobs) {
     const int held = executor_->held(number);
-    if (job.held > held) gone.push_back(about(job, "held", {{"devices", held}}));
+    if (job.held > held) notices.push_back({.job = number, .devices = held});
   }
-  Status counted = append(std::move(gone));
-  if (!counted.ok()) return counted;
-  handle(notices);
+  Status scheduling = start_scheduler();
+  if (!scheduling.ok()) return scheduling;
+  handle(std::move(notices));
   loop_ = std::thread([this] { run(); });
   return ok_status();
 }
@@ -211,74 +210,79 @@ void LiveController::handle_submissions(std::deque<Submission> submissions) {
 }
 
 void LiveController::handle(std::vector<Notice> notices) {
-  // In the log, too, devices are given back before somebody else has them.
-  std::stable_partition(notices.begin(), notices.end(), [&](const Notice& notice) {
+  // First what happened in jobs: once a job holds nothing, nobody asks for its lines again. Then,
+  // in the log, too, devices are given back before somebody else has them.
+  const auto rank = [&](const Notice& notice) {
+    if (notice.kind == Notice::Kind::kEvent) return 0;
     const auto job = store_->state().jobs.find(notice.job);
-    return notice.kind == Notice::Kind::kHeld && job != store_->state().jobs.end() &&
-           notice.devices < job->second.held;
-  });
-  for (const Notice& notice : notices) handle(notice);
+    const bool gives_back = notice.kind == Notice::Kind::kHeld &&
+                            job != store_->state().jobs.end() && notice.devices < job->second.held;
+    return gives_back ? 1 : 2;
+  };
+  std::stable_sort(notices.begin(), notices.end(),
+                   [&](const Notice& a, const Notice& b) { return rank(a) < rank(b); });
+  notices.insert(notices.begin(), std::make_move_iterator(unwritten_.begin()),
+                 std::make_move_iterator(unwritten_.end()));
+  unwritten_.clear();
+  std::set<JobNumber> waiting;
+  for (Notice& notice : notices) {
+    if (!waiting.contains(notice.job) && handle(notice).ok()) continue;
+    waiting.insert(notice.job);
+    // How far a job is will be told again.
+    if (notice.kind != Notice::Kind::kProgress) unwritten_.push_back(std::move(notice));
+  }
 }
 
-void LiveController::handle(const Notice& notice) {
+Status LiveController::handle(const Notice& notice) {
   const auto found = store_->state().jobs.find(notice.job);
-  if (found == store_->state().jobs.end()) return;
+  if (found == store_->state().jobs.end()) return ok_status();
   const JobRecord& record = found->second;
   const bool over = ended(record.phase);
-  const auto end = [&](std::string type, nlohmann::json body) {
-    if (over) return;
-    const Status done = append({about(record, std::move(type), std::move(body))});
-    if (!done.ok()) return;
+  const auto end = [&](std::string type, nlohmann::json body) -> Status {
+    if (over) return ok_status();
+    Status done = append({about(record, std::move(type), std::move(body))});
+    if (!done.ok()) return done;
     scheduler_->remove(notice.job);
     const WriteLock lock(mutex_);
     live_.erase(notice.job);
     ++metrics_.ended_by_phase[std::string(to_string(record.phase))];
     round_due_ = true;
+    return done;
   };
   switch (notice.kind) {
     case Notice::Kind::kHeld:
-      if (record.held != notice.devices) {
-        static_cast<void>(append({about(record, "held", {{"devices", notice.devices}})}));
-      }
-      break;
+      if (record.held == notice.devices) return ok_status();
+      return append({about(record, "held", {{"devices", notice.devices}})});
     case Notice::Kind::kEvent:
-      if (!over) note_view(notice.job, notice.body);
-      break;
+      return note_view(record, notice.body);
     case Notice::Kind::kProgress:
-      if (!over) note_progress(notice);
-      break;
+      return over ? ok_status() : note_progress(notice);
     case Notice::Kind::kRestarted:
-      if (!over) static_cast<void>(append({about(record, "restarted", notice.body)}));
-      break;
+      return over ? ok_status() : append({about(record, "restarted", notice.body)});
     case Notice::Kind::kStopped:
-      break;  // as it was told; its devices come with kHeld
+      return ok_status();  // as it was told; its devices come with kHeld
     case Notice::Kind::kFinished:
-      end("finished", {{"result", notice.body}});
-      break;
+      return end("finished", {{"result", notice.body}});
     case Notice::Kind::kFailed:
-      end("failed", {{"message", notice.body.value("message", "failed without a message")}});
-      break;
+      return end("failed", {{"message", notice.body.value("message", "failed without a message")}});
   }
+  return ok_status();
 }
 
-void LiveController::note_view(JobNumber job, const nlohmann::json& body) {
-  const JobRecord& record = store_->state().jobs.at(job);
-  // Where the reading of its events goes on after a restart of the daemon.
-  nlohmann::json progress = record.progress;
-  progress["events_offset"] = body.value("events_offset", std::int64_t{0});
-  static_cast<void>(
-      append({about(record, "view", body), about(record, "progress", std::move(progress))}));
+Status LiveController::note_view(const JobRecord& job, const nlohmann::json& body) {
+  Status noted = append({about(job, "view", body)});
+  if (!noted.ok() || ended(job.phase) || body.value("type", "") != "view") return noted;
   const WriteLock lock(mutex_);
-  if (body.value("type", "") != "view") return;
   if (body.contains("stall_ms")) keep(metrics_.stall_s, number_in(body, "stall_ms") / 1000);
-  Live& live = live_[job];
+  Live& live = live_[job.number];
   if (live.grown_to > 0 && number_in(body, "workers") >= live.grown_to) {
     keep(metrics_.reach_s, now_unix() - live.grown_at);
     live.grown_to = 0;
   }
+  return noted;
 }
 
-void LiveController::note_progress(const Notice& notice) {
+Status LiveController::note_progress(const Notice& notice) {
   const JobRecord& record = store_->state().jobs.at(notice.job);
   const LiveProgress progress = LiveProgress::from_json(notice.body);
   const Profile::News news = scheduler_->report(record, progress);
@@ -289,18 +293,20 @@ void LiveController::note_progress(const Notice& notice) {
     live.progress = progress;
     live.left_s = job == nullptr ? std::nullopt : job->seconds_left(progress.workers);
   }
-  if (job == nullptr || news == Profile::News::kNone) return;
+  if (job == nullptr || news == Profile::News::kNone) return ok_status();
   round_due_ = round_due_ || news == Profile::News::kSize;
   const std::string key = profile_key(record.document);
-  static_cast<void>(
+  Status noted =
       append({about(record, "learned", {{"key", key}, {"profile", job->profile().to_json()}}),
-              about(record, "progress", notice.body)}));
+              about(record, "progress", notice.body)});
+  if (!noted.ok()) return noted;
   // More devices made it slower: it goes back to what was best, and that is remembered.
   const int useful = job->profile().largest_useful();
   if (useful > 0 && useful != record.max_useful && useful >= record.document.min_devices) {
-    static_cast<void>(append({about(record, "capped", {{"max_useful", useful}})}));
+    noted = append({about(record, "capped", {{"max_useful", useful}})});
     static_cast<void>(scheduler_->refresh(store_->state().jobs.at(notice.job)));
   }
+  return noted;
 }
 
 void LiveController::end_reservations() {
@@ -382,9 +388,9 @@ void LiveController::carry_out(const std::vector<Action>& actions) {
     const Status wanted =
         executor_->want(record.number, record.document, action.after.devices(), action.after.batch);
     if (!wanted.ok()) {
-      handle({.job = record.number,
-              .kind = Notice::Kind::kFailed,
-              .body = {{"message", wanted.error().message}}});
+      handle(std::vector<Notice>{{.job = record.number,
+                                  .kind = Notice::Kind::kFailed,
+                                  .body = {{"message", wanted.error().message}}}});
     }
   }
 }

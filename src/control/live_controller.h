@@ -79,9 +79,10 @@ class LiveController final : public Controller {
   void run();
   void handle_submissions(std::deque<Submission> submissions);
   void handle(std::vector<Notice> notices);
-  void handle(const Notice& notice);
-  void note_progress(const Notice& notice);
-  void note_view(JobNumber job, const nlohmann::json& body);
+  // Not ok: it could not be written, and nothing happened.
+  Status handle(const Notice& notice);
+  Status note_progress(const Notice& notice);
+  Status note_view(const JobRecord& job, const nlohmann::json& body);
   void end_reservations();
   void decide();
   void carry_out(const std::vector<Action>& actions);
@@ -121,6 +122,7 @@ class LiveController final : public Controller {
   std::deque<std::function<void()>> commands_ RUBATO_GUARDED_BY(inbox_mutex_);
   bool stopping_ RUBATO_GUARDED_BY(inbox_mutex_) = false;
 
+  std::vector<Notice> unwritten_;  // of jobs whose last notice could not be made durable; in order
   bool round_due_ = true;
   double next_round_at_ = 0;  // decide at the latest then
   double quiet_until_ = 0;    // and not before then: deciding must not crowd out everything else

@@ -49,10 +49,15 @@ class Undisturbed {
   }
   // Several at a time, as many as there are processors.
   void compute(const std::vector<LiveProgram>& programs) {
-    std::vector<std::string> found(programs.size());
-    parallel_for(programs.size(), hardware_threads(),
-                 [&](std::size_t i) { found[i] = run(programs[i], hashes_.size() + i); });
-    for (std::size_t i = 0; i < programs.size(); ++i) hashes_[key_of(programs[i])] = found[i];
+    std::map<std::string, LiveProgram> unknown;
+    for (const LiveProgram& program : programs) {
+      if (!hashes_.contains(key_of(program))) unknown[key_of(program)] = program;
+    }
+    const std::vector<std::pair<std::string, LiveProgram>> todo(unknown.begin(), unknown.end());
+    std::vector<std::string> found(todo.size());
+    parallel_for(todo.size(), hardware_threads(),
+                 [&](std::size_t i) { found[i] = run(todo[i].second, hashes_.size() + i); });
+    for (std::size_t i = 0; i < todo.size(); ++i) hashes_[todo[i].first] = found[i];
   }
 
  private:
