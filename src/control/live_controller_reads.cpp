@@ -122,7 +122,7 @@ Snapshot LiveController::take_snapshot(const Caller& caller) const {
     copy.record = with_progress(job);
     copy.profile = known_profile(state, job.document);
     if (!may_see(caller, job.tenant)) {
-      // It takes part, but it is nobody's.
+      copy.hidden = true;
       copy.record.document.name = "";
       copy.record.document.run = {"-"};
       copy.record.document.env.clear();
