@@ -26,6 +26,13 @@ void keep(std::vector<double>& samples, double value) {
   samples.push_back(value);
 }
 
+// A worker that was not there before came into the view.
+bool brings_newcomers(const nlohmann::json& body) {
+  const std::string cause = body.value("cause", "");
+  return body.value("type", "") == "view" &&
+         (cause == "join" || cause == "migrate" || cause == "replace");
+}
+
 }  // namespace
 
 double now_unix() {
@@ -270,8 +277,18 @@ Status LiveController::handle(const Notice& notice) {
 }
 
 Status LiveController::note_view(const JobRecord& job, const nlohmann::json& body) {
-  Status noted = append({about(job, "view", body)});
+  std::vector<Event> events{about(job, "view", body)};
+  const bool joined = brings_newcomers(body) && scheduler_->find(job.number) != nullptr;
+  if (joined) {
+    // What a resize costs is learned with the program's speed.
+    Profile profile = scheduler_->find(job.number)->profile();
+    profile.note_change(number_in(body, "prepare_s"));
+    events.push_back(about(job, "learned",
+                           {{"key", profile_key(job.document)}, {"profile", profile.to_json()}}));
+  }
+  Status noted = append(std::move(events));
   if (!noted.ok() || ended(job.phase) || body.value("type", "") != "view") return noted;
+  if (joined) scheduler_->note_change(job, number_in(body, "prepare_s"));
   const WriteLock lock(mutex_);
   if (body.contains("stall_ms")) keep(metrics_.stall_s, number_in(body, "stall_ms") / 1000);
   Live& live = live_[job.number];
@@ -301,12 +318,27 @@ Status LiveController::note_progress(const Notice& notice) {
               about(record, "progress", notice.body)});
   if (!noted.ok()) return noted;
   // More devices made it slower: it goes back to what was best, and that is remembered.
-  const int useful = job->profile().largest_useful();
+  const int useful = job->profile().largest_useful(now_unix());
   if (useful > 0 && useful != record.max_useful && useful >= record.document.min_devices) {
     noted = append({about(record, "capped", {{"max_useful", useful}})});
     static_cast<void>(scheduler_->refresh(store_->state().jobs.at(notice.job)));
   }
   return noted;
+}
+
+// Sizes that were too large once may be tried again after a while.
+void LiveController::forget_caps() {
+  std::vector<Event> events;
+  for (const auto& [number, job] : store_->state().jobs) {
+    const LiveJob* live = job.max_useful > 0 ? scheduler_->find(number) : nullptr;
+    if (live == nullptr || !live->may_forget_cap(now_unix())) continue;
+    events.push_back(about(job, "capped", {{"max_useful", 0}}));
+  }
+  const std::vector<Event> forgotten = events;
+  if (!append(std::move(events)).ok()) return;
+  for (const Event& event : forgotten) {
+    static_cast<void>(scheduler_->refresh(store_->state().jobs.at(event.job)));
+  }
 }
 
 void LiveController::end_reservations() {
@@ -327,6 +359,7 @@ void LiveController::decide() {
       static_cast<void>(scheduler_->refresh(job));
     }
   }
+  forget_caps();
   std::vector<Action> actions;
   const Result<RoundRecord> record = scheduler_->round(actions);
   const double now = now_unix();

@@ -83,6 +83,7 @@ class LiveController final : public Controller {
   Status handle(const Notice& notice);
   Status note_progress(const Notice& notice);
   Status note_view(const JobRecord& job, const nlohmann::json& body);
+  void forget_caps();
   void end_reservations();
   void decide();
   void carry_out(const std::vector<Action>& actions);
