@@ -41,7 +41,7 @@ def start_daemon():
 class Terminal:
     """`rubato top` with a terminal of its own."""
 
-    def __init__(self):
+    def __init__(self, **environment):
         self.master, self.slave = pty.openpty()
         self.resize(30, 120)
         self.before = termios.tcgetattr(self.slave)
@@ -52,6 +52,7 @@ class Terminal:
             stdout=self.slave,
             stderr=self.slave,
             start_new_session=True,
+            env={**os.environ, **environment},
         )
 
     def resize(self, rows, columns):
@@ -138,8 +139,9 @@ def run():
             top.process.send_signal(number)
             top.ends(number.name)
 
-        top = Terminal()
-        top.until("it draws", lambda: "q quits" in top.shown)
+        top = Terminal(NO_COLOR="1")
+        top.until("it draws without colours", lambda: len(top.frames()) > 0)
+        check("NO_COLOR is obeyed", "\x1b[1m" not in top.shown)
         os.close(top.slave)
         os.close(top.master)
         top.process.wait(PATIENCE)  # a terminal that was closed: it does not run on for ever

@@ -272,13 +272,12 @@ class Demo {
     }
   }
 
-  // What a change costs the workers that stay, in steps of their job as it ran before. On a machine
-  // with other work any process may be kept from its processor for a while, so the median over all
-  // planned changes is what is promised; the worst is shown.
+  // What a change costs the workers that stay, as they measured it, in steps of their job as it ran
+  // before. On a machine with other work a process may be kept from its processor for longer than a
+  // step at any moment, so nine of ten changes is what is promised; the worst is shown.
   void judge_stalls(const std::vector<control::ViewChange>& changes) {
     std::vector<double> steps;
     int beyond = 0;
-    int unknown = 0;
     const control::ViewChange* worst = nullptr;
     for (const control::ViewChange& change : changes) {
       if (!change.planned) {
@@ -287,31 +286,24 @@ class Demo {
             name_of(change.job), 1000 * change.stall_s, 1000 * change.step_s);
         continue;
       }
-      if (change.step_s <= 0) {
-        ++unknown;
-        continue;
-      }
+      // Of a job that had not yet told how long its steps are nothing can be said.
+      if (change.step_s <= 0) continue;
       steps.push_back(change.stall_s / change.step_s);
       beyond += steps.back() >= 1 ? 1 : 0;
-      if (worst == nullptr || change.stall_s / change.step_s > worst->stall_s / worst->step_s) {
-        worst = &change;
-      }
+      if (worst == nullptr || steps.back() > worst->stall_s / worst->step_s) worst = &change;
     }
-    if (steps.empty()) {
+    if (worst == nullptr) {
       promise(false, "workers were added to and taken from jobs that train");
       return;
     }
     std::sort(steps.begin(), steps.end());
-    const double median = percentile_sorted(steps, 50);
-    promise(median < 1,
-            fmt::format("workers that stay wait less than a step when others come or go: {:.2f} of "
-                        "a step (median of {} changes)",
-                        median, steps.size()));
+    promise(percentile_sorted(steps, 90) < 1,
+            fmt::format("when workers come or go, those that stay wait less than a step: {:.2f} of "
+                        "a step (nine of ten of {} changes)",
+                        percentile_sorted(steps, 90), steps.size()));
     fmt::print(
-        "          (worst: {:.2f} of a step, {:.1f} ms, {} to {} workers; a step or longer in "
-        "{} of {}{})\n",
-        steps.back(), 1000 * worst->stall_s, name_of(worst->job), worst->workers, beyond,
-        steps.size(), unknown > 0 ? fmt::format("; {} before a step was measured", unknown) : "");
+        "          (worst: {:.2f} of a step, {:.1f} ms, in {}; a step or longer in {} of {})\n",
+        steps.back(), 1000 * worst->stall_s, name_of(worst->job), beyond, steps.size());
   }
 
   std::string rubato_;
