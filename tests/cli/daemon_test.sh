@@ -185,6 +185,8 @@ PYTHON
 check "events are refused while the log is locked" -- python3 "$work/lock.py" "$RUBATO_STATE/rubato.db" "$work/log" \
   "$RUBATO_STATE/jobs/$(field "$work/json" "j['number']")/result.json"
 until_true phase_is patient finished
+holds_nothing() { json_of status patient && [ "$(field "$work/json" "j['held']")" = 0 ]; }
+until_true holds_nothing
 
 # --- Completion and manual page
 for shell in bash zsh fish; do
