@@ -1,7 +1,7 @@
 // The daemon is killed fifty times at random moments while jobs (real models and a toy) are
-// submitted, resized, paused, displaced by reservations and trained: every acknowledged job finishes
-// with the right bits, every line that its runtime wrote is in the log once, the log replays to the
-// same state, and no process is left.
+// submitted, resized, paused, displaced by reservations and trained: every acknowledged job
+// finishes with the right bits, every line that its runtime wrote is in the log once, the log
+// replays to the same state, and no process is left.
 #include <gtest/gtest.h>
 
 #include <fstream>
