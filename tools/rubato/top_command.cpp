@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <memory>
 
@@ -76,7 +77,9 @@ class Screen {
 
 std::string bar(const json& c, int width) {
   const int devices = std::max(1, c.value("devices", 1));
-  const auto cells = [&](double count) { return static_cast<int>(count * width / devices + 0.5); };
+  const auto cells = [&](double count) {
+    return static_cast<int>(std::lround(count * width / devices));
+  };
   const int training = std::min(width, cells(c.value("training", 0.0)));
   const int held = std::clamp(cells(c.value("held", 0)) - training, 0, width - training);
   const int reserved = std::clamp(cells(c.value("reserved", 0)), 0, width - training - held);
