@@ -78,12 +78,6 @@ class LiveController final : public Controller {
   // --- The loop's side (live_controller.cpp) ---
   void run();
   void handle_submissions(std::deque<Submission> submissions);
-  void handle(std::vector<Notice> notices);
-  // Not ok: it could not be written, and nothing happened.
-  Status handle(const Notice& notice);
-  Status note_progress(const Notice& notice);
-  Status note_view(const JobRecord& job, const nlohmann::json& body);
-  void forget_caps();
   void end_reservations();
   void decide();
   void carry_out(const std::vector<Action>& actions);
@@ -95,6 +89,16 @@ class LiveController final : public Controller {
   // Runs `what` in the loop and waits for its answer.
   template <typename T>
   Result<T> ask(std::function<Result<T>()> what);
+
+  // --- What has become of jobs (live_controller_notices.cpp) ---
+  void handle(std::vector<Notice> notices);
+  // Not ok: it could not be written, and nothing happened.
+  Status handle(const Notice& notice);
+  Status note_progress(const Notice& notice);
+  Status note_view(const JobRecord& job, const nlohmann::json& body);
+  void forget_caps();
+  // Adds a sample, and drops the oldest when there are many.
+  static void keep(std::vector<double>& samples, double value);
 
   // --- The callers' side (live_controller_commands.cpp, live_controller_reads.cpp) ---
   Status check_possible(const JobDocument& document) const;
