@@ -40,20 +40,20 @@ std::vector<LiveProgram> programs() {
 class EveryPolicy : public testing::TestWithParam<const char*> {
  protected:
   static void SetUpTestSuite() {
-    folder_ = testing::TempDir() + fmt::format("rubato-live-{}", getpid());
-    std::filesystem::create_directories(folder_);
-    undisturbed_ = std::make_unique<Undisturbed>(RUBATO_PROGRAM, folder_);
+    folder = testing::TempDir() + fmt::format("rubato-live-{}", getpid());
+    std::filesystem::create_directories(folder);
+    undisturbed = std::make_unique<Undisturbed>(RUBATO_PROGRAM, folder);
   }
   static void TearDownTestSuite() {
-    undisturbed_.reset();
-    if (!testing::UnitTest::GetInstance()->Failed()) std::filesystem::remove_all(folder_);
+    undisturbed.reset();
+    if (!testing::UnitTest::GetInstance()->Failed()) std::filesystem::remove_all(folder);
   }
-  static inline std::string folder_;
-  static inline std::unique_ptr<Undisturbed> undisturbed_;
+  static inline std::string folder;
+  static inline std::unique_ptr<Undisturbed> undisturbed;
 };
 
 TEST_P(EveryPolicy, FinishesTwentyJobsOnFourSlotsWithTheirBits) {
-  LiveDaemon daemon(RUBATOD_PROGRAM, folder_ + "/" + GetParam(), kSlots, GetParam());
+  LiveDaemon daemon(RUBATOD_PROGRAM, folder + "/" + GetParam(), kSlots, GetParam());
   ASSERT_TRUE(daemon.start()) << daemon.log_file();
   const std::vector<LiveProgram> kinds = programs();
   std::map<std::string, LiveProgram> submitted;
@@ -79,7 +79,7 @@ TEST_P(EveryPolicy, FinishesTwentyJobsOnFourSlotsWithTheirBits) {
       EXPECT_EQ(result.value("mode", ""), "adaptive");
       EXPECT_LT(result.value("final_loss", 1e9), kind.target_loss) << id;
     } else {
-      EXPECT_EQ(result.value("state_sha256", ""), undisturbed_->hash(kind)) << id;
+      EXPECT_EQ(result.value("state_sha256", ""), undisturbed->hash(kind)) << id;
     }
   }
   ASSERT_TRUE(wait_until([&] { return (*daemon.get("/api/v1/cluster"))["held"] == 0; }, 30));
