@@ -111,7 +111,7 @@ Result<JobDocument> make_document(const DocumentArguments& a) {
 
 // A line about a change that whoever waits for a job wants to see; empty: none.
 std::string waiting_line(const json& event) {
-  const std::string type = event.value("type", "");
+  std::string type = event.value("type", "");
   const json body = event.value("body", json::object());
   if (type == "granted") {
     const int devices = body.value("devices", 0);
