@@ -247,6 +247,7 @@ Reply Dispatcher::answer(const httplib::Request& request, const Route*& route) {
             .yaml = {},
             .wants_events = accept.find("text/event-stream") != std::string::npos,
             .streams = streams_,
+            .plans = plans_,
             .metrics_of_server = metrics};
   if (auto refused = read_parameters(*route, request, call.parameters)) return *refused;
   if (auto refused = read_body(*route, request, call)) return *refused;

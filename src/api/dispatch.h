@@ -23,10 +23,11 @@ struct DispatchOptions {
 class Dispatcher {
  public:
   // `front` is asked for /metrics.
-  Dispatcher(control::Controller& controller, Streams& streams, const DispatchOptions& options,
-             std::function<FrontCounts()> front)
+  Dispatcher(control::Controller& controller, Streams& streams, Places& plans,
+             const DispatchOptions& options, std::function<FrontCounts()> front)
       : controller_(controller),
         streams_(streams),
+        plans_(plans),
         front_(std::move(front)),
         options_(options),
         by_token_(options.per_token),
@@ -44,6 +45,7 @@ class Dispatcher {
 
   control::Controller& controller_;
   Streams& streams_;
+  Places& plans_;
   const std::function<FrontCounts()> front_;
   const DispatchOptions options_;
   RateLimiter by_token_;

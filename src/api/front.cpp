@@ -134,20 +134,21 @@ void Front::stop_all() {
   while (::write(wake_, &one, sizeof one) < 0 && errno == EINTR) {
   }
   acceptor_.join();
+  std::list<Connection> last;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (Connection& connection : connections_) {
       if (!connection.done) shutdown(connection.socket, SHUT_RDWR);
     }
+    last.swap(connections_);
   }
-  for (Connection& connection : connections_) connection.thread.join();
-  connections_.clear();
+  for (Connection& connection : last) connection.thread.join();
   close(listener_);
   close(wake_);
 }
 
 FrontCounts Front::counts() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   FrontCounts result = counts_;
   for (const Connection& connection : connections_) result.open += connection.done ? 0 : 1;
   return result;
@@ -179,7 +180,7 @@ void Front::accept_connections() {
 
 void Front::admit(int socket) {
   push_out_slowest();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++counts_.accepted;
   // Those that were pushed out need a moment to end; twice the number is the hard limit.
   if (connections_.size() >= static_cast<std::size_t>(limits_.connections) * 2) {
@@ -200,7 +201,7 @@ void Front::admit(int socket) {
 }
 
 void Front::push_out_slowest() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   int open = 0;
   Connection* slowest = nullptr;
   for (Connection& connection : connections_) {
@@ -218,7 +219,7 @@ void Front::push_out_slowest() {
 void Front::join_ended() {
   std::list<Connection> ended;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (auto it = connections_.begin(); it != connections_.end();) {
       const auto next = std::next(it);
       if (it->done) ended.splice(ended.end(), connections_, it);
@@ -248,7 +249,7 @@ void Front::serve(Connection& connection) {
   }
   {
     // Closed under the lock, so that nobody shuts down a descriptor that is already another's.
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     connection.done = true;
     channel.reset();
   }
@@ -265,7 +266,7 @@ bool Front::answer(Channel& channel, Connection& connection, RawRequest request,
 
 void Front::refuse(Channel& channel, const Refusal& refusal) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++counts_.refused;
   }
   const std::string body = error_text(refusal.code, refusal.message);

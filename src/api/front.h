@@ -12,12 +12,12 @@
 #include <atomic>
 #include <functional>
 #include <list>
-#include <mutex>
 #include <string>
 #include <thread>
 
 #include "api/channel.h"
 #include "api/raw_request.h"
+#include "base/mutex.h"
 
 namespace rubato::api {
 
@@ -79,9 +79,9 @@ class Front final : private httplib::Server {
   int listener_ = -1;
   int wake_ = -1;  // eventfd: ends the acceptor
   int port_ = 0;
-  mutable std::mutex mutex_;
-  std::list<Connection> connections_;
-  FrontCounts counts_;
+  mutable Mutex mutex_;
+  std::list<Connection> connections_ RUBATO_GUARDED_BY(mutex_);
+  FrontCounts counts_ RUBATO_GUARDED_BY(mutex_);
 };
 
 }  // namespace rubato::api

@@ -2,6 +2,7 @@
 
 #include "api/handlers.h"
 #include "api/job_text.h"
+#include "api/places.h"
 
 namespace rubato::api {
 
@@ -86,6 +87,16 @@ Reply explain_job(const Call& call) {
 Reply plan_job(const Call& call) {
   const Result<JobDocument> document = read_document(call);
   if (!document.ok()) return error_reply(document.error());
+  // A plan is a simulation of everything that is active: it may take a second of a processor.
+  const std::shared_ptr<void> place = call.plans.enter();
+  if (!place) {
+    Reply reply = error_reply(
+        429, "too-many-plans",
+        fmt::format("{} plans are being made, which is the limit; see the header Retry-After",
+                    call.plans.most()));
+    reply.headers["Retry-After"] = "1";
+    return reply;
+  }
   const Result<json> plan = call.controller.plan(call.caller, *document);
   return plan.ok() ? json_reply(*plan) : error_reply(plan.error());
 }

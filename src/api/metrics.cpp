@@ -89,7 +89,7 @@ std::string metrics_text(const control::ControllerMetrics& m) {
 
 void RequestMetrics::count(const std::string& method, const std::string& route, int status,
                            double seconds) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++requests_[{method, route, status}];
   std::size_t bucket = 0;
   while (bucket < kBounds.size() && seconds > kBounds[bucket]) ++bucket;
@@ -98,12 +98,12 @@ void RequestMetrics::count(const std::string& method, const std::string& route, 
 }
 
 void RequestMetrics::limited(const std::string& by) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++limited_[by];
 }
 
 std::string RequestMetrics::text(const FrontCounts& front, int streams) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Text text;
   text.family("rubato_http_requests_total", "counter",
               "Requests answered, by method, route and status.");

@@ -4,11 +4,11 @@
 #include <array>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <tuple>
 
 #include "api/front.h"
+#include "base/mutex.h"
 #include "control/controller.h"
 
 namespace rubato::api {
@@ -26,11 +26,12 @@ class RequestMetrics {
   // Seconds.
   static constexpr std::array<double, 8> kBounds{0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3};
 
-  mutable std::mutex mutex_;
-  std::map<std::tuple<std::string, std::string, int>, std::int64_t> requests_;
-  std::map<std::string, std::int64_t> limited_;
-  std::array<std::int64_t, kBounds.size() + 1> by_time_{};
-  double seconds_ = 0;
+  mutable Mutex mutex_;
+  std::map<std::tuple<std::string, std::string, int>, std::int64_t> requests_
+      RUBATO_GUARDED_BY(mutex_);
+  std::map<std::string, std::int64_t> limited_ RUBATO_GUARDED_BY(mutex_);
+  std::array<std::int64_t, kBounds.size() + 1> by_time_ RUBATO_GUARDED_BY(mutex_){};
+  double seconds_ RUBATO_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace rubato::api

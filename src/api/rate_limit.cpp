@@ -14,7 +14,7 @@ double RateLimiter::level(const Bucket& bucket, Clock::time_point now) const {
 }
 
 double RateLimiter::take(const std::string& key, Clock::time_point now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (buckets_.size() >= kMostBuckets && !buckets_.contains(key)) forget_full_ones(now);
   Bucket& bucket = buckets_.try_emplace(key, Bucket{limit_.burst, now}).first->second;
   bucket.left = level(bucket, now);

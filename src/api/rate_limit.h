@@ -3,10 +3,10 @@
 
 #include <cstddef>
 #include <map>
-#include <mutex>
 #include <string>
 
 #include "api/channel.h"
+#include "base/mutex.h"
 
 namespace rubato::api {
 
@@ -27,12 +27,12 @@ class RateLimiter {
     double left = 0;
     Clock::time_point at{};
   };
-  void forget_full_ones(Clock::time_point now);
+  void forget_full_ones(Clock::time_point now) RUBATO_REQUIRES(mutex_);
   double level(const Bucket& bucket, Clock::time_point now) const;
 
   const RateLimit limit_;
-  std::mutex mutex_;
-  std::map<std::string, Bucket> buckets_;
+  Mutex mutex_;
+  std::map<std::string, Bucket> buckets_ RUBATO_GUARDED_BY(mutex_);
 };
 
 }  // namespace rubato::api

@@ -11,6 +11,7 @@
 
 namespace rubato::api {
 
+class Places;
 class Streams;
 
 // A checked request: parameters and body fit what the route declares.
@@ -22,6 +23,7 @@ struct Call {
   std::string yaml;           // the body, when it is YAML
   bool wants_events = false;  // Accept: text/event-stream
   Streams& streams;
+  Places& plans;
   const std::string& metrics_of_server;  // Prometheus text, for /metrics
 
   std::string text(const char* name) const { return parameters.value(name, ""); }

@@ -125,7 +125,7 @@ json component_schemas() {
          {"items", open_object({"devices"}, {{"devices", count()}})}}},
        {"remedy", with_help(text(), "what would help; empty: nothing needs help")}});
   schemas["Plan"] = open_object(
-      {"placed", "devices", "start_in_s", "eta_s", "changes", "reason", "text"},
+      {"placed", "devices", "start_in_s", "eta_s", "changes", "others", "reason", "text"},
       {{"placed", with_help({{"type", "boolean"}}, "it would get devices at once")},
        {"devices", count()},
        {"start_in_s", with_help({{"type", {"number", "null"}}}, "null: not foreseeable")},
@@ -133,11 +133,17 @@ json component_schemas() {
        {"guessed", with_help({{"type", "boolean"}}, "how long it runs is not known")},
        {"changes",
         {{"type", "array"},
-         {"description", "what happens to other jobs"},
+         {"description", "what happens to jobs that the caller may see"},
          {"items",
           object_schema(
               {"job", "from", "to", "reason"},
               {{"job", text()}, {"from", count()}, {"to", count()}, {"reason", text()}})}}},
+       {"others", with_help(object_schema({"changed", "devices"},
+                                          {{"changed", count()},
+                                           {"devices",
+                                            with_help({{"type", "integer"}},
+                                                      "that they get, together; negative: give")}}),
+                            "what happens to other tenants' jobs")},
        {"reason", with_help(text(), "code")},
        {"text", with_help(text(), "the reason as a sentence")}});
   schemas["Event"] = object_schema({"seq", "at", "type", "body"}, {{"seq", count()},

@@ -49,7 +49,8 @@ class ServerImpl final : public Server {
   ServerImpl(control::Controller& controller, const ServerOptions& options, TlsContext tls)
       : https_(tls != nullptr),
         streams_(options.streams),
-        dispatcher_(controller, streams_,
+        plans_(options.plans),
+        dispatcher_(controller, streams_, plans_,
                     {.open_metrics = options.open_metrics,
                      .per_token = options.per_token,
                      .per_address = options.per_address},
@@ -78,6 +79,7 @@ class ServerImpl final : public Server {
   const bool https_;
   std::string host_;
   Streams streams_;
+  Places plans_;
   Dispatcher dispatcher_;
   Front front_;
 };

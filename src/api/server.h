@@ -22,6 +22,7 @@ struct ServerOptions {
   bool open_metrics = false;  // /metrics without a token
   FrontLimits limits{};
   int streams = 64;
+  int plans = 4;  // POST /api/v1/plan at a time
   RateLimit per_token{};
   RateLimit per_address{};
 };

@@ -1,49 +1,39 @@
 // Answers that go on: a bounded number at a time, and all end when the server does.
 #pragma once
 
-#include <condition_variable>
-#include <memory>
-#include <mutex>
+#include "api/channel.h"
+#include "api/places.h"
 
 namespace rubato::api {
 
 class Streams {
  public:
-  explicit Streams(int most) : most_(most) {}
+  explicit Streams(int most) : places_(most) {}
 
-  // A place for one more stream, given back when the pointer goes; null: all are taken.
-  std::shared_ptr<void> enter() {
-    const std::lock_guard lock(mutex_);
-    if (open_ >= most_ || stopping_) return nullptr;
-    ++open_;
-    return {this, [](Streams* streams) {
-              const std::lock_guard leave(streams->mutex_);
-              --streams->open_;
-            }};
-  }
+  // A place for one more stream, given back when the pointer goes; null: all are taken, or the
+  // server stops.
+  std::shared_ptr<void> enter() { return wait(0) ? nullptr : places_.enter(); }
   // Waits this long, or until the server stops; true: it does.
   bool wait(double seconds) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::duration<double>(seconds),
-                             [&] { return stopping_; });
+    const Clock::time_point deadline = after_seconds(seconds);
+    const MutexLock lock(mutex_);
+    while (!stopping_ && changed_.wait_until(mutex_, deadline)) {
+    }
+    return stopping_;
   }
   void stop() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
   }
-  int open() const {
-    const std::lock_guard lock(mutex_);
-    return open_;
-  }
-  int most() const { return most_; }
+  int open() const { return places_.taken(); }
+  int most() const { return places_.most(); }
 
  private:
-  const int most_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  int open_ = 0;
-  bool stopping_ = false;
+  Places places_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ RUBATO_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace rubato::api

@@ -89,7 +89,9 @@ class Controller {
   virtual Result<nlohmann::json> why(const Caller& caller, JobNumber job) const = 0;
   // What would happen to this document if it were submitted now: the real scheduler on a snapshot.
   // {"placed": bool, "devices": n, "start_in_s": s, "eta_s": s, "changes": [{job, from, to,
-  // reason}], "reason": code}
+  // reason}], "others": {"changed": n, "devices": +-n}, "reason": code}. "changes" are jobs that
+  // the caller may see; of other tenants' only "others" is told: how many would change, and by how
+  // many devices together.
   virtual Result<nlohmann::json> plan(const Caller& caller, const JobDocument& document) const = 0;
   // Devices, who holds them, reservations, policy, utilisation.
   virtual nlohmann::json cluster(const Caller& caller) const = 0;

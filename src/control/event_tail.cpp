@@ -15,11 +15,18 @@ constexpr std::int64_t kPiece = 1 << 18;  // also the longest line
 
 }  // namespace
 
+EventTail::EventTail(std::string path, std::int64_t offset)
+    : path_(std::move(path)), offset_(offset) {
+  struct stat status {};
+  if (offset > 0)
+    offset_ = stat(path_.c_str(), &status) != 0 ? 0 : std::min(offset, status.st_size);
+}
+
 std::vector<EventTail::Line> EventTail::read() {
   std::vector<Line> lines;
   struct stat status {};
   if (stat(path_.c_str(), &status) != 0) return lines;
-  if (status.st_size < offset_) offset_ = 0;
+  offset_ = std::min(offset_, status.st_size);
   if (status.st_size == offset_) return lines;
   const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return lines;

@@ -1,4 +1,5 @@
-// Reads the lines that are appended to a file of JSON objects, a piece at a time.
+// Reads the lines that are appended to a file of JSON objects, a piece at a time. Whoever keeps
+// offset() together with what it did with the lines, and begins there again, gets every line once.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@ namespace rubato::control {
 
 class EventTail {
  public:
-  explicit EventTail(std::string path, std::int64_t offset = 0)
-      : path_(std::move(path)), offset_(offset) {}
+  // Begins behind `offset`; at the file's end if it has lost what was before that.
+  explicit EventTail(std::string path, std::int64_t offset = 0);
 
   struct Line {
     nlohmann::json value;
@@ -20,7 +21,8 @@ class EventTail {
   };
   // Objects whose lines were completed since the last call, at most a few hundred kilobytes of
   // them; half a line waits. Lines that are no objects are passed over. A file that has become
-  // shorter is read from its start. A file that is not there has no lines.
+  // shorter (after a power failure) has lost lines that were read: it goes on at its end, behind
+  // half a line that may be there. A file that is not there has no lines.
   std::vector<Line> read();
   std::int64_t offset() const { return offset_; }
 

@@ -117,7 +117,24 @@ Status held(State& state, const Event& event) {
 Status progress(State& state, const Event& event) {
   const auto job = active_job(state, event);
   if (!job) return job.error();
-  (*job)->progress = event.body;
+  const auto offset = (*job)->progress.find("events_offset");
+  nlohmann::json body = event.body;
+  if (offset != (*job)->progress.end() && !body.contains("events_offset")) {
+    body["events_offset"] = *offset;
+  }
+  (*job)->progress = std::move(body);
+  return ok_status();
+}
+
+// Which lines of the runtime's own log are in this one is part of the state: the next daemon goes
+// on behind them.
+Status view(State& state, const Event& event) {
+  const auto job = known_job(state, event);
+  if (!job) return job.error();
+  const auto offset = event.body.find("events_offset");
+  if (offset != event.body.end() && offset->is_number_integer()) {
+    (*job)->progress["events_offset"] = *offset;
+  }
   return ok_status();
 }
 
@@ -252,8 +269,8 @@ const std::vector<EventType>& table() {
        {{"step", kWhole, false, "steps done"}, {"total_steps", kWhole, false, "steps of the whole training"},
         {"epoch", kNumber, false, "epochs done"}, {"epochs", kNumber, false, "epochs of the whole training"},
         {"workers", kCount, false, "workers that train now"}}, true, progress},
-      {"view", Subject::kNothing, "The runtime changed the job's workers; the body is the line of its own log (docs/runtime.md).",
-       {}, true, about_known_job},
+      {"view", Subject::kNothing, "The runtime changed the job's workers; the body is the line of its own log (docs/runtime.md). Every line is told once.",
+       {{"events_offset", kWhole, false, "where the line ends in it"}}, true, view},
       {"paused", Subject::kJob, "Its owner paused the job: it gives its devices back and keeps its state.", {}, false, paused},
       {"resumed", Subject::kJob, "Its owner let the job go on: it waits for devices again.", {}, false, resumed},
       {"scaled", Subject::kJob, "Its owner asked for exactly this many devices. 0: the policy decides again.",

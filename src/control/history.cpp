@@ -1,6 +1,8 @@
 #include "control/history.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <limits>
 #include <set>
 
 #include "control/json_fields.h"
@@ -114,5 +116,48 @@ class Reader {
 }  // namespace
 
 History history_of(std::span<const Event> events) { return Reader().read(events); }
+
+namespace {
+
+// Seconds of a step, from a learned profile.
+double step_of(const nlohmann::json& profile, int workers) {
+  if (!profile.is_object()) return 0;
+  double step_s = 0;
+  int nearest = std::numeric_limits<int>::max();
+  for (const nlohmann::json& point : profile.value("points", nlohmann::json::array())) {
+    const int distance = std::abs(count_in(point, "devices") - workers);
+    if (distance >= nearest) continue;
+    nearest = distance;
+    step_s = number_in(point, "step_s");
+  }
+  return step_s;
+}
+
+}  // namespace
+
+std::vector<ViewChange> view_changes_of(std::span<const Event> events) {
+  std::vector<ViewChange> changes;
+  std::map<JobNumber, int> workers;
+  std::map<JobNumber, nlohmann::json> profiles;
+  for (const Event& event : events) {
+    if (event.type == "learned")
+      profiles[event.job] = event.body.value("profile", nlohmann::json());
+    if (event.type != "view" || event.body.value("type", "") != "view") continue;
+    const std::string cause = event.body.value("cause", "");
+    int& before = workers[event.job];
+    const int after = count_in(event.body, "workers");
+    if (before > 0 && after > 0 && cause != "start" && cause != "restart" && cause != "stop") {
+      changes.push_back({.job = event.job,
+                         .cause = cause,
+                         .planned = cause != "failure",
+                         .workers = after,
+                         .prepare_s = number_in(event.body, "prepare_s"),
+                         .stall_s = number_in(event.body, "stall_ms") / 1000,
+                         .step_s = step_of(profiles[event.job], before)});
+    }
+    before = after;
+  }
+  return changes;
+}
 
 }  // namespace rubato::control

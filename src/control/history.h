@@ -3,6 +3,7 @@
 
 #include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "control/state.h"
@@ -32,5 +33,21 @@ struct History {
 
 // The events of one log, complete and in order.
 History history_of(std::span<const Event> events);
+
+// A running job got other workers.
+struct ViewChange {
+  JobNumber job = 0;
+  std::string cause;     // "join", "leave", ...; see docs/runtime.md
+  bool planned = false;  // decided by somebody; otherwise a worker was lost
+  int workers = 0;       // from now on
+  double prepare_s = 0;  // beside the training
+  double stall_s = 0;    // longest time that a worker which stayed was kept from computing
+  // Median step of the job with the workers it had until then, as last learned; where that size was
+  // never measured, of the size nearest to it. 0: nothing was.
+  double step_s = 0;
+};
+
+// All changes in which workers stayed: not the beginnings, restarts and ends of jobs.
+std::vector<ViewChange> view_changes_of(std::span<const Event> events);
 
 }  // namespace rubato::control

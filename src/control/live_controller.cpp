@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "control/json_fields.h"
 #include "sched/reasons.h"
 
 namespace rubato::control {
@@ -14,15 +13,9 @@ namespace {
 
 constexpr auto kLookEvery = std::chrono::milliseconds(25);
 constexpr auto kIdleLook = std::chrono::milliseconds(250);
-constexpr std::size_t kKeptSamples = 1000;
 // Between two decisions at least this long, and a few times as long as the last one took.
 constexpr double kShortestPause = 0.05;
 constexpr double kPausePerRound = 4;
-
-void keep(std::vector<double>& samples, double value) {
-  if (samples.size() >= kKeptSamples) samples.erase(samples.begin());
-  samples.push_back(value);
-}
 
 }  // namespace
 
@@ -41,7 +34,7 @@ LiveController::LiveController(const ControllerOptions& options, std::unique_ptr
 
 LiveController::~LiveController() {
   {
-    const std::lock_guard lock(inbox_mutex_);
+    const MutexLock lock(inbox_mutex_);
     stopping_ = true;
   }
   inbox_filled_.notify_all();
@@ -52,8 +45,6 @@ Status LiveController::begin() {
   Status noted = append({event(
       "started", {{"devices", options_.machine.devices}, {"device_type", options_.machine.type}})});
   if (!noted.ok()) return noted;
-  Status scheduling = start_scheduler();
-  if (!scheduling.ok()) return scheduling;
   for (const auto& [number, job] : store_->state().jobs) {
     const bool may_run = job.phase == Phase::kRunning || job.held > 0;
     const bool may_continue = !ended(job.phase) && job.started_at > 0;
@@ -64,15 +55,14 @@ Status LiveController::begin() {
     if (ended(job.phase)) executor_->cancel(number);
   }
   // Processes that went away while nobody looked, before anybody gets their devices.
-  const std::vector<Notice> notices = executor_->poll();
-  std::vector<Event> gone;
+  std::vector<Notice> notices = executor_->poll();
   for (const auto& [number, job] : store_->state().jobs) {
     const int held = executor_->held(number);
-    if (job.held > held) gone.push_back(about(job, "held", {{"devices", held}}));
+    if (job.held > held) notices.push_back({.job = number, .devices = held});
   }
-  Status counted = append(std::move(gone));
-  if (!counted.ok()) return counted;
-  handle(notices);
+  Status scheduling = start_scheduler();
+  if (!scheduling.ok()) return scheduling;
+  handle(std::move(notices));
   loop_ = std::thread([this] { run(); });
   return ok_status();
 }
@@ -113,6 +103,10 @@ Status LiveController::append(std::vector<Event> events) {
   if (events.empty()) return ok_status();
   Status done = store_->append(events);
   if (!done.ok()) fmt::print(stderr, "rubatod: {}\n", done.error().message);
+  {
+    const MutexLock lock(news_mutex_);
+    newest_event_ = store_->state().last_seq;
+  }
   new_events_.notify_all();
   return done;
 }
@@ -130,10 +124,12 @@ void LiveController::run() {
     std::deque<Submission> submissions;
     std::deque<std::function<void()>> commands;
     {
-      std::unique_lock lock(inbox_mutex_);
       const auto pause = executor_->held() > 0 || round_due_ ? kLookEvery : kIdleLook;
-      inbox_filled_.wait_for(
-          lock, pause, [this] { return stopping_ || !submissions_.empty() || !commands_.empty(); });
+      const auto until = std::chrono::steady_clock::now() + pause;
+      const MutexLock lock(inbox_mutex_);
+      while (!stopping_ && submissions_.empty() && commands_.empty() &&
+             inbox_filled_.wait_until(inbox_mutex_, until)) {
+      }
       if (stopping_) break;
       submissions.swap(submissions_);
       commands.swap(commands_);
@@ -147,7 +143,7 @@ void LiveController::run() {
     if ((round_due_ || (active && now >= next_round_at_)) && now >= quiet_until_) decide();
   }
   // Nobody may wait for an answer for ever.
-  const std::lock_guard lock(inbox_mutex_);
+  const MutexLock lock(inbox_mutex_);
   for (Submission& submission : submissions_) {
     submission.answer.set_value(Error{ErrorCode::kIo, "the daemon is stopping; try again"});
   }
@@ -204,99 +200,6 @@ void LiveController::handle_submissions(std::deque<Submission> submissions) {
   }
 }
 
-void LiveController::handle(std::vector<Notice> notices) {
-  // In the log, too, devices are given back before somebody else has them.
-  std::stable_partition(notices.begin(), notices.end(), [&](const Notice& notice) {
-    const auto job = store_->state().jobs.find(notice.job);
-    return notice.kind == Notice::Kind::kHeld && job != store_->state().jobs.end() &&
-           notice.devices < job->second.held;
-  });
-  for (const Notice& notice : notices) handle(notice);
-}
-
-void LiveController::handle(const Notice& notice) {
-  const auto found = store_->state().jobs.find(notice.job);
-  if (found == store_->state().jobs.end()) return;
-  const JobRecord& record = found->second;
-  const bool over = ended(record.phase);
-  const auto end = [&](std::string type, nlohmann::json body) {
-    if (over) return;
-    const Status done = append({about(record, std::move(type), std::move(body))});
-    if (!done.ok()) return;
-    scheduler_->remove(notice.job);
-    const std::unique_lock lock(mutex_);
-    live_.erase(notice.job);
-    ++metrics_.ended_by_phase[std::string(to_string(record.phase))];
-    round_due_ = true;
-  };
-  switch (notice.kind) {
-    case Notice::Kind::kHeld:
-      if (record.held != notice.devices) {
-        static_cast<void>(append({about(record, "held", {{"devices", notice.devices}})}));
-      }
-      break;
-    case Notice::Kind::kEvent:
-      if (!over) note_view(notice.job, notice.body);
-      break;
-    case Notice::Kind::kProgress:
-      if (!over) note_progress(notice);
-      break;
-    case Notice::Kind::kRestarted:
-      if (!over) static_cast<void>(append({about(record, "restarted", notice.body)}));
-      break;
-    case Notice::Kind::kStopped:
-      break;  // as it was told; its devices come with kHeld
-    case Notice::Kind::kFinished:
-      end("finished", {{"result", notice.body}});
-      break;
-    case Notice::Kind::kFailed:
-      end("failed", {{"message", notice.body.value("message", "failed without a message")}});
-      break;
-  }
-}
-
-void LiveController::note_view(JobNumber job, const nlohmann::json& body) {
-  const JobRecord& record = store_->state().jobs.at(job);
-  // Where the reading of its events goes on after a restart of the daemon.
-  nlohmann::json progress = record.progress;
-  progress["events_offset"] = body.value("events_offset", std::int64_t{0});
-  static_cast<void>(
-      append({about(record, "view", body), about(record, "progress", std::move(progress))}));
-  const std::unique_lock lock(mutex_);
-  if (body.value("type", "") != "view") return;
-  if (body.contains("stall_ms")) keep(metrics_.stall_s, number_in(body, "stall_ms") / 1000);
-  Live& live = live_[job];
-  if (live.grown_to > 0 && number_in(body, "workers") >= live.grown_to) {
-    keep(metrics_.reach_s, now_unix() - live.grown_at);
-    live.grown_to = 0;
-  }
-}
-
-void LiveController::note_progress(const Notice& notice) {
-  const JobRecord& record = store_->state().jobs.at(notice.job);
-  const LiveProgress progress = LiveProgress::from_json(notice.body);
-  const Profile::News news = scheduler_->report(record, progress);
-  const LiveJob* job = scheduler_->find(notice.job);
-  {
-    const std::unique_lock lock(mutex_);
-    Live& live = live_[notice.job];
-    live.progress = progress;
-    live.left_s = job == nullptr ? std::nullopt : job->seconds_left(progress.workers);
-  }
-  if (job == nullptr || news == Profile::News::kNone) return;
-  round_due_ = round_due_ || news == Profile::News::kSize;
-  const std::string key = profile_key(record.document);
-  static_cast<void>(
-      append({about(record, "learned", {{"key", key}, {"profile", job->profile().to_json()}}),
-              about(record, "progress", notice.body)}));
-  // More devices made it slower: it goes back to what was best, and that is remembered.
-  const int useful = job->profile().largest_useful();
-  if (useful > 0 && useful != record.max_useful && useful >= record.document.min_devices) {
-    static_cast<void>(append({about(record, "capped", {{"max_useful", useful}})}));
-    static_cast<void>(scheduler_->refresh(store_->state().jobs.at(notice.job)));
-  }
-}
-
 void LiveController::end_reservations() {
   std::vector<Event> events;
   for (const auto& [number, reservation] : store_->state().reservations) {
@@ -315,6 +218,7 @@ void LiveController::decide() {
       static_cast<void>(scheduler_->refresh(job));
     }
   }
+  forget_caps();
   std::vector<Action> actions;
   const Result<RoundRecord> record = scheduler_->round(actions);
   const double now = now_unix();
@@ -322,7 +226,7 @@ void LiveController::decide() {
   next_round_at_ = now + options_.round_every_s;
   if (!record.ok()) {
     fmt::print(stderr, "rubatod: {}\n", record.error().message);
-    const std::unique_lock lock(mutex_);
+    const WriteLock lock(mutex_);
     ++metrics_.invalid_plans;
     quiet_until_ = now + 1;
     return;
@@ -330,7 +234,7 @@ void LiveController::decide() {
   if (record->wake_at_s) next_round_at_ = std::min(next_round_at_, *record->wake_at_s);
   quiet_until_ = now + std::max(kShortestPause, kPausePerRound * record->total_s);
   {
-    const std::unique_lock lock(mutex_);
+    const WriteLock lock(mutex_);
     ++metrics_.rounds;
     keep(metrics_.round_algorithm_s, record->algorithm_s);
     keep(metrics_.round_solver_s, record->solver_s);
@@ -362,7 +266,7 @@ void LiveController::carry_out(const std::vector<Action>& actions) {
   for (const Action& action : actions) {
     const JobRecord& record = store_->state().jobs.at(number_of(action.job));
     {
-      const std::unique_lock lock(mutex_);
+      const WriteLock lock(mutex_);
       ++metrics_.resizes_by_reason[std::string(code(action.reason))];
       if (action.before.empty() && record.resizes == 0 && !action.after.empty()) {
         keep(metrics_.queue_wait_s, record.started_at - record.submitted_at);
@@ -376,9 +280,9 @@ void LiveController::carry_out(const std::vector<Action>& actions) {
     const Status wanted =
         executor_->want(record.number, record.document, action.after.devices(), action.after.batch);
     if (!wanted.ok()) {
-      handle({.job = record.number,
-              .kind = Notice::Kind::kFailed,
-              .body = {{"message", wanted.error().message}}});
+      handle(std::vector<Notice>{{.job = record.number,
+                                  .kind = Notice::Kind::kFailed,
+                                  .body = {{"message", wanted.error().message}}}});
     }
   }
 }

@@ -8,13 +8,12 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <future>
-#include <mutex>
-#include <shared_mutex>
 #include <thread>
 
+#include "base/mutex.h"
+#include "base/shared_mutex.h"
 #include "control/controller.h"
 #include "control/live_scheduler.h"
 #include "control/snapshot.h"
@@ -79,10 +78,6 @@ class LiveController final : public Controller {
   // --- The loop's side (live_controller.cpp) ---
   void run();
   void handle_submissions(std::deque<Submission> submissions);
-  void handle(std::vector<Notice> notices);
-  void handle(const Notice& notice);
-  void note_progress(const Notice& notice);
-  void note_view(JobNumber job, const nlohmann::json& body);
   void end_reservations();
   void decide();
   void carry_out(const std::vector<Action>& actions);
@@ -95,10 +90,20 @@ class LiveController final : public Controller {
   template <typename T>
   Result<T> ask(std::function<Result<T>()> what);
 
+  // --- What has become of jobs (live_controller_notices.cpp) ---
+  void handle(std::vector<Notice> notices);
+  // Not ok: it could not be written, and nothing happened.
+  Status handle(const Notice& notice);
+  Status note_progress(const Notice& notice);
+  Status note_view(const JobRecord& job, const nlohmann::json& body);
+  void forget_caps();
+  // Adds a sample, and drops the oldest when there are many.
+  static void keep(std::vector<double>& samples, double value);
+
   // --- The callers' side (live_controller_commands.cpp, live_controller_reads.cpp) ---
   Status check_possible(const JobDocument& document) const;
   Result<JobRecord> visible(const Caller& caller, JobNumber job) const;  // caller holds no lock
-  JobRecord with_progress(const JobRecord& record) const;                // caller holds the lock
+  JobRecord with_progress(const JobRecord& record) const RUBATO_REQUIRES_SHARED(mutex_);
   Snapshot take_snapshot(const Caller& caller) const;
 
   const ControllerOptions options_;
@@ -108,17 +113,21 @@ class LiveController final : public Controller {
   std::unique_ptr<LiveScheduler> scheduler_;
 
   // Guards the state of store_ (which append() changes under it), live_ and metrics_.
-  std::shared_mutex& mutex_;
-  mutable std::condition_variable_any new_events_;
-  std::map<JobNumber, Live> live_;
-  ControllerMetrics metrics_;
+  SharedMutex& mutex_;
+  std::map<JobNumber, Live> live_ RUBATO_GUARDED_BY(mutex_);
+  ControllerMetrics metrics_ RUBATO_GUARDED_BY(mutex_);
 
-  std::mutex inbox_mutex_;
-  std::condition_variable inbox_filled_;
-  std::deque<Submission> submissions_;
-  std::deque<std::function<void()>> commands_;
-  bool stopping_ = false;
+  mutable Mutex news_mutex_;
+  mutable CondVar new_events_;
+  std::int64_t newest_event_ RUBATO_GUARDED_BY(news_mutex_) = 0;
 
+  Mutex inbox_mutex_;
+  CondVar inbox_filled_;
+  std::deque<Submission> submissions_ RUBATO_GUARDED_BY(inbox_mutex_);
+  std::deque<std::function<void()>> commands_ RUBATO_GUARDED_BY(inbox_mutex_);
+  bool stopping_ RUBATO_GUARDED_BY(inbox_mutex_) = false;
+
+  std::vector<Notice> unwritten_;  // of jobs whose last notice could not be made durable; in order
   bool round_due_ = true;
   double next_round_at_ = 0;  // decide at the latest then
   double quiet_until_ = 0;    // and not before then: deciding must not crowd out everything else

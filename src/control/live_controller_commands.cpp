@@ -67,7 +67,7 @@ Result<T> LiveController::ask(std::function<Result<T>()> what) {
   auto promise = std::make_shared<std::promise<Result<T>>>();
   std::future<Result<T>> answer = promise->get_future();
   {
-    const std::lock_guard lock(inbox_mutex_);
+    const MutexLock lock(inbox_mutex_);
     if (stopping_) return Error{ErrorCode::kIo, "the daemon is stopping; try again"};
     commands_.emplace_back(
         [promise = std::move(promise), what = std::move(what)] { promise->set_value(what()); });
@@ -105,7 +105,7 @@ Result<JobRecord> LiveController::submit(const Caller& caller, JobDocument docum
   if (!possible.ok()) return possible.error();
   std::future<Result<JobRecord>> answer;
   {
-    const std::lock_guard lock(inbox_mutex_);
+    const MutexLock lock(inbox_mutex_);
     if (stopping_) return Error{ErrorCode::kIo, "the daemon is stopping; try again"};
     Submission& submission = submissions_.emplace_back();
     submission.document = std::move(document);
@@ -129,7 +129,7 @@ Status LiveController::cancel(const Caller& caller, JobNumber job) {
     if (!done.ok()) return done;
     scheduler_->remove(job);
     executor_->cancel(job);
-    const std::unique_lock lock(mutex_);
+    const WriteLock lock(mutex_);
     live_.erase(job);
     ++metrics_.ended_by_phase["cancelled"];
     round_due_ = true;

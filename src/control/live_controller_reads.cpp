@@ -23,7 +23,7 @@ bool may_see(const Caller& caller, const std::string& tenant) {
 }  // namespace
 
 Result<JobRecord> LiveController::visible(const Caller& caller, JobNumber job) const {
-  const std::shared_lock lock(mutex_);
+  const ReadLock lock(mutex_);
   const auto found = store_->state().jobs.find(job);
   if (found == store_->state().jobs.end() || !may_see(caller, found->second.tenant)) {
     return no_such_job(job_name_of(job));
@@ -43,7 +43,7 @@ JobRecord LiveController::with_progress(const JobRecord& record) const {
 }
 
 Result<JobRecord> LiveController::job(const Caller& caller, JobNumber job) const {
-  const std::shared_lock lock(mutex_);
+  const ReadLock lock(mutex_);
   const auto found = store_->state().jobs.find(job);
   if (found == store_->state().jobs.end() || !may_see(caller, found->second.tenant)) {
     return no_such_job(job_name_of(job));
@@ -52,7 +52,7 @@ Result<JobRecord> LiveController::job(const Caller& caller, JobNumber job) const
 }
 
 Result<JobNumber> LiveController::find_job(const Caller& caller, std::string_view text) const {
-  const std::shared_lock lock(mutex_);
+  const ReadLock lock(mutex_);
   const auto& jobs = store_->state().jobs;
   if (const std::optional<JobNumber> number = parse_job_number(text)) {
     const auto found = jobs.find(*number);
@@ -68,7 +68,7 @@ Result<JobNumber> LiveController::find_job(const Caller& caller, std::string_vie
 
 std::vector<JobRecord> LiveController::jobs(const Caller& caller, bool active, JobNumber after,
                                             int limit) const {
-  const std::shared_lock lock(mutex_);
+  const ReadLock lock(mutex_);
   std::vector<JobRecord> result;
   const auto& jobs = store_->state().jobs;
   for (auto it = jobs.upper_bound(after); it != jobs.end(); ++it) {
@@ -90,7 +90,7 @@ std::optional<Caller> LiveController::authenticate(std::string_view token) const
     return difference == 0;
   };
   std::optional<Caller> caller;
-  const std::shared_lock lock(mutex_);
+  const ReadLock lock(mutex_);
   for (const auto& [name, tenant] : store_->state().tenants) {
     if (same(tenant.token_sha256)) caller = Caller{.tenant = name, .admin = false};
   }
@@ -99,7 +99,7 @@ std::optional<Caller> LiveController::authenticate(std::string_view token) const
 }
 
 Result<nlohmann::json> LiveController::why(const Caller& caller, JobNumber job) const {
-  const std::shared_lock lock(mutex_);
+  const ReadLock lock(mutex_);
   const auto found = store_->state().jobs.find(job);
   if (found == store_->state().jobs.end() || !may_see(caller, found->second.tenant)) {
     return no_such_job(job_name_of(job));
@@ -109,7 +109,7 @@ Result<nlohmann::json> LiveController::why(const Caller& caller, JobNumber job) 
 }
 
 Snapshot LiveController::take_snapshot(const Caller& caller) const {
-  const std::shared_lock lock(mutex_);
+  const ReadLock lock(mutex_);
   const State& state = store_->state();
   Snapshot snapshot{
       .at = now_unix(),
@@ -122,7 +122,7 @@ Snapshot LiveController::take_snapshot(const Caller& caller) const {
     copy.record = with_progress(job);
     copy.profile = known_profile(state, job.document);
     if (!may_see(caller, job.tenant)) {
-      // It takes part, but it is nobody's.
+      copy.hidden = true;
       copy.record.document.name = "";
       copy.record.document.run = {"-"};
       copy.record.document.env.clear();
@@ -148,7 +148,7 @@ Result<nlohmann::json> LiveController::snapshot(const Caller& caller) const {
 }
 
 nlohmann::json LiveController::cluster(const Caller& caller) const {
-  const std::shared_lock lock(mutex_);
+  const ReadLock lock(mutex_);
   const State& state = store_->state();
   int granted = 0;
   int held = 0;
@@ -183,7 +183,7 @@ nlohmann::json LiveController::cluster(const Caller& caller) const {
 }
 
 std::vector<Tenant> LiveController::tenants(const Caller& caller) const {
-  const std::shared_lock lock(mutex_);
+  const ReadLock lock(mutex_);
   std::vector<Tenant> result;
   for (const auto& [name, tenant] : store_->state().tenants) {
     if (may_see(caller, name)) result.push_back(tenant);
@@ -192,7 +192,7 @@ std::vector<Tenant> LiveController::tenants(const Caller& caller) const {
 }
 
 std::vector<Reservation> LiveController::reservations() const {
-  const std::shared_lock lock(mutex_);
+  const ReadLock lock(mutex_);
   std::vector<Reservation> result;
   for (const auto& [number, reservation] : store_->state().reservations) {
     result.push_back(reservation);
@@ -201,12 +201,12 @@ std::vector<Reservation> LiveController::reservations() const {
 }
 
 std::string LiveController::policy_name() const {
-  const std::shared_lock lock(mutex_);
+  const ReadLock lock(mutex_);
   return store_->state().policy;
 }
 
 ControllerMetrics LiveController::metrics() const {
-  const std::shared_lock lock(mutex_);
+  const ReadLock lock(mutex_);
   ControllerMetrics metrics = metrics_;
   metrics.events = store_->state().last_seq;
   metrics.devices = options_.machine.devices;
@@ -227,21 +227,22 @@ Result<std::vector<Event>> LiveController::events(const Caller& caller, std::int
     const Result<JobRecord> record = visible(caller, job);
     if (!record.ok()) return record.error();
   }
-  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(wait_s);
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                        std::chrono::duration<double>(wait_s));
   const std::string tenant = caller.admin ? "" : caller.tenant;
   for (;;) {
     std::int64_t seen = 0;
     {
-      const std::shared_lock lock(mutex_);
-      seen = store_->state().last_seq;
+      const MutexLock lock(news_mutex_);
+      seen = newest_event_;
     }
     Result<std::vector<Event>> found = store_->read_events(after, limit, job, tenant);
     if (!found.ok() || !found->empty()) return found;
-    std::shared_lock lock(mutex_);
-    const bool more = new_events_.wait_until(
-        lock, std::chrono::time_point_cast<std::chrono::steady_clock::duration>(until),
-        [&] { return store_->state().last_seq > seen; });
-    if (!more) return std::vector<Event>{};
+    const MutexLock lock(news_mutex_);
+    while (newest_event_ == seen) {
+      if (!new_events_.wait_until(news_mutex_, until)) return std::vector<Event>{};
+    }
   }
 }
 

@@ -10,7 +10,8 @@ namespace rubato::control {
 namespace {
 
 // A change of devices costs survivors less than a step, but a newcomer needs about this long before
-// it computes, and so does a job that was stopped for others and starts again.
+// it computes, and so does a job that was stopped for others and starts again. Of a program that
+// was never seen to change.
 constexpr Seconds kResizeCost = 1.0;
 // Of a job about which nothing is known.
 constexpr Seconds kUnknownLength = 600;
@@ -54,7 +55,14 @@ LiveJob::LiveJob(const JobRecord& record, Profile profile, const Machine& machin
   learn();
 }
 
+bool LiveJob::may_forget_cap(double now) const {
+  return capped_since_ > 0 && now - capped_since_ >= Profile::kSlowerForgotten &&
+         profile_.largest_useful(now) == 0;
+}
+
 void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
+  if (record.max_useful == 0) capped_since_ = 0;
+  if (record.max_useful > 0 && capped_since_ == 0) capped_since_ = now_s;
   spec_ = {};
   spec_.id = JobId(static_cast<std::int32_t>(record.number));
   spec_.name = job_name_of(record.number);
@@ -73,7 +81,7 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
   if (!adaptive) {
     spec_.max_devices = std::min(spec_.max_devices, document_.resolved_logical_workers());
   }
-  const int useful = record.max_useful > 0 ? record.max_useful : profile_.largest_useful();
+  const int useful = record.max_useful > 0 ? record.max_useful : profile_.largest_useful(now_s);
   if (useful > 0) spec_.max_devices = std::min(spec_.max_devices, useful);
   spec_.max_devices = std::max(spec_.max_devices, spec_.min_devices);
   if (record.scale > 0) spec_.min_devices = spec_.max_devices = record.scale;
@@ -106,7 +114,7 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
   }
 }
 
-Profile::News LiveJob::report(const LiveProgress& progress) {
+Profile::News LiveJob::report(const LiveProgress& progress, double now) {
   progress_ = progress;
   profile_.note_length(progress.total_steps, progress.steps_per_epoch,
                        progress.steps_per_epoch * progress.batch);
@@ -114,7 +122,7 @@ Profile::News LiveJob::report(const LiveProgress& progress) {
     return Profile::News::kNone;
   }
   const Profile::News news = profile_.note(
-      {.devices = progress.workers, .batch = progress.batch, .step_s = progress.step_s});
+      {.devices = progress.workers, .batch = progress.batch, .step_s = progress.step_s, .at = now});
   if (news != Profile::News::kNone) learn();
   return news;
 }
@@ -148,7 +156,7 @@ JobKnowledge LiveJob::knowledge() {
           .learned = learned_.get(),
           .remaining = this,
           .progress = this,
-          .resize_cost_s = kResizeCost};
+          .resize_cost_s = profile_.resize_cost().value_or(kResizeCost)};
 }
 
 std::optional<Seconds> LiveJob::seconds_left(int devices) const {

@@ -36,7 +36,12 @@ class LiveJob final : public ObservedProgress, public RemainingWork {
   // The record changed (range, grant): what the scheduler is told from now on.
   void refresh(const JobRecord& record, Seconds now_s);
   // The job reports what it measured.
-  Profile::News report(const LiveProgress& progress);
+  Profile::News report(const LiveProgress& progress, double now);
+  // It got a new worker, which was ready after this long.
+  void note_change(Seconds seconds) { profile_.note_change(seconds); }
+
+  // That more devices made it slower was learned so long ago that they may be tried again.
+  bool may_forget_cap(double now) const;
 
   const JobSpec& spec() const { return spec_; }
   const Profile& profile() const { return profile_; }
@@ -58,6 +63,7 @@ class LiveJob final : public ObservedProgress, public RemainingWork {
   JobSpec spec_;
   Profile profile_;
   LiveProgress progress_;
+  double capped_since_ = 0;            // as far as this object knows; 0: it is not
   std::unique_ptr<SpeedModel> speed_;  // null while nothing was measured
   std::unique_ptr<LearnedModel> learned_;
 };

@@ -78,11 +78,19 @@ Status LiveScheduler::refresh(const JobRecord& record) {
 Profile::News LiveScheduler::report(const JobRecord& record, const LiveProgress& progress) {
   const auto found = live_.find(record.number);
   if (found == live_.end()) return Profile::News::kNone;
-  const Profile::News news = found->second->report(progress);
+  const Profile::News news = found->second->report(progress, now_());
   if (news == Profile::News::kNone) return news;
   const Status refreshed = refresh(record);  // what was learned has moved
   RUBATO_CHECK(refreshed.ok(), "an active job is refused");
   return news;
+}
+
+void LiveScheduler::note_change(const JobRecord& record, Seconds seconds) {
+  const auto found = live_.find(record.number);
+  if (found == live_.end()) return;
+  found->second->note_change(seconds);
+  const Status refreshed = refresh(record);
+  RUBATO_CHECK(refreshed.ok(), "an active job is refused");
 }
 
 std::vector<Action> LiveScheduler::set_reserved(int devices) {

@@ -34,6 +34,8 @@ class LiveScheduler final : public Clock, public Executor {
   Status refresh(const JobRecord& record);
   // The job reports what it measured; a new size calls for a new decision.
   Profile::News report(const JobRecord& record, const LiveProgress& progress);
+  // The job got a new worker, which was ready after this long.
+  void note_change(const JobRecord& record, Seconds seconds);
   // Serving takes this many devices; jobs that hold them lose them at once.
   std::vector<Action> set_reserved(int devices);
   // Decides. The actions are the caller's to carry out.

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "control/json_fields.h"
 #include "control/supervised_job.h"
 
 namespace rubato::control {
@@ -31,18 +32,13 @@ class LocalExecutorImpl final : public LocalExecutor {
     }
     const std::string folder = job_folder(record.number);
     const bool may_run = is_file(folder + "/supervise.json");
-    if (!may_run && (ended(record.phase) || (record.granted == 0 && record.held == 0))) {
-      return ok_status();
-    }
+    told_until_[record.number] =
+        std::max<std::int64_t>(0, whole_in(record.progress, "events_offset"));
+    if (!may_run && record.granted == 0 && record.held == 0) return ok_status();
     SupervisedJob& job = add(record.number);
     job.want(record.document, record.granted, record.batch);
     if (ended(record.phase)) job.cancel();
-    std::int64_t offset = 0;
-    const auto found = record.progress.find("events_offset");
-    if (found != record.progress.end() && found->is_number_integer()) {
-      offset = found->get<std::int64_t>();
-    }
-    job.adopt(std::max<std::int64_t>(offset, 0));
+    job.adopt();
     return ok_status();
   }
 
@@ -60,7 +56,6 @@ class LocalExecutorImpl final : public LocalExecutor {
     const auto found = jobs_.find(number);
     if (found == jobs_.end() && devices == 0) return ok_status();  // it has nothing
     SupervisedJob& job = found == jobs_.end() ? add(number) : *found->second;
-    if (found == jobs_.end()) job.ignore_earlier_events();
     job.want(document, devices, batch);
     return ok_status();
   }
@@ -73,7 +68,11 @@ class LocalExecutorImpl final : public LocalExecutor {
   std::vector<Notice> poll() override {
     std::vector<Notice> notices;
     for (auto& [number, job] : jobs_) job->observe(notices);
-    std::erase_if(jobs_, [](const auto& entry) { return entry.second->at_rest(); });
+    std::erase_if(jobs_, [this](const auto& entry) {
+      if (!entry.second->at_rest()) return false;
+      told_until_[entry.first] = entry.second->events_offset();
+      return true;
+    });
     for (auto& [number, job] : jobs_) job->give_back();
     for (auto& [number, job] : jobs_) {
       if (job->wants_more()) grow(*job, notices);
@@ -117,6 +116,7 @@ class LocalExecutorImpl final : public LocalExecutor {
  private:
   SupervisedJob& add(JobNumber number) {
     auto job = std::make_unique<SupervisedJob>(number, job_folder(number), options_);
+    job->go_on_at(told_until_[number]);
     return *(jobs_[number] = std::move(job));
   }
 
@@ -137,6 +137,7 @@ class LocalExecutorImpl final : public LocalExecutor {
   const LocalExecutorOptions options_;
   std::vector<std::string> names_;                            // of the devices
   std::map<JobNumber, std::unique_ptr<SupervisedJob>> jobs_;  // that live, or should
+  std::map<JobNumber, std::int64_t> told_until_;  // of the others: in their events.jsonl
 };
 
 }  // namespace

@@ -36,10 +36,11 @@ Result<Machine> parse_gpu_list(std::string_view text);
 struct Notice {
   enum class Kind {
     kHeld,      // `devices` are occupied now
-    kEvent,     // a line of the runtime's events.jsonl in `body`, with `events_offset` behind it
+    kEvent,     // a line of the runtime's events.jsonl in `body`, with `events_offset` behind it;
+                // every line comes once, in order
     kProgress,  // body: step, total_steps, epoch, epochs, loss, workers, logical_workers, batch,
                 // step_s (median of recent steps with this many workers, none of them in a view
-                // change), events_offset; what is not known yet is missing
+                // change); what is not known yet is missing
     kStopped,   // checkpointed and stopped, as wanted (0 devices); or cancelled and gone
     kFinished,  // body: result.json
     kFailed,    // body.message: the clear reason; it will not be started again
@@ -79,7 +80,7 @@ class LocalExecutor {
 
   // A job from an earlier life of the daemon: its processes may run or not; wanted devices as
   // recorded. Whatever happened meanwhile comes as notices, the runtime's events from
-  // progress.events_offset on (some may come a second time). Processes of an ended job are ended.
+  // progress.events_offset on. Processes of an ended job are ended.
   virtual Status adopt(const JobRecord& job) = 0;
   // From now on the job should have this many devices (and batch, if > 0). 0: stop with a
   // checkpoint and keep the folder. The first call with devices > 0 makes the folder.

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/sha256.h"
+#include "base/stats.h"
 #include "model/measured.h"
 
 namespace rubato::control {
@@ -16,6 +17,8 @@ constexpr double kNotable = 0.1;
 constexpr double kSlower = 1.05;
 constexpr int kTrusted = 4;  // reports
 constexpr int kMostReports = 1'000'000;
+constexpr std::size_t kRecentChanges = 31;
+constexpr Seconds kLongestChange = 3600;
 
 // Micro-batches that the busiest of `devices` computes in a step.
 int hosted(int logical_workers, int devices) {
@@ -74,12 +77,16 @@ Result<Profile> Profile::from_json(const nlohmann::json& json) {
   for (const nlohmann::json& row : json["points"]) {
     const ProfilePoint point{.devices = static_cast<int>(number(row, "devices")),
                              .batch = static_cast<std::int64_t>(number(row, "batch")),
-                             .step_s = number(row, "step_s"),
-                             .reports = std::max(1, static_cast<int>(number(row, "reports")))};
+                             .step_s = number(row, "step_s")};
     if (point.devices < 1 || point.batch < 0 || !(point.step_s > 0)) {
       return invalid_input("profile: a point needs devices, batch and step_s");
     }
     profile.note(point);
+  }
+  if (json.contains("changes") && json["changes"].is_array()) {
+    for (const nlohmann::json& seconds : json["changes"]) {
+      if (seconds.is_number()) profile.note_change(seconds.get<double>());
+    }
   }
   return profile;
 }
@@ -89,11 +96,9 @@ nlohmann::json Profile::to_json() const {
   for (const ProfilePoint& point : points_) {
     rows.push_back({{"devices", point.devices}, {"batch", point.batch}, {"step_s", point.step_s}});
   }
-  return {{"logical_workers", logical_workers_},
-          {"total_steps", total_steps_},
-          {"steps_per_epoch", steps_per_epoch_},
-          {"samples", samples_},
-          {"points", std::move(rows)}};
+  return {{"logical_workers", logical_workers_}, {"total_steps", total_steps_},
+          {"steps_per_epoch", steps_per_epoch_}, {"samples", samples_},
+          {"points", std::move(rows)},           {"changes", changes_}};
 }
 
 Profile::News Profile::note(const ProfilePoint& point) {
@@ -109,6 +114,7 @@ Profile::News Profile::note(const ProfilePoint& point) {
   }
   at->step_s += kNewShare * (point.step_s - at->step_s);
   at->reports = std::min(at->reports + 1, kMostReports);
+  at->at = std::max(at->at, point.at);
   Seconds& told = told_[static_cast<std::size_t>(index)];
   if (at->reports != kTrusted && std::abs(at->step_s - told) <= kNotable * told) {
     return News::kNone;
@@ -124,7 +130,18 @@ void Profile::note_length(std::int64_t total_steps, std::int64_t steps_per_epoch
   if (samples > 0) samples_ = samples;
 }
 
-int Profile::largest_useful() const {
+void Profile::note_change(Seconds seconds) {
+  if (!(seconds >= 0) || seconds > kLongestChange) return;
+  if (changes_.size() >= kRecentChanges) changes_.erase(changes_.begin());
+  changes_.push_back(seconds);
+}
+
+std::optional<Seconds> Profile::resize_cost() const {
+  if (changes_.empty()) return std::nullopt;
+  return percentile_sorted(sorted_copy(changes_), 50);
+}
+
+int Profile::largest_useful(double now) const {
   if (logical_workers_ == 0) return 0;  // an adaptive job's batch grows with its devices
   // Walk up: a size that is slower than the best smaller one is of no use, and neither are larger
   // ones unless one of them is faster than all before.
@@ -137,7 +154,7 @@ int Profile::largest_useful() const {
       best = point.step_s;
       best_devices = point.devices;
       slower = false;
-    } else if (point.step_s > kSlower * best) {
+    } else if (point.step_s > kSlower * best && now - point.at < kSlowerForgotten) {
       slower = true;
     }
   }

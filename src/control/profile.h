@@ -1,10 +1,12 @@
-// What was measured of a training program while it ran: seconds of a step by devices and batch.
+// What was measured of a training program while it ran: seconds of a step by devices and batch, and
+// what it took to give it other workers.
 // Kept by program (profile_key), so that the next job of the same program is known from its start.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,7 @@ struct ProfilePoint {
   std::int64_t batch = 0;  // samples of a step, over all workers
   Seconds step_s = 0;
   int reports = 1;  // how often it was measured
+  double at = 0;    // when it was last, seconds since 1970; not kept in JSON, as `reports`
 };
 
 class Profile {
@@ -52,9 +55,16 @@ class Profile {
   // Samples of a step of a consistent job; 0 while nothing was measured.
   std::int64_t batch() const { return points_.empty() ? 0 : points_.front().batch; }
 
+  // A newcomer was prepared in so many seconds.
+  void note_change(Seconds seconds);
+  // The median of the recent ones; nothing when there was none.
+  std::optional<Seconds> resize_cost() const;
+
   // More devices than this were measured, several times, to be slower than fewer by more than a
-  // twentieth; 0: no such size is known.
-  int largest_useful() const;
+  // twentieth; 0: no such size is known. What was measured half an hour ago (kSlowerForgotten) is
+  // forgotten: other jobs, or another phase of this one, may have been the reason.
+  static constexpr Seconds kSlowerForgotten = 1800;
+  int largest_useful(double now) const;
   // Seconds of a step on so many devices: measured, or, between and beyond, an optimistic guess.
   // 0 when nothing was measured.
   StepTime whole_step(int devices, std::int64_t batch) const;
@@ -66,6 +76,7 @@ class Profile {
   std::int64_t samples_ = 0;
   std::vector<ProfilePoint> points_;  // by batch, devices
   std::vector<Seconds> told_;         // of each point when there was news of it
+  std::vector<Seconds> changes_;      // newest last
 };
 
 // What earlier jobs of the same program have shown; an empty profile if there was none.

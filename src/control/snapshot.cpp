@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace rubato::control {
 
@@ -192,9 +193,20 @@ Result<nlohmann::json> plan_for(const Snapshot& snapshot, const JobDocument& doc
 
   const JobState* state = (*live)->state(fresh.record.number);
   nlohmann::json changes = nlohmann::json::array();
+  std::set<JobNumber> hidden;
+  for (const SnapshotJob& job : snapshot.jobs) {
+    if (job.hidden) hidden.insert(job.record.number);
+  }
+  int hidden_changed = 0;
+  int hidden_devices = 0;
   for (const Action& action : actions) {
     const JobNumber number = number_of(action.job);
     if (number == fresh.record.number) continue;
+    if (hidden.contains(number)) {
+      ++hidden_changed;
+      hidden_devices += action.after.devices() - action.before.devices();
+      continue;
+    }
     changes.push_back({{"job", job_name_of(number)},
                        {"from", action.before.devices()},
                        {"to", action.after.devices()},
@@ -209,6 +221,7 @@ Result<nlohmann::json> plan_for(const Snapshot& snapshot, const JobDocument& doc
       {"text", std::string(explanation(state == nullptr ? Reason::kRejected : state->reason))},
       {"device_type", snapshot.machine.type},
       {"changes", std::move(changes)},
+      {"others", {{"changed", hidden_changed}, {"devices", hidden_devices}}},
       {"start_in_s", nullptr},
       {"eta_s", nullptr},
       {"guessed", true}};

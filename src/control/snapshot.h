@@ -14,8 +14,9 @@
 namespace rubato::control {
 
 struct SnapshotJob {
-  JobRecord record;  // with its latest progress
-  Profile profile;   // empty: never measured
+  JobRecord record;     // with its latest progress
+  Profile profile;      // empty: never measured
+  bool hidden = false;  // another tenant's: it takes part, but who it is is not told
 };
 
 struct Snapshot {

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <mutex>
 #include <optional>
 
 #include "base/file.h"
+#include "base/mutex.h"
 #include "control/sqlite.h"
 #include "control/state_delta.h"
 #include "control/state_folder.h"
@@ -99,26 +99,22 @@ class EventReader {
   static Result<std::unique_ptr<EventReader>> open(const std::string& path) {
     auto database = Database::open(path);
     if (!database) return database.error();
-    auto reader = std::unique_ptr<EventReader>(new EventReader(std::move(*database)));
-    if (auto status = reader->database_.execute("PRAGMA query_only = ON"); !status) {
+    if (auto status = database->execute("PRAGMA query_only = ON"); !status) {
       return status.error();
     }
-    const std::pair<Statement*, std::string_view> statements[] = {
-        {&reader->all_, kAllEvents},
-        {&reader->of_job_, kEventsOfJob},
-        {&reader->of_tenant_, kEventsOfTenant},
-    };
-    for (const auto& [statement, sql] : statements) {
-      auto prepared = reader->database_.prepare(sql);
-      if (!prepared) return prepared.error();
-      *statement = std::move(*prepared);
-    }
-    return reader;
+    auto all = database->prepare(kAllEvents);
+    if (!all) return all.error();
+    auto of_job = database->prepare(kEventsOfJob);
+    if (!of_job) return of_job.error();
+    auto of_tenant = database->prepare(kEventsOfTenant);
+    if (!of_tenant) return of_tenant.error();
+    return std::unique_ptr<EventReader>(new EventReader(std::move(*database), std::move(*all),
+                                                        std::move(*of_job), std::move(*of_tenant)));
   }
 
   Result<std::vector<Event>> read(std::int64_t after, int limit, JobNumber job,
                                   const std::string& tenant) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Statement& statement = job != 0 ? of_job_ : tenant.empty() ? all_ : of_tenant_;
     if (job != 0) {
       statement.bind(job);
@@ -144,13 +140,17 @@ class EventReader {
   }
 
  private:
-  explicit EventReader(Database database) : database_(std::move(database)) {}
+  EventReader(Database database, Statement all, Statement of_job, Statement of_tenant)
+      : database_(std::move(database)),
+        all_(std::move(all)),
+        of_job_(std::move(of_job)),
+        of_tenant_(std::move(of_tenant)) {}
 
-  std::mutex mutex_;
-  Database database_;
-  Statement all_;
-  Statement of_job_;
-  Statement of_tenant_;
+  Mutex mutex_;
+  Database database_;  // outlives its statements
+  Statement all_ RUBATO_GUARDED_BY(mutex_);
+  Statement of_job_ RUBATO_GUARDED_BY(mutex_);
+  Statement of_tenant_ RUBATO_GUARDED_BY(mutex_);
 };
 
 class SqliteStore final : public Store {
@@ -181,13 +181,13 @@ class SqliteStore final : public Store {
       static_cast<void>(database_.execute("ROLLBACK"));
       return status;
     }
-    const std::lock_guard lock(state_lock_);
+    const WriteLock lock(state_lock_);
     std::move(delta).commit(state_);
     return ok_status();
   }
 
   const State& state() const override { return state_; }
-  std::shared_mutex& state_lock() const override { return state_lock_; }
+  SharedMutex& state_lock() const override { return state_lock_; }
 
   Result<std::vector<Event>> read_events(std::int64_t after, int limit, JobNumber job,
                                          const std::string& tenant) const override {
@@ -212,7 +212,7 @@ class SqliteStore final : public Store {
   StoreViews views_;
   Statement insert_;
   State state_;
-  mutable std::shared_mutex state_lock_;
+  mutable SharedMutex state_lock_;
   std::unique_ptr<EventReader> reader_;
 };
 

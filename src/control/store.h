@@ -5,12 +5,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <shared_mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "base/shared_mutex.h"
 #include "control/state.h"
 
 namespace rubato::control {
@@ -32,7 +32,7 @@ class Store {
   // they look; append() holds it only for the moment in which it changes the state, not while it
   // writes.
   virtual const State& state() const = 0;
-  virtual std::shared_mutex& state_lock() const = 0;
+  virtual SharedMutex& state_lock() const = 0;
 
   // Safe beside append(), from any thread: events after `seq`, oldest first, at most `limit`;
   // `job` 0 and an empty tenant mean all.

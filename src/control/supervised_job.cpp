@@ -87,6 +87,8 @@ void SupervisedJob::reap_starter() {
 
 void SupervisedJob::observe(std::vector<Notice>& notices) {
   if (state_ == State::kIdle) {
+    // What an earlier daemon may not have come to tell.
+    if (asked_) read_events(notices);
     if (asked_ && (should_stop() || status_.known)) conclude(notices, false);
     return;
   }
@@ -97,9 +99,7 @@ void SupervisedJob::observe(std::vector<Notice>& notices) {
   if (!gone) {
     count_held();
     if (registry_ && progress_.look(*registry_) && !cancelled_) {
-      json body = progress_.body();
-      body["events_offset"] = events_.offset();
-      tell(notices, Notice::Kind::kProgress, std::move(body));
+      tell(notices, Notice::Kind::kProgress, progress_.body());
     }
     tell_held(notices);
     return;

@@ -48,10 +48,11 @@ class SupervisedJob {
 
   void want(const JobDocument& document, int devices, std::int64_t batch);
   void cancel();
+  // Lines of events.jsonl before this offset were told by another object.
+  void go_on_at(std::int64_t events_offset);
+  std::int64_t events_offset() const { return events_.offset(); }  // behind the last one told
   // What an earlier life of the daemon left; `want` or `cancel` comes before.
-  void adopt(std::int64_t events_offset);
-  // Those of its earlier runs were told by another object.
-  void ignore_earlier_events();
+  void adopt();
 
   // In this order, again and again:
   void observe(std::vector<Notice>& notices);
@@ -75,7 +76,6 @@ class SupervisedJob {
   Status write_target(int workers, const DeviceSet& devices, bool stop);
   void mend_folder() const;
   void reap_starter();
-  void go_on_at(std::int64_t events_offset);
   void read_status();
   void forget_status();
   std::optional<nlohmann::json> result() const;

@@ -76,8 +76,7 @@ void SupervisedJob::go_on_at(std::int64_t events_offset) {
   events_ = EventTail(folder_.events_file(), events_offset);
 }
 
-void SupervisedJob::adopt(std::int64_t events_offset) {
-  go_on_at(events_offset);
+void SupervisedJob::adopt() {
   const Result<Supervision> order = read_supervision(folder_.path());
   auto registry = elastic::FileRegistry::open(folder_.registry_folder());
   if (registry.ok()) registry_ = std::move(*registry);
@@ -105,11 +104,6 @@ void SupervisedJob::adopt(std::int64_t events_offset) {
   target_batch_ = batch_;
   if (target->stop) stop_since_ = Clock::now();
   count_held();
-}
-
-void SupervisedJob::ignore_earlier_events() {
-  struct stat now {};
-  if (stat(folder_.events_file().c_str(), &now) == 0) go_on_at(now.st_size);
 }
 
 void SupervisedJob::read_status() {
@@ -148,10 +142,14 @@ std::optional<json> SupervisedJob::result() const {
 }
 
 void SupervisedJob::read_events(std::vector<Notice>& notices) {
-  for (EventTail::Line& line : events_.read()) {
-    if (string_of(line.value, "type") == "started") progress_.started(line.value);
-    line.value["events_offset"] = line.end;
-    tell(notices, Notice::Kind::kEvent, std::move(line.value));
+  // All of them: once its processes are gone there is no next look.
+  for (std::int64_t before = -1; before != events_.offset();) {
+    before = events_.offset();
+    for (EventTail::Line& line : events_.read()) {
+      if (string_of(line.value, "type") == "started") progress_.started(line.value);
+      line.value["events_offset"] = line.end;
+      tell(notices, Notice::Kind::kEvent, std::move(line.value));
+    }
   }
 }
 

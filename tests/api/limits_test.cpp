@@ -4,8 +4,10 @@
 #include <openssl/x509.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <random>
+#include <thread>
 
 #include "api/api_fixture.h"
 #include "api/raw_socket.h"
@@ -41,6 +43,40 @@ TEST_F(LimitsTest, LargeBodies) {
                                "99999999999999999999999999\r\n\r\n")),
             413);
   EXPECT_TRUE(answers());
+}
+
+TEST_F(LimitsTest, PlansAtATime) {
+  const json document = {{"run", {"./train"}}};
+  ServerOptions options;
+  options.plans = 0;
+  start_server(options);
+  const Got refused = ask("POST", "/api/v1/plan", alice_, document);
+  EXPECT_EQ(refused.status, 429) << refused.body;
+  EXPECT_EQ(refused.json["error"]["code"], "too-many-plans");
+  EXPECT_EQ(refused.headers.find("Retry-After")->second, "1");
+  EXPECT_TRUE(answers());
+
+  // Many at once: each is made or refused, and afterwards there is a place again.
+  options.plans = 1;
+  start_server(options);
+  std::atomic<int> made{0};
+  std::atomic<int> other{0};
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.emplace_back([&] {
+      for (int k = 0; k < 10; ++k) {
+        const int status = ask_raw("POST", "/api/v1/plan", alice_, document.dump(),
+                                   {{"Content-Type", "application/json"}})
+                               .status;
+        made += status == 200 ? 1 : 0;
+        other += status != 200 && status != 429 ? 1 : 0;
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_GE(made, 1);
+  EXPECT_EQ(other, 0);
+  EXPECT_EQ(ask("POST", "/api/v1/plan", alice_, document).status, 200);
 }
 
 TEST_F(LimitsTest, LargeHeads) {

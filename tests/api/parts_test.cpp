@@ -7,6 +7,7 @@
 
 #include "api/log_reader.h"
 #include "api/metrics.h"
+#include "api/places.h"
 #include "api/rate_limit.h"
 #include "api/raw_request.h"
 #include "api/route.h"
@@ -36,6 +37,18 @@ TEST(TokenBucket, ManyKeysDoNotFillTheMemory) {
   const Clock::time_point now = Clock::now();
   for (int i = 0; i < 50'000; ++i) limiter.take("address " + std::to_string(i), now);
   EXPECT_EQ(limiter.take("another", now), 0);
+}
+
+TEST(Places, AreGivenBack) {
+  Places places(2);
+  std::shared_ptr<void> first = places.enter();
+  const std::shared_ptr<void> second = places.enter();
+  EXPECT_NE(second, nullptr);
+  EXPECT_EQ(places.enter(), nullptr);
+  first.reset();
+  EXPECT_EQ(places.taken(), 1);
+  EXPECT_NE(places.enter(), nullptr);  // and is given back at once
+  EXPECT_EQ(places.taken(), 1);
 }
 
 TEST(SchemaCheck, FindsTheFault) {

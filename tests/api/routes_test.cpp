@@ -1,5 +1,7 @@
 // What each route answers. The fixture holds every answer against the OpenAPI document.
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "api/api_fixture.h"
 #include "api/job_text.h"
@@ -102,6 +104,32 @@ TEST_F(ApiTest, PlansWithoutChangingAnything) {
   ASSERT_EQ(got.status, 200) << got.body;
   EXPECT_FALSE(got.json["placed"].get<bool>());  // everything is reserved
   EXPECT_EQ(ask("GET", "/api/v1/jobs", admin_).json["jobs"].size(), 0U);
+}
+
+TEST_F(ApiTest, APlanNamesNoJobOfAnotherTenant) {
+  ASSERT_TRUE(controller_->use_policy(kAdmin, "elastic-dp", {}).ok());
+  for (int i = 0; i < 4; ++i) submit(bob_, "secret-of-bob");
+  ASSERT_TRUE(controller_->release(kAdmin, 1).ok());
+  // Their supervisor is a program that ends at once: they keep their devices while it is tried
+  // again.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (ask("GET", "/api/v1/cluster", admin_).json["allocated"] != 4) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  // Another tenant would get its share of them.
+  const json wish = {{"run", {"./train"}}, {"devices", "1..4"}};
+  const Got hers = ask("POST", "/api/v1/plan", alice_, wish);
+  ASSERT_EQ(hers.status, 200) << hers.body;
+  EXPECT_TRUE(hers.json["changes"].empty()) << hers.body;
+  EXPECT_EQ(hers.json["others"], (json{{"changed", 2}, {"devices", -2}})) << hers.body;
+  for (const char* hidden : {"j1", "j2", "j3", "j4", "bob"}) {
+    EXPECT_EQ(hers.body.find(hidden), std::string::npos) << hers.body;
+  }
+  // An administrator sees who.
+  const Got all = ask("POST", "/api/v1/plan", admin_, wish);
+  EXPECT_EQ(all.json["changes"].size(), 2U) << all.body;
+  EXPECT_EQ(all.json["others"]["changed"], 0) << all.body;
 }
 
 TEST_F(ApiTest, EventsByNumber) {

@@ -49,15 +49,59 @@ TEST_F(EventTailTest, GoesOnAtAnOffset) {
   EXPECT_EQ(lines[0].value["a"], 2);
 }
 
-TEST_F(EventTailTest, ATruncatedFileIsReadFromItsStart) {
+TEST_F(EventTailTest, AFileThatLostItsEndGoesOnThere) {
   append("{\"a\":1}\n{\"a\":2}\n");
   EventTail tail(path_);
   EXPECT_EQ(tail.read().size(), 2u);
-  std::filesystem::resize_file(path_, 0);
+  std::filesystem::resize_file(path_, 11);  // half of the second line is left
+  EXPECT_TRUE(tail.read().empty());
+  EventTail next(path_, 16);  // of a daemon that starts after the power failure
   append("{\"a\":3}\n");
-  const auto lines = tail.read();
-  ASSERT_EQ(lines.size(), 1u);
-  EXPECT_EQ(lines[0].value["a"], 3);
+  for (EventTail* each : {&tail, &next}) {
+    const auto lines = each->read();
+    ASSERT_EQ(lines.size(), 1u);
+    EXPECT_EQ(lines[0].value["a"], 3);
+  }
+}
+
+// Somebody appends, in pieces that end anywhere; readers die at any moment, and the next one begins
+// where the last one noted to have been. Each line is noted once, in order.
+TEST_F(EventTailTest, NotesEveryLineOnceWhenReadersDie) {
+  const char* given = std::getenv("RUBATO_SEED");
+  const std::uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
+  for (std::uint64_t seed = first; seed < first + (given != nullptr ? 1 : 100); ++seed) {
+    SCOPED_TRACE(fmt::format("repeat with RUBATO_SEED={}", seed));
+    std::filesystem::remove(path_);
+    Random random(seed);
+    constexpr int kLines = 60;
+    std::string text;
+    for (int i = 0; i < kLines; ++i) {
+      if (random.below(8) == 0) text += "no object\n";
+      text += fmt::format("{{\"a\":{},\"b\":\"{}\"}}\n", i,
+                          std::string(random.below(random.below(20) == 0 ? 1 << 18 : 50), 'x'));
+    }
+    std::vector<int> noted;
+    std::int64_t offset = 0;  // noted together with the line
+    for (std::size_t written = 0; noted.size() < kLines;) {
+      const std::size_t piece = std::min<std::size_t>(
+          text.size() - written, 1 + random.below(random.chance(0.5) ? 40 : 1 << 17));
+      append(text.substr(written, piece));
+      written += piece;
+      EventTail tail(path_, offset);
+      for (bool alive = true; alive;) {
+        const auto lines = tail.read();
+        alive = !lines.empty();
+        for (const EventTail::Line& line : lines) {
+          if (random.below(5) == 0) alive = false;
+          if (!alive) break;
+          noted.push_back(line.value["a"].get<int>());
+          offset = line.end;
+        }
+      }
+    }
+    for (int i = 0; i < kLines; ++i) ASSERT_EQ(noted[static_cast<std::size_t>(i)], i);
+    ASSERT_EQ(noted.size(), static_cast<std::size_t>(kLines));
+  }
 }
 
 TEST_F(EventTailTest, GarbageIsPassedOver) {

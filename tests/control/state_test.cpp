@@ -39,6 +39,20 @@ class History {
 
 json grant(int devices, const char* reason) { return {{"devices", devices}, {"reason", reason}}; }
 
+TEST(State, KnowsWhichLinesOfTheRuntimeItHas) {
+  History h;
+  h.submit(1);
+  ASSERT_TRUE(h.add(2, "view", 1, {{"type", "view"}, {"events_offset", 100}}).ok());
+  EXPECT_EQ(h.job(1).progress["events_offset"], 100);
+  ASSERT_TRUE(h.add(3, "progress", 1, {{"step", 7}}).ok());
+  EXPECT_EQ(h.job(1).progress["step"], 7);
+  EXPECT_EQ(h.job(1).progress["events_offset"], 100)
+      << "how far it is says nothing about its lines";
+  ASSERT_TRUE(h.add(4, "cancelled", 1).ok());
+  ASSERT_TRUE(h.add(5, "view", 1, {{"type", "lost"}, {"events_offset", 150}}).ok());
+  EXPECT_EQ(h.job(1).progress["events_offset"], 150) << "the last lines come after a cancellation";
+}
+
 TEST(State, FollowsAJobToItsEnd) {
   History h;
   h.submit(10);

@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include <atomic>
-#include <shared_mutex>
 #include <thread>
 
 #include "control/random_events.h"
@@ -182,7 +181,7 @@ TEST(Store, ReadersBesideTheWriter) {
         const auto events = store->read_events(last, 100, 0, "");
         ASSERT_TRUE(events.ok()) << events.error().message;
         for (const Event& event : *events) ASSERT_EQ(event.seq, ++last);
-        const std::shared_lock lock(store->state_lock());
+        const ReadLock lock(store->state_lock());
         ASSERT_GE(store->state().last_seq, 0);
       }
     });

@@ -1,6 +1,7 @@
-// The daemon is killed fifty times at random moments while jobs are submitted, resized, paused and
-// trained: every acknowledged job finishes with the right bits, the log replays to the same state,
-// and no process is left.
+// The daemon is killed fifty times at random moments while jobs (real models and a toy) are
+// submitted, resized, paused, displaced by reservations and trained: every acknowledged job
+// finishes with the right bits, every line that its runtime wrote is in the log once, the log
+// replays to the same state, and no process is left.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -38,6 +39,42 @@ std::set<pid_t> processes_with(const std::string& text) {
   return found;
 }
 
+// Short ones: most of a job's life is to be starting, resizing, stopping.
+LiveProgram some_program(Random& random) {
+  const std::string examples = RUBATO_EXAMPLES;
+  const std::string seed = std::to_string(1 + random.below(2));
+  switch (random.below(6)) {
+    case 0:
+      return {.run = {examples + "/train_mlp", "--steps", "150", "--seed", seed}};
+    case 1:
+      return {.run = {examples + "/train_cnn", "--steps", "24", "--seed", seed}};
+    case 2:
+      return {.run = {examples + "/train_lm", "--steps", "8", "--seed", seed}};
+    default:
+      return {
+          .run = {RUBATO_TOY_PROGRAM, "--steps", "400", "--seed", seed, "--compute-us", "2000"}};
+  }
+}
+
+// The lines of a job's events.jsonl, one by one, and those of them that the log has.
+std::vector<std::string> written_lines(const std::string& state, control::JobNumber job) {
+  std::vector<std::string> lines;
+  std::ifstream file(fmt::format("{}/jobs/{}/events.jsonl", state, job));
+  for (std::string line; std::getline(file, line);) lines.push_back(json::parse(line).dump());
+  return lines;
+}
+std::map<control::JobNumber, std::vector<std::string>> logged_lines(
+    const std::vector<control::Event>& events) {
+  std::map<control::JobNumber, std::vector<std::string>> lines;
+  for (const control::Event& event : events) {
+    if (event.type != "view") continue;
+    json body = event.body;
+    body.erase("events_offset");
+    lines[event.job].push_back(body.dump());
+  }
+  return lines;
+}
+
 TEST(Crash, FiftyCrashesOfTheDaemonLoseNothing) {
   const std::uint64_t seed = chosen_seed();
   SCOPED_TRACE(fmt::format("repeat with RUBATO_SEED={}", seed));
@@ -61,9 +98,7 @@ TEST(Crash, FiftyCrashesOfTheDaemonLoseNothing) {
         return it->first;
       };
       if (acknowledged.empty() || (what < 3 && acknowledged.size() < 24)) {
-        const LiveProgram program{.run = {RUBATO_TOY_PROGRAM, "--steps", "400", "--seed",
-                                          std::to_string(1 + random.below(3)), "--compute-us",
-                                          "2000"}};
+        const LiveProgram program = some_program(random);
         const auto job = daemon.post("/api/v1/jobs", document_of(program, kSlots),
                                      fmt::format("key-{}", next_key++));
         if (job) acknowledged[(*job)["id"].get<std::string>()] = program;
@@ -76,6 +111,9 @@ TEST(Crash, FiftyCrashesOfTheDaemonLoseNothing) {
       } else if (what < 9) {
         static_cast<void>(
             daemon.post(fmt::format("/api/v1/jobs/{}/resume", some_job()), json::object()));
+      } else {
+        static_cast<void>(daemon.post("/api/v1/reservations",
+                                      {{"devices", 1 + random.below(2)}, {"seconds", 0.2}}));
       }
     }
     daemon.crash();
@@ -90,8 +128,15 @@ TEST(Crash, FiftyCrashesOfTheDaemonLoseNothing) {
         const auto active = daemon.get("/api/v1/jobs?active=true");
         return active && (*active)["jobs"].empty();
       },
-      300))
+      400))
       << daemon.get("/api/v1/jobs?active=true").value_or(json()).dump(1);
+  int models = 0;
+  std::vector<LiveProgram> programs;
+  for (const auto& [id, program] : acknowledged) {
+    programs.push_back(program);
+    models += program.run.front() == RUBATO_TOY_PROGRAM ? 0 : 1;
+  }
+  undisturbed.compute(programs);
   for (const auto& [id, program] : acknowledged) {
     const auto job = daemon.get("/api/v1/jobs/" + id);
     ASSERT_TRUE(job) << id << " was acknowledged and is lost";
@@ -99,13 +144,20 @@ TEST(Crash, FiftyCrashesOfTheDaemonLoseNothing) {
     EXPECT_EQ((*job)["result"].value("state_sha256", ""), undisturbed.hash(program)) << id;
   }
   ASSERT_TRUE(wait_until([&] { return (*daemon.get("/api/v1/cluster"))["held"] == 0; }, 30));
-  EXPECT_LE(control::history_of(daemon.events()).most_held, kSlots);
+  const std::vector<control::Event> events = daemon.events();
+  EXPECT_LE(control::history_of(events).most_held, kSlots);
+  std::map<control::JobNumber, std::vector<std::string>> logged = logged_lines(events);
+  for (const auto& [id, program] : acknowledged) {
+    const control::JobNumber job = control::parse_job_number(id).value_or(0);
+    EXPECT_EQ(logged[job], written_lines(daemon.state(), job)) << id;
+  }
   daemon.stop();
   EXPECT_EQ(
       std::system(fmt::format("'{}' --state '{}' check", RUBATOD_PROGRAM, daemon.state()).c_str()),
       0);
   EXPECT_TRUE(wait_until([&] { return processes_with(daemon.state()).empty(); }, 30));
-  fmt::print("{} jobs, {} crashes, seed {}\n", acknowledged.size(), kCrashes, seed);
+  fmt::print("{} jobs ({} real models), {} crashes, {} events, seed {}\n", acknowledged.size(),
+             models, kCrashes, events.size(), seed);
   if (!HasFailure()) std::filesystem::remove_all(folder);
 }
 

@@ -19,6 +19,7 @@ struct LiveProgram {
   std::vector<std::string> run;
   int logical_workers = 4;
   double target_loss = 0;  // above 0: an adaptive job, which must end below it
+  std::string batch{};     // of an adaptive job: "32..256"
 };
 
 inline nlohmann::json document_of(const LiveProgram& program, int most_devices) {
@@ -26,7 +27,7 @@ inline nlohmann::json document_of(const LiveProgram& program, int most_devices) 
     return {{"run", program.run},
             {"mode", "adaptive"},
             {"devices", fmt::format("1..{}", most_devices)},
-            {"batch", "32..256"},
+            {"batch", program.batch},
             {"checkpoint", {{"every", 2}}}};
   }
   return {{"run", program.run},
@@ -48,10 +49,15 @@ class Undisturbed {
   }
   // Several at a time, as many as there are processors.
   void compute(const std::vector<LiveProgram>& programs) {
-    std::vector<std::string> found(programs.size());
-    parallel_for(programs.size(), hardware_threads(),
-                 [&](std::size_t i) { found[i] = run(programs[i], hashes_.size() + i); });
-    for (std::size_t i = 0; i < programs.size(); ++i) hashes_[key_of(programs[i])] = found[i];
+    std::map<std::string, LiveProgram> unknown;
+    for (const LiveProgram& program : programs) {
+      if (!hashes_.contains(key_of(program))) unknown[key_of(program)] = program;
+    }
+    const std::vector<std::pair<std::string, LiveProgram>> todo(unknown.begin(), unknown.end());
+    std::vector<std::string> found(todo.size());
+    parallel_for(todo.size(), hardware_threads(),
+                 [&](std::size_t i) { found[i] = run(todo[i].second, hashes_.size() + i); });
+    for (std::size_t i = 0; i < todo.size(); ++i) hashes_[todo[i].first] = found[i];
   }
 
  private:

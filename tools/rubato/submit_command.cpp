@@ -111,7 +111,7 @@ Result<JobDocument> make_document(const DocumentArguments& a) {
 
 // A line about a change that whoever waits for a job wants to see; empty: none.
 std::string waiting_line(const json& event) {
-  const std::string type = event.value("type", "");
+  std::string type = event.value("type", "");
   const json body = event.value("body", json::object());
   if (type == "granted") {
     const int devices = body.value("devices", 0);
@@ -225,6 +225,13 @@ int plan(const PlanArguments& a, const ServerChoice& server) {
   for (const json& change : planned->value("changes", json::array())) {
     fmt::print("{} would go from {} to {} devices ({})\n", change.value("job", ""),
                change.value("from", 0), change.value("to", 0), change.value("reason", ""));
+  }
+  const json others = planned->value("others", json::object());
+  if (const int changed = others.value("changed", 0); changed > 0) {
+    const int given = -others.value("devices", 0);
+    fmt::print("{} job{} of other tenants would change ({} {} device{} together)\n", changed,
+               changed == 1 ? "" : "s", given >= 0 ? "giving" : "getting", std::abs(given),
+               std::abs(given) == 1 ? "" : "s");
   }
   return placed ? 0 : 2;
 }

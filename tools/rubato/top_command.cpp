@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <memory>
 
@@ -42,15 +43,17 @@ class Screen {
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  // At most as many lines and columns as there are.
-  void draw(const std::string& text) const {
+  // At most as many lines and columns as there are, the first line in bold.
+  void draw(std::string_view text, bool color) const {
     winsize size{};
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) size = {24, 100, 0, 0};
     std::string out = "\x1b[H";
     std::string_view rest = text;
     for (int row = 0; row + 1 < size.ws_row && !rest.empty(); ++row) {
       const std::size_t end = std::min(rest.find('\n'), rest.size());
-      out += rest.substr(0, std::min<std::size_t>(end, size.ws_col));
+      const std::string_view line = rest.substr(0, std::min<std::size_t>(end, size.ws_col));
+      const bool bold = row == 0 && color;
+      out += fmt::format("{}{}{}", bold ? "\x1b[1m" : "", line, bold ? "\x1b[0m" : "");
       out += "\x1b[K\r\n";
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
@@ -74,7 +77,9 @@ class Screen {
 
 std::string bar(const json& c, int width) {
   const int devices = std::max(1, c.value("devices", 1));
-  const auto cells = [&](double count) { return static_cast<int>(count * width / devices + 0.5); };
+  const auto cells = [&](double count) {
+    return static_cast<int>(std::lround(count * width / devices));
+  };
   const int training = std::min(width, cells(c.value("training", 0.0)));
   const int held = std::clamp(cells(c.value("held", 0)) - training, 0, width - training);
   const int reserved = std::clamp(cells(c.value("reserved", 0)), 0, width - training - held);
@@ -93,10 +98,10 @@ Result<json> look(Client& client) {
   return json{{"cluster", std::move(*cluster)}, {"jobs", std::move((*jobs)["jobs"])}};
 }
 
-std::string page(const json& seen, const std::string& url) {
-  return fmt::format("rubato {}  {}\n{}\n{}\n\n{}", url, time_text(unix_now()),
+std::string page(const json& seen, double at, const std::string& url) {
+  return fmt::format("rubato {}  {}\n{}\n{}\n\n{}", url, time_text(at),
                      cluster_line(seen["cluster"]), bar(seen["cluster"], 50),
-                     job_table(seen["jobs"], unix_now()).text());
+                     job_table(seen["jobs"], at).text());
 }
 
 struct Arguments {
@@ -114,18 +119,26 @@ int top(const Arguments& a, const ServerChoice& server) {
     return 0;
   }
   if (isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1) {
-    fmt::print("{}", page(*seen, client->url()));
+    fmt::print("{}", page(*seen, unix_now(), client->url()));
     return 0;
   }
   const bool color = wants_color(stdout);
   const Screen screen;
+  double seen_at = unix_now();
   do {
-    if (Result<json> now = look(*client); now.ok()) seen = std::move(now);
-    // A daemon that is away is shown as it was; it comes back.
-    const std::string text = page(*seen, client->url()) + "\nq quits\n";
-    screen.draw(color ? "\x1b[1m" + text.substr(0, text.find('\n')) + "\x1b[0m" +
-                            text.substr(text.find('\n'))
-                      : text);
+    Result<json> now = look(*client);
+    const bool away = !now.ok();
+    if (away) {
+      // It is shown as it was; when it comes back, it may be elsewhere.
+      if (Result<Client> again = Client::make(server); again.ok()) client = std::move(again);
+    } else {
+      seen = std::move(now);
+      seen_at = unix_now();
+    }
+    const std::string text = page(*seen, seen_at, client->url()) +
+                             (away ? "\nthe daemon does not answer; this is how it was\n" : "\n") +
+                             "q quits\n";
+    screen.draw(text, color);
   } while (!Screen::wait_for_quit(a.every_s));
   return 0;
 }

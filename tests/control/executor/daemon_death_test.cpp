@@ -1,7 +1,7 @@
 // A process with an executor is killed with SIGKILL at random moments, also in the middle of its
 // calls, while jobs are resized, stopped, continued and killed. Whatever the moment, the next one
-// finds the jobs again, nobody has two supervisors, no device has two processes, and all jobs
-// finish with the bits of an undisturbed run.
+// finds the jobs again, nobody has two supervisors, no device has two processes, all jobs finish
+// with the bits of an undisturbed run, and every line that their runtime wrote was told once.
 #include <fcntl.h>
 #include <sys/wait.h>
 
@@ -19,10 +19,15 @@ class DaemonDeath : public ExecutorTest {
 
   std::string wants_file() const { return root_ + "/wants.json"; }
   std::string outcomes_file() const { return root_ + "/outcomes.jsonl"; }
+  std::string lines_file() const { return root_ + "/lines.jsonl"; }
+  std::string events_file(JobNumber job) const {
+    return fmt::format("{}/{}/events.jsonl", options_.folder, job);
+  }
 
-  std::vector<nlohmann::json> outcomes() const {
+  std::vector<nlohmann::json> outcomes() const { return objects_in(outcomes_file()); }
+  static std::vector<nlohmann::json> objects_in(const std::string& path) {
     std::vector<nlohmann::json> found;
-    std::ifstream file(outcomes_file());
+    std::ifstream file(path);
     for (std::string line; std::getline(file, line);) {
       nlohmann::json value = nlohmann::json::parse(line, nullptr, false);
       if (value.is_object()) found.push_back(std::move(value));
@@ -34,6 +39,14 @@ class DaemonDeath : public ExecutorTest {
       if (outcome.value("job", 0) == job) return true;
     }
     return false;
+  }
+  // What daemons were told that the runtime of a job wrote.
+  std::vector<nlohmann::json> told_lines(JobNumber job) const {
+    std::vector<nlohmann::json> lines;
+    for (const nlohmann::json& line : objects_in(lines_file())) {
+      if (line.value("job", 0) == job) lines.push_back(line["line"]);
+    }
+    return lines;
   }
   std::map<JobNumber, int> read_wants() const {
     const Result<std::string> text = read_file(wants_file());
@@ -58,6 +71,9 @@ class DaemonDeath : public ExecutorTest {
         record.phase = Phase::kFinished;
         record.granted = 0;
       }
+      if (const auto lines = told_lines(job); !lines.empty()) {
+        record.progress["events_offset"] = lines.back()["events_offset"];
+      }
       if (!executor_->adopt(record).ok()) _exit(3);
     }
     for (;;) {
@@ -67,6 +83,10 @@ class DaemonDeath : public ExecutorTest {
         if (!executor_->want(job, document, devices, 0).ok()) _exit(4);
       }
       for (const Notice& notice : executor_->poll()) {
+        if (notice.kind == Notice::Kind::kEvent) {
+          const nlohmann::json line = {{"job", notice.job}, {"line", notice.body}};
+          std::ofstream(lines_file(), std::ios::app) << line.dump() << std::endl;
+        }
         const bool finished = notice.kind == Notice::Kind::kFinished;
         if (!finished && notice.kind != Notice::Kind::kFailed) continue;
         over.insert(notice.job);
@@ -172,6 +192,14 @@ class DaemonDeath : public ExecutorTest {
       finished.insert(outcome.value("job", 0));
     }
     EXPECT_EQ(finished.size(), 3u) << "some jobs have not finished";
+    for (JobNumber job = 1; job <= kJobs; ++job) {
+      std::vector<nlohmann::json> told = told_lines(job);
+      for (nlohmann::json& line : told) line.erase("events_offset");
+      const std::vector<nlohmann::json> written = objects_in(events_file(job));
+      EXPECT_FALSE(written.empty());
+      EXPECT_TRUE(told == written) << "job " << job << ": " << written.size()
+                                   << " lines were written and " << told.size() << " told";
+    }
   }
 };
 

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Completions for zsh and fish, read by those shells. (That of bash: daemon_test.sh.) Shells that are
+# not installed are named; without any the test counts as skipped.
+set -uo pipefail
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+checked=0
+
+check() { # check WHAT -- COMMAND: the command must succeed
+  local what=$1
+  shift 2
+  "$@" >"$work/check" 2>&1 && return
+  echo "FAILED: $what: $*"
+  sed 's/^/    /' "$work/check" | tail -5
+  failed=$((failed + 1))
+}
+
+if command -v zsh >/dev/null; then
+  checked=$((checked + 1))
+  mkdir "$work/zsh"
+  "$RUBATO" completion zsh >"$work/zsh/_rubato"
+  check "zsh completion is zsh" -- zsh -fn "$work/zsh/_rubato"
+  # As compinit finds it: by its first line, in fpath; and it can be loaded.
+  check "zsh completion begins with #compdef" -- grep -q '^#compdef rubato' "$work/zsh/_rubato"
+  check "zsh loads it" -- zsh -fc "fpath=($work/zsh \$fpath); autoload -Uz _rubato && autoload +X _rubato"
+else
+  echo "zsh is not installed: not checked"
+fi
+
+if command -v fish >/dev/null; then
+  checked=$((checked + 1))
+  "$RUBATO" completion fish >"$work/rubato.fish"
+  export HOME=$work XDG_CONFIG_HOME=$work XDG_DATA_HOME=$work
+  completed() { # completed LINE WORD: the line is completed with this word, among others
+    fish --no-config -c "source $work/rubato.fish; complete -C '$1'" | cut -f1 | grep -qxF -- "$2"
+  }
+  check "fish completion is fish" -- fish --no-config -n "$work/rubato.fish"
+  check "fish completes subcommands" -- completed "rubato sub" submit
+  check "fish completes subcommands of subcommands" -- completed "rubato reserve re" release
+  check "fish completes options" -- completed "rubato submit --prio" --priority
+else
+  echo "fish is not installed: not checked"
+fi
+
+[ "$checked" -gt 0 ] || exit 77
+echo "$checked of 2 shells, $failed failed"
+[ "$failed" = 0 ]
