@@ -73,7 +73,8 @@ void Coordinator::lead() {
     if (std::optional<View> view = next_membership()) start_change(std::move(*view));
     return;
   }
-  if (change_->touch && change_->touch->done() && !change_->touch->failed()) {
+  if (change_->touch && change_->touch->done() && !change_->touch->failed() &&
+      bridge_ready(change_->touch->view())) {
     const std::lock_guard lock(mutex_);
     prepared_[change_->view.number] = change_->touch->view();
     change_->unprepared.erase(id());
@@ -83,7 +84,9 @@ void Coordinator::lead() {
     if (steady_clock::now() - change_->began > kPrepareTimeout) {
       // Alive, but unable to prepare: without it, or its successor, the change can go on.
       for (const int worker : change_->unprepared) {
-        if (joiners_.contains(worker)) mesh_->fence(worker);
+        if (!joiners_.contains(worker)) continue;
+        mesh_->fence(worker);
+        mesh_->send(worker, Message::kRefused, {{"reason", "it could not prepare the next view"}});
       }
       cancel_change();
     }
@@ -118,8 +121,7 @@ void Coordinator::lead() {
 }
 
 void Coordinator::host_evenly(View& view, std::vector<WorkerAddress> workers) const {
-  std::sort(workers.begin(), workers.end(),
-            [](const WorkerAddress& a, const WorkerAddress& b) { return a.id < b.id; });
+  order_by_node(workers);
   const std::vector<LogicalRange> ranges =
       divide_logical_workers(options_.settings.logical_workers, measured_speeds(workers));
   view.members.clear();
@@ -173,8 +175,16 @@ std::optional<View> Coordinator::next_membership() {
       (more_coming || fresh.size() < missing) && unix_seconds() - oldest_ready < kWaitForOthersS) {
     return std::nullopt;  // others of the same request are on their way
   }
+  const auto surplus = [&](const std::string& name) {
+    const auto there = std::count_if(stay.begin(), stay.end(),
+                                     [&](const WorkerAddress& w) { return w.node == name; });
+    return static_cast<int>(there) - target_.on_node(name, options_.settings.home);
+  };
+  // Newcomers of a node come in for what is missing there.
+  std::stable_partition(fresh.begin(), fresh.end(),
+                        [&](const WorkerAddress& w) { return surplus(w.node) < 0; });
   std::size_t used = 0;
-  while (used < fresh.size() && stay.size() < wanted) {
+  while (used < fresh.size() && stay.size() < wanted && surplus(fresh[used].node) < 0) {
     stay.push_back(fresh[used++]);
     joined = true;
   }
@@ -199,7 +209,8 @@ std::optional<View> Coordinator::next_membership() {
     const auto rank = [&](const WorkerAddress& w) {
       const bool migrating =
           std::find(target_.migrate.begin(), target_.migrate.end(), w.id) != target_.migrate.end();
-      return std::tuple(w.id != current_.leader, migrating, stragglers_.flagged(w.id), w.id);
+      return std::tuple(surplus(w.node) > 0, w.id != current_.leader, migrating,
+                        stragglers_.flagged(w.id), w.id);
     };
     stay.erase(std::max_element(stay.begin(), stay.end(),
                                 [&](const auto& a, const auto& b) { return rank(a) < rank(b); }));
@@ -209,6 +220,7 @@ std::optional<View> Coordinator::next_membership() {
   host_evenly(view, stay);
   const bool leader_stays = view.find(current_.leader) != nullptr;
   if (!leader_stays) view.leader = view.members.front().address.id;
+  view.board = view.find(view.leader)->address.board;
   if (founding_) {
     view.cause = current_.cause;
     return view;
@@ -277,15 +289,13 @@ void Coordinator::commit_founding() {
     return;
   }
   latest_ = view;
-  board_->start_block(view.number, static_cast<int>(view.members.size()), view.first_step);
-  ViewBlock& before = board_->block(current_.number);
-  before.next_first_step = view.first_step;
-  before.next_view = view.number;
+  open_block(view);
+  start_message_ = to_json(view);
+  started_by_message_ = view;
   for (const Member& member : view.members) {
-    if (member.address.id != id()) mesh_->send(member.address.id, Message::kStart, to_json(view));
+    if (member.address.id != id()) mesh_->send(member.address.id, Message::kStart, start_message_);
   }
-  started_by_message_ = view.number;
-  begin_view(view);
+  start_by_message(view, "", {});
 }
 
 // Step by step, as far back as the board remembers; not the first step of a view, which maps memory

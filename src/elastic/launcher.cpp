@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +23,9 @@
 
 #include "base/file.h"
 #include "elastic/board.h"
+#include "elastic/descriptor.h"
 #include "elastic/event_text.h"
+#include "elastic/node_status.h"
 #include "elastic/pinned_environment.h"
 #include "elastic/shared_memory.h"
 #include "elastic/worker.h"
@@ -55,7 +58,8 @@ class Launcher {
       : options_(options),
         settings_(std::move(settings)),
         folder_(options.folder),
-        registry_(std::move(registry)) {
+        registry_(std::move(registry)),
+        others_(folder_, options.node.name, node_patience(settings_)) {
     const Result<Consistency> level = parse_consistency(settings_.consistency);
     if (level.ok()) pinned_ = pinned_variables(*level);
   }
@@ -70,8 +74,35 @@ class Launcher {
                         : result.state == LaunchResult::State::kStopped ? "stopped"
                                                                         : "failed";
     write_status(state, result.message);
+    if (!home()) remove_node_status(folder_, node());
     print_new_events();
     return result;
+  }
+
+  // Whether members of the newest view live on other nodes. It takes a while to be sure that they do
+  // not.
+  Result<bool> trains_elsewhere() {
+    for (;;) {
+      Result<View> view = newest_view(*registry_);
+      if (!view.ok()) return view.error();
+      if (!others_.any_alive(*view)) return false;
+      for (const Member& member : view->members) {
+        const Result<NodeStatus> status = read_node_status(folder_, member.address.node);
+        const auto [entry, fresh] = first_beats_.try_emplace(
+            member.address.node, status.ok() ? status->beat : 0);
+        if (!fresh && status.ok() && status->beat != entry->second) return true;
+      }
+      std::this_thread::sleep_for(kLook);
+    }
+  }
+  // Without the nodes whose launchers are gone.
+  Status forget_gone_nodes() {
+    return change_target(*registry_, [&](Target& target) {
+      std::erase_if(target.elsewhere, [&](const auto& entry) {
+        return !is_file(folder_.node_file(entry.first)) || !others_.launcher_alive(entry.first);
+      });
+      return ok_status();
+    });
   }
 
   // Nobody of an earlier launch is alive: whatever view is there is history.
@@ -80,8 +111,10 @@ class Launcher {
     if (!latest.ok()) return latest.error();
     if (latest->number == 0 || latest->empty()) return ok_status();
     View empty{.number = latest->number + 1, .first_step = latest->first_step, .cause = cause};
-    const Result<Board> board = Board::open(latest->board);
-    if (board.ok()) empty.first_step = board->completed() + 1;
+    if (const Member* member = member_here(*latest)) {
+      const Result<Board> board = Board::open(member->address.board);
+      if (board.ok()) empty.first_step = board->completed() + 1;
+    }
     const Result<bool> won =
         registry_->compare_and_swap(kViewRecord, latest->number, to_json(empty).dump());
     if (!won.ok()) return won.error();
@@ -90,7 +123,15 @@ class Launcher {
   }
 
  private:
-  std::string prefix() const { return fmt::format("rubato.{}.", settings_.token); }
+  const std::string& node() const { return options_.node.name; }
+  bool home() const { return settings_.home == node(); }
+  std::string prefix() const { return node_prefix(settings_.token, node()); }
+  const Member* member_here(const View& view) const {
+    const auto found =
+        std::find_if(view.members.begin(), view.members.end(),
+                     [&](const Member& member) { return member.address.node == node(); });
+    return found == view.members.end() ? nullptr : &*found;
+  }
 
   LaunchResult watch() {
     write_status("running", "");
@@ -104,11 +145,17 @@ class Launcher {
       if (g_interrupts >= 2) return {LaunchResult::State::kFailed, "killed by a second interrupt"};
       if (g_interrupts == 1 && !stop_asked) {
         stop_asked = true;
-        static_cast<void>(change_target(*registry_, [](Target& target) {
-          target.stop = true;
+        static_cast<void>(change_target(*registry_, [&](Target& target) {
+          if (home()) {
+            target.stop = true;
+          } else {
+            target.workers -= target.on_node(node(), settings_.home);
+            target.elsewhere.erase(node());
+          }
           return ok_status();
         }));
       }
+      if (!home()) beat();
       Result<View> view = newest_view(*registry_);
       Result<Target> target = newest_target(*registry_);
       if (!view.ok()) return {LaunchResult::State::kFailed, view.error().message};
@@ -116,6 +163,9 @@ class Launcher {
       if (target->stop && children_.empty()) {
         return {LaunchResult::State::kStopped,
                 fmt::format("stopped before step {}", view->first_step)};
+      }
+      if (stop_asked && !home() && children_.empty()) {
+        return {LaunchResult::State::kStopped, fmt::format("node {} has left the job", node())};
       }
       if (!is_file(folder_.result_file())) {
         std::string problem = keep_alive(*view, *target);
@@ -129,6 +179,7 @@ class Launcher {
   std::string keep_alive(const View& view, const Target& target) {
     int members = 0;
     int joining = 0;
+    bool members_elsewhere = false;
     for (Child& child : children_) {
       const bool member = view.find(child.worker) != nullptr;
       if (member) {
@@ -146,7 +197,19 @@ class Launcher {
       return fmt::format("{} failures in a row without progress; the last one: {}", failures_,
                          last_failure_);
     }
+    if (member_here(view) == nullptr && node_had_members_) {
+      // What is left of them does not share memory with those who come.
+      node_had_members_ = false;
+      board_number_ = -1;
+    }
+    node_had_members_ = node_had_members_ || members > 0;
     if (!view.empty() && members == 0) {
+      members_elsewhere = !home() || (on_other_nodes(view) && others_.any_alive(view));
+      // The survivors, or the first launcher when there are none, will exclude the dead of this
+      // node; newcomers would only meet what is left of them.
+      if (members_elsewhere && member_here(view) != nullptr) return "";
+    }
+    if (!view.empty() && members == 0 && !members_elsewhere) {
       // Everybody who had the state is gone. Newcomers cannot go on alone.
       end_all_children();
       const Status cleared = clear_view("restart");
@@ -156,14 +219,43 @@ class Launcher {
       return "";
     }
     if (target.stop) return "";
-    if (members > 0 && steady_clock::now() < next_start_) return "";
-    int wanted = std::min(target.workers, settings_.logical_workers) + settings_.spares;
-    for (const int worker : target.migrate) wanted += view.find(worker) != nullptr ? 1 : 0;
+    if ((members > 0 || members_elsewhere) && steady_clock::now() < next_start_) return "";
+    int wanted = std::min(target.on_node(node(), settings_.home), settings_.logical_workers) +
+                 settings_.spares;
+    for (const int worker : target.migrate) {
+      const Member* const member = view.find(worker);
+      wanted += member != nullptr && member->address.node == node() ? 1 : 0;
+    }
     for (int missing = wanted - members - joining; missing > 0; --missing) {
       std::string problem = start_worker();
       if (!problem.empty()) return problem;
     }
     return "";
+  }
+
+  static steady_clock::duration node_patience(const JobSettings& settings) {
+    return std::max<steady_clock::duration>(
+        std::chrono::seconds(3),
+        std::chrono::duration_cast<steady_clock::duration>(
+            std::chrono::duration<double>(3 * settings.failure_timeout_s)));
+  }
+
+  bool on_other_nodes(const View& view) const {
+    return std::any_of(view.members.begin(), view.members.end(), [&](const Member& member) {
+      return member.address.node != node();
+    });
+  }
+
+  // For the first launcher of the job.
+  void beat() {
+    std::vector<int> alive;
+    for (const Child& child : children_) alive.push_back(child.worker);
+    const auto now = steady_clock::now();
+    if (status_.beat > 0 && alive == status_.workers && now - last_beat_ < kNodeBeat) return;
+    last_beat_ = now;
+    status_.workers = std::move(alive);
+    status_.beat = std::max(status_.beat + 1, static_cast<std::int64_t>(unix_seconds() * 1000));
+    static_cast<void>(write_node_status(folder_, node(), status_));
   }
 
   // For 'rubato ps': spares, and others that have not come in yet.
@@ -178,12 +270,13 @@ class Launcher {
   }
 
   void note_progress(const View& view) {
-    if (view.board != board_name_) {
+    const std::string& name = member_here(view)->address.board;
+    if (name != board_name_) {
       board_.reset();
-      Result<Board> board = Board::open(view.board);
+      Result<Board> board = Board::open(name);
       if (!board.ok()) return;
       board_.emplace(std::move(*board));
-      board_name_ = view.board;
+      board_name_ = name;
     }
     // Steps that a restart repeats are no progress: a program that always fails at the same step
     // must not be restarted for ever.
@@ -195,7 +288,11 @@ class Launcher {
   }
 
   std::string start_worker() {
-    const int worker = next_worker_++;
+    const Result<int> id = next_worker_id(*registry_);
+    if (!id.ok()) return id.error().message;
+    const int worker = *id;
+    if (board_number_ < 0) board_number_ = worker;
+    const std::string board = std::to_string(board_number_);
     const std::string log = folder_.log_file(worker);
     std::vector<char*> arguments;
     for (const std::string& part : settings_.command) {
@@ -214,6 +311,9 @@ class Launcher {
       setpgid(0, 0);  // Ctrl-C reaches the launcher, which stops the workers in order
       setenv(kJobFolderVariable, folder_.path().c_str(), 1);
       setenv(kWorkerVariable, number.c_str(), 1);
+      setenv(kNodeVariable, node().c_str(), 1);
+      setenv(kListenVariable, options_.node.listen.c_str(), 1);
+      setenv(kBoardVariable, board.c_str(), 1);
       setenv("RUBATO_CONSISTENCY", settings_.consistency.c_str(), 1);
       for (const auto& [name, value] : pinned_) setenv(name.c_str(), value.c_str(), 1);
       const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
@@ -292,6 +392,7 @@ class Launcher {
   }
 
   void write_status(const std::string& state, const std::string& message) const {
+    if (!home()) return;
     const nlohmann::json status = {
         {"state", state}, {"pid", getpid()}, {"message", message}, {"newcomers", newcomers_}};
     static_cast<void>(write_file(folder_.status_file(), status.dump() + "\n"));
@@ -316,7 +417,12 @@ class Launcher {
   JobFolder folder_;
   std::unique_ptr<FileRegistry> registry_;
   std::vector<Child> children_;
-  int next_worker_ = 0;
+  NodeWatch others_;
+  std::map<std::string, std::int64_t> first_beats_;
+  NodeStatus status_;  // of this node, when it is not the job's first
+  steady_clock::time_point last_beat_;
+  int board_number_ = -1;
+  bool node_had_members_ = false;
   int failures_ = 0;  // since the job last made progress
   std::string last_failure_;
   steady_clock::duration pause_{};  // after newcomers that failed
@@ -330,24 +436,28 @@ class Launcher {
   std::vector<std::pair<std::string, std::string>> pinned_;
 
  public:
-  void number_workers_from(int worker) { next_worker_ = worker; }
   void hide_earlier_events() {
     const Result<std::string> text = read_file(folder_.events_file());
     if (text.ok()) events_shown_ = text->size();
   }
 };
 
-// Ids are never used twice, also not after a restart of the launcher.
-int first_free_worker(FileRegistry& registry, std::int64_t newest) {
-  int next = 0;
-  for (std::int64_t number = 1; number <= newest; ++number) {
-    const Result<std::optional<std::string>> record = registry.at(kViewRecord, number);
-    if (!record.ok() || !record->has_value()) continue;
-    const Result<View> view = parse_view(nlohmann::json::parse(**record, nullptr, false));
-    if (!view.ok()) continue;
-    for (const int worker : view->ids()) next = std::max(next, worker + 1);
+// One launcher per node and job: a lock that ends with the process.
+Result<Descriptor> lock_node(const JobFolder& folder, const std::string& node) {
+  Status made = make_directories(folder.path() + "/nodes");
+  if (!made.ok()) return made.error();
+  const std::string path = fmt::format("{}/nodes/{}.lock", folder.path(), node);
+  Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file.valid()) {
+    return Error{ErrorCode::kIo, fmt::format("{}: cannot open: {}", path, std::strerror(errno))};
   }
-  return next;
+  if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    return invalid_input(
+        fmt::format("{}: node '{}' has workers of this job already; use 'rubato scale', or another "
+                    "--node",
+                    folder.path(), node));
+  }
+  return file;
 }
 
 std::string random_token() {
@@ -360,8 +470,11 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
   const JobFolder folder(options.folder);
   Status made = make_directories(options.folder + "/logs");
   if (!made.ok()) return made.error();
+  const Result<Descriptor> lock = lock_node(folder, options.node.name);
+  if (!lock.ok()) return lock.error();
   JobSettings settings = options.settings;
   settings.command = options.command;
+  settings.home = options.node.name;
   const bool continued = is_file(folder.settings_file());
   if (is_file(folder.result_file())) {
     return invalid_input(fmt::format(
@@ -377,6 +490,11 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
                       "folder",
                       options.folder, before->logical_workers, before->logical_workers));
     }
+    if (before->home != settings.home) {
+      return invalid_input(
+          fmt::format("{}: holds a job of node '{}'; continue it there, or with --node {}",
+                      options.folder, before->home, before->home));
+    }
     settings.token = before->token;
   } else {
     settings.token = random_token();
@@ -389,25 +507,56 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
   if (!written.ok()) return written.error();
   Result<std::unique_ptr<FileRegistry>> registry = FileRegistry::open(folder.registry_folder());
   if (!registry.ok()) return registry.error();
-  Status targeted = change_target(**registry, [&](Target& target) {
-    target = {.workers = options.workers, .at = unix_seconds()};
+  Status registered = register_job(settings.name, options.folder);
+  if (!registered.ok()) return registered.error();
+  FileRegistry& records = **registry;
+  Launcher launcher(options, settings, std::move(*registry));
+  if (continued) {
+    launcher.hide_earlier_events();
+    const Result<bool> trains = launcher.trains_elsewhere();
+    if (!trains.ok()) return trains.error();
+    Status forgotten = launcher.forget_gone_nodes();
+    if (!forgotten.ok()) return forgotten.error();
+    if (!*trains) {
+      Status cleared = launcher.clear_view("restart");
+      if (!cleared.ok()) return cleared.error();
+    }
+    // Of newcomers without a view, too.
+    remove_segments(node_prefix(settings.token, options.node.name));
+  }
+  Status targeted = change_target(records, [&](Target& target) {
+    target = {.workers = options.workers, .elsewhere = target.elsewhere, .at = unix_seconds()};
+    for (const auto& [node, count] : target.elsewhere) target.workers += count;
     return ok_status();
   });
   if (!targeted.ok()) return targeted.error();
-  Status registered = register_job(settings.name, options.folder);
-  if (!registered.ok()) return registered.error();
-  Result<View> latest = newest_view(**registry);
-  if (!latest.ok()) return latest.error();
-  const int next_worker = first_free_worker(**registry, latest->number);
+  return launcher.run();
+}
 
-  Launcher launcher(options, settings, std::move(*registry));
-  launcher.number_workers_from(next_worker);
-  if (continued) {
-    launcher.hide_earlier_events();
-    Status cleared = launcher.clear_view("restart");
-    if (!cleared.ok()) return cleared.error();
-    remove_segments(fmt::format("rubato.{}.", settings.token));  // of newcomers without a view, too
+Result<LaunchResult> join(const LaunchOptions& options) {
+  const JobFolder folder(options.folder);
+  const Result<Descriptor> lock = lock_node(folder, options.node.name);
+  if (!lock.ok()) return lock.error();
+  Result<JobSettings> settings = folder.read_settings();
+  if (!settings.ok()) return settings.error();
+  if (settings->home == options.node.name) {
+    return invalid_input(
+        fmt::format("{}: '{}' is the job's first node; use 'rubato scale' there, or give this node "
+                    "another name with --node",
+                    options.folder, options.node.name));
   }
+  settings->spares = 0;
+  Result<std::unique_ptr<FileRegistry>> registry = FileRegistry::open(folder.registry_folder());
+  if (!registry.ok()) return registry.error();
+  Status targeted = change_target(**registry, [&](Target& target) {
+    target.workers += options.workers - target.on_node(options.node.name, settings->home);
+    target.elsewhere[options.node.name] = options.workers;
+    target.at = unix_seconds();
+    return ok_status();
+  });
+  if (!targeted.ok()) return targeted.error();
+  Launcher launcher(options, *settings, std::move(*registry));
+  launcher.hide_earlier_events();
   return launcher.run();
 }
 

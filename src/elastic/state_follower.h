@@ -9,6 +9,7 @@
 
 #include "elastic/board.h"
 #include "elastic/data_order.h"
+#include "elastic/donor.h"
 #include "elastic/program.h"
 #include "elastic/worker_segment.h"
 
@@ -21,7 +22,7 @@ class StateFollower {
                 const DataOrder& order);
 
   // Does a piece of the work: one step applied or one unit copied. False: nothing to do now.
-  bool advance(const WorkerSegment* donor);
+  bool advance(const Donor* donor);
   // Whether the whole state is here, as it is before step version().
   bool complete() const;
   std::int64_t version() const { return next_step_; }

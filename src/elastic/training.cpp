@@ -114,7 +114,6 @@ void Training::fill_board() {
 // Follows the job's state until this worker is admitted (true) or an event waits (false).
 bool Training::follow() {
   const Board& board = coordinator_.board();
-  const std::shared_ptr<const WorkerSegment> donor = coordinator_.donor();
   bool said_ready = false;
   for (;;) {
     if (coordinator_.pending()) return false;
@@ -125,8 +124,8 @@ bool Training::follow() {
       }
       if (auto view = coordinator_.admitted_at(follower_->version())) return enter(std::move(view));
     }
-    const std::shared_ptr<const WorkerSegment> now = coordinator_.donor();
-    if (follower_->advance(now.get())) continue;
+    const std::shared_ptr<const Donor> donor = coordinator_.donor();
+    if (follower_->advance(donor.get())) continue;
     const std::int64_t seen = board.completed();
     const auto until = steady_clock::now() + std::chrono::milliseconds(2);
     board.wait([&] { return board.completed() != seen; },

@@ -17,6 +17,7 @@
 #include "elastic/checkpoint.h"
 #include "elastic/coordinator.h"
 #include "elastic/job_folder.h"
+#include "elastic/node_names.h"
 #include "elastic/training.h"
 #include "elastic/worker_segment.h"
 
@@ -115,6 +116,9 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
   Result<std::unique_ptr<FileRegistry>> registry = FileRegistry::open(folder.registry_folder());
   if (!registry.ok()) return failed(registry.error());
 
+  Result<NodeIdentity> node = node_of_environment();
+  if (!node.ok()) return failed(node.error());
+
   DataOrder::Options data = program.data();
   data.logical_workers = settings->logical_workers;
   const DataOrder order(data);
@@ -124,7 +128,7 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
   const std::string description = describe_job(program.shape(), data, total_steps);
 
   Result<WorkerSegment> segment =
-      WorkerSegment::create(fmt::format("rubato.{}.worker.{}", settings->token, worker),
+      WorkerSegment::create(worker_segment_name(settings->token, node->name, worker),
                             program.shape(), settings->logical_workers);
   if (!segment.ok()) return failed(segment.error());
   const auto own = std::make_shared<WorkerSegment>(std::move(*segment));
@@ -158,7 +162,8 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
                           .record =
                               [&folder](const nlohmann::json& event) {
                                 static_cast<void>(folder.append_event(event));
-                              }},
+                              },
+                          .node = *node},
                          **registry, *secret, own);
   if (!coordinator.ok()) return failed(coordinator.error());
   g_asked_to_leave_by_signal = coordinator->get();
@@ -176,6 +181,7 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
   if (end == Training::End::kFinished && options.at_end) {
     options.at_end(training.private_state(0));
   }
+  if (end == Training::End::kFinished || end == Training::End::kLeft) (*coordinator)->depart();
   std::signal(SIGTERM, SIG_DFL);
   g_asked_to_leave_by_signal = nullptr;
   switch (end) {

@@ -21,6 +21,7 @@ void add_sim(CLI::App& app, const Context& context, Command& chosen);
 void add_policies(CLI::App& app, Command& chosen);
 void add_workload(CLI::App& app, Command& chosen);
 void add_run(CLI::App& app, Command& chosen);
+void add_join(CLI::App& app, Command& chosen);
 void add_job_commands(CLI::App& app, Command& chosen);
 
 // Prints "rubato: message" and returns exit code 1.

@@ -31,6 +31,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   Command chosen;
   add_run(app, chosen);
+  add_join(app, chosen);
   add_job_commands(app, chosen);
 #ifndef RUBATO_RUNTIME_ONLY
   add_sim(app, context, chosen);
