@@ -522,6 +522,7 @@ void Coordinator::tick() {
   bool say_ready = false;
   {
     const std::lock_guard lock(mutex_);
+    if (finished_ || departing_) return;  // whoever goes now is not missed
     entered.swap(entered_);
     say_ready = ready_ && !said_ready_;
   }
