@@ -95,16 +95,6 @@ class Launcher {
       std::this_thread::sleep_for(kLook);
     }
   }
-  // Without the nodes whose launchers are gone.
-  Status forget_gone_nodes() {
-    return change_target(*registry_, [&](Target& target) {
-      std::erase_if(target.elsewhere, [&](const auto& entry) {
-        return !is_file(folder_.node_file(entry.first)) || !others_.launcher_alive(entry.first);
-      });
-      return ok_status();
-    });
-  }
-
   // Nobody of an earlier launch is alive: whatever view is there is history.
   Status clear_view(const std::string& cause) {
     Result<View> latest = newest_view(*registry_);
@@ -167,6 +157,7 @@ class Launcher {
       if (stop_asked && !home() && children_.empty()) {
         return {LaunchResult::State::kStopped, fmt::format("node {} has left the job", node())};
       }
+      if (home()) forget_gone_nodes(*target);
       if (!is_file(folder_.result_file())) {
         std::string problem = keep_alive(*view, *target);
         if (!problem.empty()) return {LaunchResult::State::kFailed, std::move(problem)};
@@ -244,6 +235,24 @@ class Launcher {
     return std::any_of(view.members.begin(), view.members.end(), [&](const Member& member) {
       return member.address.node != node();
     });
+  }
+
+  // Nobody starts workers on a node whose launcher is gone; the job must not wait for them.
+  void forget_gone_nodes(const Target& target) {
+    if (target.elsewhere.empty() || steady_clock::now() - last_beat_ < kNodeBeat) return;
+    last_beat_ = steady_clock::now();
+    others_.look();
+    for (const auto& [name, count] : target.elsewhere) {
+      if (others_.launcher_alive(name)) continue;
+      static_cast<void>(change_target(*registry_, [&gone = name](Target& now) {
+        const auto found = now.elsewhere.find(gone);
+        if (found == now.elsewhere.end()) return ok_status();
+        now.workers = std::max(1, now.workers - found->second);
+        now.elsewhere.erase(found);
+        return ok_status();
+      }));
+      others_.forget(name);
+    }
   }
 
   // For the first launcher of the job.
@@ -515,8 +524,6 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
     launcher.hide_earlier_events();
     const Result<bool> trains = launcher.trains_elsewhere();
     if (!trains.ok()) return trains.error();
-    Status forgotten = launcher.forget_gone_nodes();
-    if (!forgotten.ok()) return forgotten.error();
     if (!*trains) {
       Status cleared = launcher.clear_view("restart");
       if (!cleared.ok()) return cleared.error();

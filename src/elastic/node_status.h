@@ -40,6 +40,7 @@ class NodeWatch {
   bool any_alive(const View& view);
   // Whether the launcher of the node lives (with the same doubt).
   bool launcher_alive(const std::string& node);
+  void forget(const std::string& node) { nodes_.erase(node); }
 
  private:
   struct Seen {

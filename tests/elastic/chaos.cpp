@@ -2,8 +2,11 @@
 // end with the bits of the undisturbed run and with a ledger in which every sample occurs once per
 // epoch.
 //
-//   chaos [--seeds 40] [--first 1] [--programs toy,mlp,cnn,lm] [--device cuda] [--examples DIR]
-//   [--keep]
+//   chaos [--seeds 40] [--first 1] [--programs toy,mlp,cnn,lm] [--nodes 1] [--device cuda]
+//   [--examples DIR] [--keep]
+//
+// With several nodes (played on this machine) the job starts on one of them; nodes join, leave and
+// are lost as a whole, too.
 //
 // Prints one line per schedule; a failed one is printed with the command that repeats it. Exit code
 // 0 when all schedules kept the promise.
@@ -19,8 +22,8 @@
 
 #include "base/random.h"
 #include "base/text.h"
-#include "elastic/job_runner.h"
 #include "elastic/ledger.h"
+#include "elastic/node_runner.h"
 
 namespace rubato::elastic {
 namespace {
@@ -40,6 +43,7 @@ struct Options {
   std::string toy;
   std::string examples;
   std::string device;  // empty: the programs' default
+  int nodes = 1;
   bool keep = false;
 };
 
@@ -66,7 +70,8 @@ class Schedule {
   // The problem, or "".
   std::string run(const std::string& expected, std::int64_t steps) {
     steps_ = steps;
-    start(random_.between(1, program_.logical));
+    start(random_.between(1, options_.nodes > 1 ? 2 : program_.logical));
+    if (options_.nodes > 1 && job_->until([&] { return job_->step() > 0; })) join_node();
     const int actions = random_.between(3, 8);
     for (int i = 0; i < actions; ++i) {
       // Somewhere in the part of the job that is left, so that early and late steps are both hit.
@@ -94,6 +99,13 @@ class Schedule {
     const Result<LedgerSummary> ledger = check_ledger(folder_ + "/ledger", program_.samples);
     if (!ledger.ok()) return ledger.error().message;
     if (ledger->steps != steps_) return fmt::format("the ledger has {} steps", ledger->steps);
+    for (auto& node : nodes_) {
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+      while (!node->ended()) {
+        if (std::chrono::steady_clock::now() > end) return "a node did not end with the job";
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+    }
     for (const nlohmann::json& event : job_->events()) {
       if (event.value("cause", "") != "restart" && event.value("steps_redone", 0) > 1) {
         return "more than the interrupted step was repeated: " + event.dump();
@@ -104,7 +116,11 @@ class Schedule {
 
   std::string story() const { return story_; }
   int views() const { return job_->result().value("views", 0); }
-  std::string logs() const { return job_->logs(); }
+  std::string logs() const {
+    std::string all = job_->logs();
+    for (const auto& node : nodes_) all += "--- launcher of " + node->node() + "\n" + node->log();
+    return all;
+  }
 
  private:
   void start(int workers) {
@@ -119,6 +135,8 @@ class Schedule {
                                        "20",
                                        "--ledger",
                                        folder_ + "/ledger",
+                                       "--node",
+                                       "home",
                                        "--"};
     arguments.insert(arguments.end(), program_.command.begin(), program_.command.end());
     job_.reset();
@@ -139,8 +157,77 @@ class Schedule {
     return static_cast<pid_t>(chosen.address.pid);
   }
 
+  // Of those that do not run now, the next.
+  void join_node() {
+    std::erase_if(nodes_, [](const auto& node) { return node->ended(); });
+    if (static_cast<int>(nodes_.size()) + 1 >= options_.nodes) return;
+    const std::string name = fmt::format("n{}", ++joined_);
+    const int workers = random_.between(1, 2);
+    note(fmt::format("join {} {}", name, workers));
+    nodes_.push_back(std::make_unique<RunningNode>(options_.rubato, folder_ + "/job", name, workers));
+  }
+  RunningNode* any_node() {
+    std::erase_if(nodes_, [](const auto& node) { return node->ended(); });
+    if (nodes_.empty()) return nullptr;
+    return nodes_[random_.below(static_cast<std::uint32_t>(nodes_.size()))].get();
+  }
+
+  void act_on_node() {
+    switch (random_.below(6)) {
+      case 0:
+      case 1:
+        join_node();
+        break;
+      case 2:
+        if (RunningNode* node = any_node()) {
+          note("leave " + node->node());
+          node->leave();
+        }
+        break;
+      case 3:
+        if (RunningNode* node = any_node()) {
+          note("kill node " + node->node());
+          node->kill_all();
+        }
+        break;
+      case 4: {  // all workers of a node at once
+        const View view = job_->view();
+        if (view.empty()) break;
+        const std::string name =
+            view.members[random_.below(static_cast<std::uint32_t>(view.members.size()))]
+                .address.node;
+        note("kill workers of " + name);
+        for (const Member& m : members_on(view, name)) {
+          kill(static_cast<pid_t>(m.address.pid), SIGKILL);
+        }
+        break;
+      }
+      default: {
+        const View view = job_->view();
+        if (view.empty()) break;
+        const std::string name =
+            view.members[random_.below(static_cast<std::uint32_t>(view.members.size()))]
+                .address.node;
+        const int us = random_.between(50'000, 1'500'000);
+        note(fmt::format("stop node {} {} ms", name, us / 1000));
+        for (const Member& m : members_on(view, name)) {
+          kill(static_cast<pid_t>(m.address.pid), SIGSTOP);
+        }
+        pause_us(us);
+        for (const Member& m : members_on(view, name)) {
+          kill(static_cast<pid_t>(m.address.pid), SIGCONT);
+        }
+        break;
+      }
+    }
+  }
+
   void act() {
     if (job_->ended()) return;
+    if (options_.nodes > 1 && random_.chance(0.5)) {
+      act_on_node();
+      return;
+    }
     switch (random_.below(10)) {
       case 0:
       case 1:
@@ -213,6 +300,8 @@ class Schedule {
   std::int64_t steps_ = 0;
   bool finished_ = false;  // before its launcher was killed
   std::unique_ptr<RunningJob> job_;
+  std::vector<std::unique_ptr<RunningNode>> nodes_;
+  int joined_ = 0;
   std::vector<pid_t> stopped_;
   std::string story_;
 };
@@ -293,8 +382,8 @@ int run(const Options& options) {
     views += schedule.views();
     if (!problem.empty()) {
       ++failures;
-      fmt::print("repeat with: chaos --first {} --seeds 1 --programs {} (files in {})\n{}", seed,
-                 options.programs, folder, schedule.logs());
+      fmt::print("repeat with: chaos --first {} --seeds 1 --programs {} --nodes {} (files in {})\n{}",
+                 seed, options.programs, options.nodes, folder, schedule.logs());
     } else if (!options.keep) {
       std::filesystem::remove_all(folder);
     }
@@ -327,6 +416,8 @@ int main(int argc, char** argv) {
       options.first = std::stoi(value);
     } else if (name == "--programs") {
       options.programs = value;
+    } else if (name == "--nodes") {
+      options.nodes = std::stoi(value);
     } else if (name == "--device") {
       options.device = value;
     } else if (name == "--examples") {

@@ -174,12 +174,14 @@ TEST_F(Nodes, WhenAllWorkersAreLostTheJobRestartsFromItsCheckpoint) {
 
 TEST_F(Nodes, TheFirstLauncherIsLostAndContinuesWhileTheOtherNodeTrains) {
   start_two_nodes(1500);
+  const std::int64_t before = job_->step();
+  const int lost = members_on(job_->view(), "a").front().address.id;
   kill(job_->pid(), SIGKILL);
   job_->wait();
-  const std::int64_t before = job_->step();
   job_ = start("job", toy(2, kLogical, 1500,
                           {"--node", "a", "--failure-timeout", "1", "--checkpoint-steps", "50",
                            "--ledger", root_ + "/ledger"}));
+  ASSERT_TRUE(job_->until([&] { return job_->view().find(lost) == nullptr; })) << logs();
   ASSERT_TRUE(until_members({{"a", 2}, {"b", 2}})) << logs();
   EXPECT_GT(job_->step(), before);
   expect_same_bits(1500);
