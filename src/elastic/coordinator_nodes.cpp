@@ -71,7 +71,7 @@ Result<std::shared_ptr<const WorkerSegment>> Coordinator::map_member(
   }
   Result<WorkerSegment> segment =
       here(worker) ? WorkerSegment::open(worker.segment, options_.shape, logical)
-                   : WorkerSegment::mirror(mirror_name(token, node(), worker.id), options_.shape,
+                   : WorkerSegment::mirror(mirror_name(board_->name(), worker.id), options_.shape,
                                            logical);
   if (!segment.ok()) return segment.error();
   return std::shared_ptr<const WorkerSegment>(
@@ -81,7 +81,7 @@ Result<std::shared_ptr<const WorkerSegment>> Coordinator::map_member(
 void Coordinator::drop_segments(const std::function<bool(int)>& unneeded) {
   std::erase_if(segments_, [&](const auto& entry) {
     if (entry.first == id() || !unneeded(entry.first)) return false;
-    const std::string mirror = mirror_name(options_.settings.token, node(), entry.first);
+    const std::string mirror = mirror_name(board_->name(), entry.first);
     if (entry.second->name() == mirror) remove_segment(mirror);
     return true;
   });
@@ -202,15 +202,15 @@ void Coordinator::feed_board() {
                       gateway_of(latest_, node()) < 0;
   if (feed_ && feed_->ended()) feed_.reset();
   if (!feed_) {
-    if (!wanted) return;
-    if (board_->used() != 0) {
+    const bool used = board_->used() != 0;
+    if (!wanted || (!used && !board_->try_lock())) return;
+    const Result<View> newest = newest_view(registry_);
+    if (!newest.ok() || gateway_of(*newest, node()) >= 0) return;
+    if (used) {
       // Former members may still be there, stopped or leaving, and write to it.
       leave("all other workers of this node have left the job");
       return;
     }
-    if (!board_->try_lock()) return;
-    const Result<View> newest = newest_view(registry_);
-    if (!newest.ok() || gateway_of(*newest, node()) >= 0) return;
     has_streams_ = true;
     feed_ = std::make_unique<FeedClient>(
         *board_, FeedClient::Options{.identity = identity_,

@@ -139,7 +139,7 @@ class Launcher {
           if (home()) {
             target.stop = true;
           } else {
-            target.workers -= target.on_node(node(), settings_.home);
+            target.workers = std::max(1, target.workers - target.on_node(node(), settings_.home));
             target.elsewhere.erase(node());
           }
           return ok_status();

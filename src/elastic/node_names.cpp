@@ -68,8 +68,8 @@ std::string board_name(const std::string& token, const std::string& node, int nu
   return fmt::format("{}board.{}", node_prefix(token, node), number);
 }
 
-std::string mirror_name(const std::string& token, const std::string& node, int worker) {
-  return fmt::format("{}mirror.{}", node_prefix(token, node), worker);
+std::string mirror_name(const std::string& board, int worker) {
+  return fmt::format("{}.mirror.{}", board, worker);
 }
 
 Status check_node_of_segment(const std::string& segment, const std::string& token,

@@ -34,8 +34,9 @@ Result<NodeIdentity> node_of_environment();
 std::string node_prefix(const std::string& token, const std::string& node);
 std::string worker_segment_name(const std::string& token, const std::string& node, int worker);
 std::string board_name(const std::string& token, const std::string& node, int number);
-// Where a node keeps what a worker of another node has exported.
-std::string mirror_name(const std::string& token, const std::string& node, int worker);
+// Where those who share a board keep what a worker of another node has exported. Not for the whole
+// node: excluded workers of it that wake up late must not meet those who came after them.
+std::string mirror_name(const std::string& board, int worker);
 
 // An error unless the segment belongs to the node: memory of other machines cannot be opened, and
 // on one machine that plays several nodes it must not be.

@@ -11,6 +11,9 @@ namespace rubato::elastic {
 
 using std::chrono::steady_clock;
 
+// What is said about a worker may be a moment older than the view.
+static constexpr auto kSettled = 5 * kNodeBeat;
+
 Status write_node_status(const JobFolder& folder, const std::string& node,
                          const NodeStatus& status) {
   Status made = make_directories(folder.path() + "/nodes");
@@ -58,17 +61,26 @@ bool NodeWatch::launcher_alive(const std::string& node) {
 }
 
 bool NodeWatch::any_alive(const View& view) {
+  bool others = false;
   for (const Member& member : view.members) {
-    if (member.address.node != own_) static_cast<void>(seen(member.address.node));
+    if (member.address.node == own_) continue;
+    static_cast<void>(seen(member.address.node));
+    others = true;
   }
+  if (!others) return false;
   look();
-  return std::any_of(view.members.begin(), view.members.end(), [&](const Member& member) {
-    if (member.address.node == own_ || !launcher_alive(member.address.node)) return false;
-    const NodeStatus& status = seen(member.address.node).status;
-    return status.beat == 0 ||
-           std::find(status.workers.begin(), status.workers.end(), member.address.id) !=
-               status.workers.end();
-  });
+  const bool alive =
+      std::any_of(view.members.begin(), view.members.end(), [&](const Member& member) {
+        if (member.address.node == own_ || !launcher_alive(member.address.node)) return false;
+        const NodeStatus& status = seen(member.address.node).status;
+        return status.beat == 0 ||
+               std::find(status.workers.begin(), status.workers.end(), member.address.id) !=
+                   status.workers.end();
+      });
+  const auto now = steady_clock::now();
+  if (alive || dead_view_ != view.number) dead_since_ = now;
+  dead_view_ = view.number;
+  return now - dead_since_ < kSettled;
 }
 
 }  // namespace rubato::elastic

@@ -36,7 +36,7 @@ class NodeWatch {
 
   void look();
   // Whether a member of the view on another node lives, as far as is known: an unknown launcher has
-  // the benefit of the doubt until the patience is over.
+  // the benefit of the doubt until the patience is over, a worker that is not listed for some beats.
   bool any_alive(const View& view);
   // Whether the launcher of the node lives (with the same doubt).
   bool launcher_alive(const std::string& node);
@@ -53,6 +53,8 @@ class NodeWatch {
   std::string own_;
   std::chrono::steady_clock::duration patience_;
   std::map<std::string, Seen> nodes_;
+  std::int64_t dead_view_ = 0;
+  std::chrono::steady_clock::time_point dead_since_;
 };
 
 }  // namespace rubato::elastic
