@@ -85,7 +85,7 @@ bool FeedServer::answer_next(Session& session, const BridgeHeader& request) {
 }
 
 bool FeedServer::send_snapshot(Session& session) {
-  for (;;) {
+  while (!stop_) {
     const std::int64_t number = view_;
     const ViewBlock& block = board_.block(number);
     const std::int64_t step = board_.completed();
@@ -95,7 +95,9 @@ bool FeedServer::send_snapshot(Session& session) {
     // A later view may be on already, of which the owner has not heard.
     const std::int64_t next = block.next_view;
     if (next != 0 && block.next_first_step - 1 < step) {
-      if (board_.block(next).view != next) continue;
+      if (board_.block(next).view != next) {
+        return session.stream.send(encode({.type = BridgeFrame::kNothing}));
+      }
       std::int64_t expected = number;
       view_.compare_exchange_strong(expected, next);
       continue;
@@ -108,6 +110,7 @@ bool FeedServer::send_snapshot(Session& session) {
     return session.stream.send(encode(header), true) && send_slots(session, step + 1) &&
            session.stream.flush();
   }
+  return false;
 }
 
 // The gradient may be overwritten while it is sent; a second header says whether it was.

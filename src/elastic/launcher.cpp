@@ -132,6 +132,9 @@ class Launcher {
       if (is_file(folder_.result_file()) && children_.empty()) {
         return {LaunchResult::State::kFinished, ""};
       }
+      if (!is_file(folder_.settings_file())) {
+        return {LaunchResult::State::kFailed, "the folder of the job is gone"};
+      }
       if (g_interrupts >= 2) return {LaunchResult::State::kFailed, "killed by a second interrupt"};
       if (g_interrupts == 1 && !stop_asked) {
         stop_asked = true;
@@ -188,10 +191,12 @@ class Launcher {
       return fmt::format("{} failures in a row without progress; the last one: {}", failures_,
                          last_failure_);
     }
-    if (member_here(view) == nullptr && node_had_members_) {
+    const bool begins_anew = view.empty() && view.number != last_empty_view_;
+    if (begins_anew || (member_here(view) == nullptr && node_had_members_)) {
       // What is left of them does not share memory with those who come.
       node_had_members_ = false;
       board_number_ = -1;
+      if (view.empty()) last_empty_view_ = view.number;
     }
     node_had_members_ = node_had_members_ || members > 0;
     if (!view.empty() && members == 0) {
@@ -432,6 +437,7 @@ class Launcher {
   steady_clock::time_point last_beat_;
   int board_number_ = -1;
   bool node_had_members_ = false;
+  std::int64_t last_empty_view_ = 0;
   int failures_ = 0;  // since the job last made progress
   std::string last_failure_;
   steady_clock::duration pause_{};  // after newcomers that failed

@@ -18,6 +18,12 @@ class Nodes : public RuntimeTest {
   static constexpr int kSteps = 500;
   static constexpr int kLogical = 4;
 
+  void TearDown() override {
+    nodes_.clear();  // they write to the folder
+    job_.reset();
+    RuntimeTest::TearDown();
+  }
+
   // Two workers on node a, two on node b.
   void start_two_nodes(int steps = kSteps) {
     expected_ = undisturbed(1, kLogical, steps);
