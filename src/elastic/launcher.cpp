@@ -129,8 +129,9 @@ class Launcher {
     for (;;) {
       reap();
       print_new_events();
-      if (is_file(folder_.result_file()) && children_.empty()) {
-        return {LaunchResult::State::kFinished, ""};
+      if (is_file(folder_.result_file())) {
+        if (children_.empty()) return {LaunchResult::State::kFinished, ""};
+        end_unheard_newcomers();
       }
       if (!is_file(folder_.settings_file())) {
         return {LaunchResult::State::kFailed, "the folder of the job is gone"};
@@ -257,6 +258,16 @@ class Launcher {
         return ok_status();
       }));
       others_.forget(name);
+    }
+  }
+
+  // Newcomers that cannot reach the job do not hear that it has finished.
+  void end_unheard_newcomers() {
+    const auto now = steady_clock::now();
+    if (!finished_since_) finished_since_ = now;
+    if (now - *finished_since_ < node_patience(settings_)) return;
+    for (const Child& child : children_) {
+      if (!child.was_member) kill(child.pid, SIGKILL);
     }
   }
 
@@ -438,6 +449,7 @@ class Launcher {
   int board_number_ = -1;
   bool node_had_members_ = false;
   std::int64_t last_empty_view_ = 0;
+  std::optional<steady_clock::time_point> finished_since_;
   int failures_ = 0;  // since the job last made progress
   std::string last_failure_;
   steady_clock::duration pause_{};  // after newcomers that failed
