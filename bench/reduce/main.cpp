@@ -70,9 +70,10 @@ Systems::Systems(int ranks, const std::string& programs, bool peers) {
   Group* uneven = add(Group::fork_ranks("ours, uneven", ranks, [](const Group& group, int rank) {
     serve_ours(group.control_name(), rank, false);
   }));
-  Group* nodes = add(Group::fork_ranks("ours between nodes", ranks, [](const Group& group, int rank) {
-    rubato::bench::serve_ours_between_nodes(group.control_name(), rank);
-  }));
+  Group* nodes =
+      add(Group::fork_ranks("ours between nodes", ranks, [](const Group& group, int rank) {
+        rubato::bench::serve_ours_between_nodes(group.control_name(), rank);
+      }));
   entries_ = {{kOurs, "", ours, rubato::bench::kInPlace},
               {kOursCopy, "", ours, rubato::bench::kWithCopy},
               {kFloor, "", ours, rubato::bench::kInPlaceFloor},

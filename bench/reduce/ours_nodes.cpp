@@ -90,8 +90,8 @@ void OursBetweenNodes::prepare(std::size_t floats) {
   own_ = std::make_shared<WorkerSegment>(
       value_of(WorkerSegment::create(prefix + "-own", shape, kLogicalWorkers)));
   elastic::remove_segment(prefix + "-own");
-  board_ = value_of(Board::create(
-      prefix + "-board", {.logical_workers = kLogicalWorkers, .gradient_floats = floats}));
+  board_ = value_of(Board::create(prefix + "-board",
+                                  {.logical_workers = kLogicalWorkers, .gradient_floats = floats}));
   elastic::remove_segment(prefix + "-board");
   board_->start_block(view_number_, member_.ranks(), 0);
   const std::vector<int> ports = exchange_ports();

@@ -69,14 +69,14 @@ void Bridge::set_stream(Link& link, Stream stream) {
 }
 
 bool Bridge::connected() const {
-  return std::all_of(links_.begin(), links_.end(), [](const Link& l) { return l.connected.load(); });
+  return std::all_of(links_.begin(), links_.end(),
+                     [](const Link& l) { return l.connected.load(); });
 }
 
 void Bridge::connect(Link& link) {
   while (!stop_) {
-    Result<Stream> stream =
-        Stream::dial(link.gateway, options_.identity,
-                     purpose(view_->view, link.remote->name), stop_);
+    Result<Stream> stream = Stream::dial(link.gateway, options_.identity,
+                                         purpose(view_->view, link.remote->name), stop_);
     if (stream.ok()) {
       set_stream(link, std::move(*stream));
       return;
@@ -105,8 +105,8 @@ void Bridge::start(const Start& start) {
 
 bool Bridge::lags(const std::string& node) const {
   const std::lock_guard lock(mutex_);
-  return start_ && std::find(start_->lagging.begin(), start_->lagging.end(), node) !=
-                       start_->lagging.end();
+  return start_ &&
+         std::find(start_->lagging.begin(), start_->lagging.end(), node) != start_->lagging.end();
 }
 
 bool Bridge::wait(const std::function<bool()>& condition, bool until_close) {
@@ -288,8 +288,7 @@ bool Bridge::receive_frame(Link& link, const BridgeHeader& header) {
     return false;
   }
   if (header.type == BridgeFrame::kReduced) return take_reduced(link, position, header);
-  if (header.step > *first &&
-      !wait([&] { return block_.all_reduced(header.step - 1); }, false)) {
+  if (header.step > *first && !wait([&] { return block_.all_reduced(header.step - 1); }, false)) {
     return false;
   }
   return take_arrived(link, position, header);
@@ -303,7 +302,8 @@ bool Bridge::take_arrived(Link& link, std::size_t position, const BridgeHeader& 
   }
   for (const HostRoot& root : layout_.roots(position)) {
     float* const sum = view_->segments[position]->buffer(root.buffer);
-    for (const Slice& slice : own_->slices) good = good && link.stream.receive(bytes_of(sum, slice));
+    for (const Slice& slice : own_->slices)
+      good = good && link.stream.receive(bytes_of(sum, slice));
   }
   if (!good || stop_) {
     fail(link, "the connection broke");
@@ -352,8 +352,8 @@ bool Bridge::take_restore(Link& link, const BridgeHeader& header) {
   }
   const BoardShape shape = board_.shape();
   board_.gradient_step(header.step) = -2 - header.step;
-  bool good = link.stream.receive(
-      bytes_of(board_.gradient(header.step), Slice{0, shape.gradient_floats}));
+  bool good =
+      link.stream.receive(bytes_of(board_.gradient(header.step), Slice{0, shape.gradient_floats}));
   for (int logical = 0; good && logical < shape.logical_workers; ++logical) {
     good = link.stream.receive(board_.slot_bytes(logical, header.step + 1));
   }

@@ -3,7 +3,8 @@
 // node's gateway with a thread that sends and one that receives.
 //
 // What is sent, member by member, in this order, for every step:
-//   kArrived   when a local member has arrived: the slots of its logical workers after the step, and
+//   kArrived   when a local member has arrived: the slots of its logical workers after the step,
+//   and
 //              of its partial sums the slices that the other node's members own
 //   kReduced   when a local member has summed its slice: the slice
 // The receiver puts the bytes into its node's memory (board, mirrors of the remote members'
@@ -12,8 +13,8 @@
 // worker does not know which members are remote.
 //
 // Nothing is overwritten too early: a kArrived of step s + 1 is not taken before step s is complete
-// on the receiving board (its sender waits in TCP meanwhile). Until then the slots that step s reads
-// are intact there, so that it can be repeated if the others are lost.
+// on the receiving board (its sender waits in TCP meanwhile). Until then the slots that step s
+// reads are intact there, so that it can be repeated if the others are lost.
 //
 // A bridge serves one view. Streams are opened while the view is prepared, or when it is started by
 // message, and end with it: what a former member sends late has no way to anybody's memory.
@@ -118,9 +119,9 @@ class Bridge {
   std::list<Link> links_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Start> start_;          // under mutex_
-  std::optional<std::int64_t> first_;   // under mutex_
-  std::string problem_;                 // under mutex_
+  std::optional<Start> start_;         // under mutex_
+  std::optional<std::int64_t> first_;  // under mutex_
+  std::string problem_;                // under mutex_
   std::atomic<bool> started_{false};
   std::atomic<bool> restored_{false};
   std::atomic<bool> closing_{false};

@@ -13,9 +13,9 @@ namespace rubato::elastic {
 
 struct NodeShare {
   std::string name;
-  int gateway = -1;                   // the member that runs the node's bridge: the lowest id
+  int gateway = -1;                    // the member that runs the node's bridge: the lowest id
   std::vector<std::size_t> positions;  // of its members in the view
-  std::vector<Slice> slices;          // of the gradient, which its members own; merged where adjacent
+  std::vector<Slice> slices;  // of the gradient, which its members own; merged where adjacent
 };
 
 class BridgeLayout {

@@ -18,10 +18,8 @@ constexpr auto kRegistryInterval = std::chrono::milliseconds(30);
 Result<std::unique_ptr<Coordinator>> Coordinator::start(const Options& options, Registry& registry,
                                                         const std::string& secret,
                                                         std::shared_ptr<const WorkerSegment> own) {
-  WorkerAddress self{.id = options.worker,
-                     .node = options.node.name,
-                     .pid = getpid(),
-                     .segment = own->name()};
+  WorkerAddress self{
+      .id = options.worker, .node = options.node.name, .pid = getpid(), .segment = own->name()};
   auto coordinator =
       std::unique_ptr<Coordinator>(new Coordinator(options, registry, secret, std::move(own)));
   Result<std::unique_ptr<Mesh>> mesh =
@@ -208,8 +206,8 @@ std::shared_ptr<const ActiveView> Coordinator::admitted_at(std::int64_t step) {
 
 void Coordinator::entered(std::shared_ptr<const ActiveView> view) {
   const std::lock_guard lock(mutex_);
-  // A freeze, or the start of a later view, that came meanwhile is still to be obeyed.
-  if (!frozen_ && !to_start_) interrupted_ = false;
+  // A freeze, the start of a later view, or an exclusion that came meanwhile is still to be obeyed.
+  if (!frozen_ && !to_start_ && !excluded_) interrupted_ = false;
   prepared_.erase(prepared_.begin(), prepared_.upper_bound(view->view.number));
   entered_number_ = view->view.number;
   board_->used() = 1;
@@ -229,7 +227,8 @@ void Coordinator::depart() {
   departing_ = true;
   mesh_->wake();
   // Whom one waits for may be lost, which takes the failure timeout to be seen.
-  changed_.wait_for(lock, std::chrono::duration<double>(2 * options_.settings.failure_timeout_s + 1),
+  changed_.wait_for(lock,
+                    std::chrono::duration<double>(2 * options_.settings.failure_timeout_s + 1),
                     [&] { return departed_; });
 }
 
@@ -251,6 +250,7 @@ void Coordinator::leave(const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
     reason_ = why;
+    excluded_ = true;
     interrupted_ = true;
     if (donor_) donor_->cancel();
   }
@@ -531,6 +531,12 @@ void Coordinator::tick() {
     current_ = entered->view;
     active_number_ = current_.number;
     change_.reset();
+    {
+      const std::lock_guard lock(mutex_);
+      if (donor_) donor_->cancel();
+      donor_.reset();
+      donor_worker_ = -1;
+    }
     for (const Member& member : current_.members) {
       joiners_.erase(member.address.id);
       want(member.address);

@@ -107,6 +107,9 @@ class Coordinator final : private Mesh::Listener {
   // A newcomer whose state stands before `step`: the announced view that starts there and has it as
   // a member; null when there is none (yet).
   std::shared_ptr<const ActiveView> admitted_at(std::int64_t step);
+  // Whether no later view without this worker as leader exists. The others cannot end an excluded
+  // worker of another node, so it must look before it touches what only a leader may.
+  bool newest_leads(const View& view);
   // The training thread now runs in this view.
   void entered(std::shared_ptr<const ActiveView> view);
   // Leader: all steps are done and the result is written.
@@ -238,6 +241,7 @@ class Coordinator final : private Mesh::Listener {
   bool filled_ = false;
   bool finished_ = false;
   bool frozen_ = false;
+  bool excluded_ = false;
   bool stopping_ = false;
   std::optional<Board> board_;  // set once per job, before the first event
   std::shared_ptr<const Donor> donor_;
@@ -284,7 +288,8 @@ class Coordinator final : private Mesh::Listener {
   std::optional<ToPrepare> to_prepare_;
   std::optional<Recovery> recovery_;
   Handshake::Identity identity_;
-  std::map<std::int64_t, std::unique_ptr<Bridge>> bridges_;  // by view; where this worker is gateway
+  std::map<std::int64_t, std::unique_ptr<Bridge>>
+      bridges_;  // by view; where this worker is gateway
   std::optional<PendingStart> pending_start_;
   std::unique_ptr<FeedServer> feed_server_;
   std::unique_ptr<FeedClient> feed_;

@@ -61,12 +61,12 @@ void Coordinator::on_join(int peer, const nlohmann::json& body) {
   const auto other_board = [&](const WorkerAddress& w) {
     return w.node == address->node && w.board != address->board;
   };
-  const bool alone = std::none_of(
-      current_.members.begin(), current_.members.end(),
-      [&](const Member& m) { return other_board(m.address); });
+  const bool alone = std::none_of(current_.members.begin(), current_.members.end(),
+                                  [&](const Member& m) { return other_board(m.address); });
   if (!alone || std::any_of(joiners_.begin(), joiners_.end(),
                             [&](const auto& j) { return other_board(j.second.address); })) {
-    mesh_->send(peer, Message::kRefused, {{"reason", "the other workers of its node use another board"}});
+    mesh_->send(peer, Message::kRefused,
+                {{"reason", "the other workers of its node use another board"}});
     return;
   }
   joiners_[peer] = {.address = *address, .since = unix_seconds()};

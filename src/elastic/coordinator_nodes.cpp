@@ -4,7 +4,8 @@
 //   a bridge, which keeps the boards alike. Gateways are a function of the view: when one is lost,
 //   the next view has another.
 // - Newcomers on a node without members share a board that one of them feeds (feed.h).
-// - After a failure the survivors of each node end the lost processes of their own node, the gateway
+// - After a failure the survivors of each node end the lost processes of their own node, the
+// gateway
 //   gets the last complete step where its board lacks it, opens the view's block on the board, and
 //   with that the view begins for the members of the node.
 #include <fmt/format.h>
@@ -70,12 +71,11 @@ Result<std::shared_ptr<const WorkerSegment>> Coordinator::map_member(
     if (!own.ok()) return own.error();
   }
   Result<WorkerSegment> segment =
-      here(worker) ? WorkerSegment::open(worker.segment, options_.shape, logical)
-                   : WorkerSegment::mirror(mirror_name(board_->name(), worker.id), options_.shape,
-                                           logical);
+      here(worker)
+          ? WorkerSegment::open(worker.segment, options_.shape, logical)
+          : WorkerSegment::mirror(mirror_name(board_->name(), worker.id), options_.shape, logical);
   if (!segment.ok()) return segment.error();
-  return std::shared_ptr<const WorkerSegment>(
-      std::make_shared<WorkerSegment>(std::move(*segment)));
+  return std::shared_ptr<const WorkerSegment>(std::make_shared<WorkerSegment>(std::move(*segment)));
 }
 
 void Coordinator::drop_segments(const std::function<bool(int)>& unneeded) {
@@ -91,7 +91,8 @@ void Coordinator::drop_segments(const std::function<bool(int)>& unneeded) {
 std::shared_ptr<const Donor> Coordinator::choose_donor(int* worker) const {
   for (const Member& member : current_.members) {
     const int candidate = member.address.id;
-    if (!here(member.address) || lost_.contains(candidate) || leaving_.contains(candidate)) continue;
+    if (!here(member.address) || lost_.contains(candidate) || leaving_.contains(candidate))
+      continue;
     Result<std::shared_ptr<const WorkerSegment>> segment = map_member(member.address);
     if (!segment.ok()) continue;
     *worker = candidate;
@@ -117,6 +118,11 @@ void Coordinator::order_by_node(std::vector<WorkerAddress>& workers) const {
   });
 }
 
+bool Coordinator::newest_leads(const View& view) {
+  const Result<View> newest = newest_view(registry_);
+  return !newest.ok() || newest->number <= view.number || newest->leader == id();
+}
+
 // --- Streams -------------------------------------------------------------------------------------
 
 std::function<void(Descriptor)> Coordinator::on_stream(int peer, const nlohmann::json& purpose) {
@@ -125,8 +131,7 @@ std::function<void(Descriptor)> Coordinator::on_stream(int peer, const nlohmann:
     if (active_number_ == 0) return {};  // not a member (yet)
     return [this](Descriptor socket) {
       if (!feed_server_) {
-        feed_server_ =
-            std::make_unique<FeedServer>(*board_, segments_.at(id()), options_.shape);
+        feed_server_ = std::make_unique<FeedServer>(*board_, segments_.at(id()), options_.shape);
       }
       feed_server_->set_view(current_.number);
       feed_server_->serve(std::move(socket));
@@ -135,9 +140,8 @@ std::function<void(Descriptor)> Coordinator::on_stream(int peer, const nlohmann:
   }
   for (const auto& [number, bridge] : bridges_) {
     if (!bridge->expects(peer, purpose)) continue;
-    return [taker = bridge.get(), peer](Descriptor socket) {
-      taker->accept(peer, std::move(socket));
-    };
+    return
+        [taker = bridge.get(), peer](Descriptor socket) { taker->accept(peer, std::move(socket)); };
   }
   return {};
 }
@@ -213,11 +217,11 @@ void Coordinator::feed_board() {
     }
     has_streams_ = true;
     feed_ = std::make_unique<FeedClient>(
-        *board_, FeedClient::Options{.identity = identity_,
-                                     .has_members_here = [this](std::int64_t number) {
-                                       const std::optional<View> view = view_at(number);
-                                       return view && gateway_of(*view, node()) >= 0;
-                                     }});
+        *board_,
+        FeedClient::Options{.identity = identity_, .has_members_here = [this](std::int64_t number) {
+                              const std::optional<View> view = view_at(number);
+                              return view && gateway_of(*view, node()) >= 0;
+                            }});
   }
   const int donor = feed_->donor();
   if (donor >= 0 && current_.find(donor) != nullptr && !lost_.contains(donor)) return;

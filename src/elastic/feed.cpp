@@ -118,12 +118,12 @@ bool FeedServer::send_step(Session& session, std::int64_t view, std::int64_t ste
                            bool with_gradient) {
   with_gradient = with_gradient && board_.gradient_step(step) == step;
   const std::span<std::byte> gradient = gradient_bytes(board_, step);
-  BridgeHeader header{.type = BridgeFrame::kStep,
-                      .view = view,
-                      .step = step,
-                      .flag = with_gradient ? 1 : 0,
-                      .payload_bytes =
-                          all_slot_bytes(board_) + (with_gradient ? gradient.size() : 0)};
+  BridgeHeader header{
+      .type = BridgeFrame::kStep,
+      .view = view,
+      .step = step,
+      .flag = with_gradient ? 1 : 0,
+      .payload_bytes = all_slot_bytes(board_) + (with_gradient ? gradient.size() : 0)};
   if (!session.stream.send(encode(header), true) || !send_slots(session, step + 1)) return false;
   if (with_gradient && !session.stream.send(gradient, true)) return false;
   read_barrier();
@@ -266,8 +266,7 @@ bool FeedClient::take(const Stream& stream, const BridgeHeader& header) {
       return true;
     case BridgeFrame::kStep: {
       const std::span<std::byte> gradient = gradient_bytes(board_, header.step);
-      const std::size_t bytes =
-          all_slot_bytes(board_) + (header.flag != 0 ? gradient.size() : 0);
+      const std::size_t bytes = all_slot_bytes(board_) + (header.flag != 0 ? gradient.size() : 0);
       if (header.view != view_ || header.step <= step_ || header.payload_bytes != bytes) {
         return false;
       }
@@ -348,8 +347,8 @@ std::optional<std::int64_t> RemoteDonor::copy_unit(std::size_t index,
     return std::nullopt;
   };
   BridgeHeaderBytes bytes;
-  if (!stream->send(encode(
-          {.type = BridgeFrame::kUnit, .member = static_cast<std::int32_t>(index)})) ||
+  if (!stream->send(
+          encode({.type = BridgeFrame::kUnit, .member = static_cast<std::int32_t>(index)})) ||
       !stream->receive(bytes)) {
     return broken();
   }

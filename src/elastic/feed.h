@@ -1,7 +1,7 @@
 // How newcomers on a node without members get what a node with members has in its memory: a feed of
 // the board (complete steps with their gradients, slots, announcements of views), and units of the
-// state. The newcomer asks, a member's thread answers from memory; nobody who trains waits for it. A
-// newcomer that is too slow for the gradients skips steps and copies the state again
+// state. The newcomer asks, a member's thread answers from memory; nobody who trains waits for it.
+// A newcomer that is too slow for the gradients skips steps and copies the state again
 // (state_follower.h), as it would on one machine.
 #pragma once
 
@@ -84,7 +84,7 @@ class FeedClient {
 
   // Whom to ask from now on.
   void set_donor(const WorkerAddress& donor);
-  int donor() const;  // -1: none, or the last one does not answer
+  int donor() const;                     // -1: none, or the last one does not answer
   bool ready() const { return ready_; }  // the board has been filled once
   bool ended() const { return ended_; }
 
@@ -114,8 +114,7 @@ class RemoteDonor final : public Donor {
  public:
   RemoteDonor(WorkerAddress address, Handshake::Identity identity)
       : address_(std::move(address)), identity_(std::move(identity)) {}
-  std::optional<std::int64_t> copy_unit(std::size_t index,
-                                        std::span<std::byte> out) const override;
+  std::optional<std::int64_t> copy_unit(std::size_t index, std::span<std::byte> out) const override;
   void cancel() const override;
 
  private:

@@ -30,7 +30,7 @@ struct JobSettings {
   std::string token;  // names the shared memory: "rubato.<token>."
   int logical_workers = 1;
   int max_workers = 1;
-  int spares = 0;  // newcomers kept ready beyond the target
+  int spares = 0;    // newcomers kept ready beyond the target
   std::string home;  // the node on which 'rubato run' started it
   double failure_timeout_s = 2.0;
   double checkpoint_every_s = 30.0;         // 0: only at the end

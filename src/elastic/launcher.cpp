@@ -79,8 +79,8 @@ class Launcher {
     return result;
   }
 
-  // Whether members of the newest view live on other nodes. It takes a while to be sure that they do
-  // not.
+  // Whether members of the newest view live on other nodes. It takes a while to be sure that they
+  // do not.
   Result<bool> trains_elsewhere() {
     for (;;) {
       Result<View> view = newest_view(*registry_);
@@ -88,8 +88,8 @@ class Launcher {
       if (!others_.any_alive(*view)) return false;
       for (const Member& member : view->members) {
         const Result<NodeStatus> status = read_node_status(folder_, member.address.node);
-        const auto [entry, fresh] = first_beats_.try_emplace(
-            member.address.node, status.ok() ? status->beat : 0);
+        const auto [entry, fresh] =
+            first_beats_.try_emplace(member.address.node, status.ok() ? status->beat : 0);
         if (!fresh && status.ok() && status->beat != entry->second) return true;
       }
       std::this_thread::sleep_for(kLook);
@@ -238,9 +238,8 @@ class Launcher {
   }
 
   bool on_other_nodes(const View& view) const {
-    return std::any_of(view.members.begin(), view.members.end(), [&](const Member& member) {
-      return member.address.node != node();
-    });
+    return std::any_of(view.members.begin(), view.members.end(),
+                       [&](const Member& member) { return member.address.node != node(); });
   }
 
   // Nobody starts workers on a node whose launcher is gone; the job must not wait for them.

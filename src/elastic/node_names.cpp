@@ -39,8 +39,9 @@ Result<NodeIdentity> node_of_environment() {
   NodeIdentity identity{.name = default_node_name()};
   if (const char* name = std::getenv(kNodeVariable)) {
     if (!is_node_name(name)) {
-      return invalid_input(fmt::format(
-          "{}: '{}' is no name of a node: up to 32 letters, digits, '-', '_'", kNodeVariable, name));
+      return invalid_input(
+          fmt::format("{}: '{}' is no name of a node: up to 32 letters, digits, '-', '_'",
+                      kNodeVariable, name));
     }
     identity.name = name;
   }

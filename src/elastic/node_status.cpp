@@ -73,9 +73,8 @@ bool NodeWatch::any_alive(const View& view) {
       std::any_of(view.members.begin(), view.members.end(), [&](const Member& member) {
         if (member.address.node == own_ || !launcher_alive(member.address.node)) return false;
         const NodeStatus& status = seen(member.address.node).status;
-        return status.beat == 0 ||
-               std::find(status.workers.begin(), status.workers.end(), member.address.id) !=
-                   status.workers.end();
+        return status.beat == 0 || std::find(status.workers.begin(), status.workers.end(),
+                                             member.address.id) != status.workers.end();
       });
   const auto now = steady_clock::now();
   if (alive || dead_view_ != view.number) dead_since_ = now;

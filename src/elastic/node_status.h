@@ -27,8 +27,8 @@ void remove_node_status(const JobFolder& folder, const std::string& node);
 
 inline constexpr auto kNodeBeat = std::chrono::milliseconds(200);
 
-// Watches the beats of other nodes. Clocks of machines are not compared: a launcher is gone when its
-// beat has not changed for `patience` of this process's time.
+// Watches the beats of other nodes. Clocks of machines are not compared: a launcher is gone when
+// its beat has not changed for `patience` of this process's time.
 class NodeWatch {
  public:
   NodeWatch(JobFolder folder, std::string own, std::chrono::steady_clock::duration patience)
@@ -36,7 +36,8 @@ class NodeWatch {
 
   void look();
   // Whether a member of the view on another node lives, as far as is known: an unknown launcher has
-  // the benefit of the doubt until the patience is over, a worker that is not listed for some beats.
+  // the benefit of the doubt until the patience is over, a worker that is not listed for some
+  // beats.
   bool any_alive(const View& view);
   // Whether the launcher of the node lives (with the same doubt).
   bool launcher_alive(const std::string& node);

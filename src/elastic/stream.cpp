@@ -30,8 +30,8 @@ constexpr int kLookMilliseconds = 10;
 constexpr std::size_t kLargestGreeting = 4096;
 
 Error dial_error(const WorkerAddress& peer, const std::string& what) {
-  return {ErrorCode::kIo, fmt::format("stream to worker {} at {}:{}: {}", peer.id, peer.host,
-                                      peer.port, what)};
+  return {ErrorCode::kIo,
+          fmt::format("stream to worker {} at {}:{}: {}", peer.id, peer.host, peer.port, what)};
 }
 
 // The beginning of a stream, which must not hang when the other side does.

@@ -25,7 +25,8 @@ class Stream {
   explicit Stream(Descriptor socket);
 
   // One attempt, given up after a second, or soon after `give_up` has become true. `purpose` is the
-  // body of the kStream message. An error also when the other side does not want such a stream (now).
+  // body of the kStream message. An error also when the other side does not want such a stream
+  // (now).
   static Result<Stream> dial(const WorkerAddress& peer, const Handshake::Identity& identity,
                              const nlohmann::json& purpose, const std::atomic<bool>& give_up);
 

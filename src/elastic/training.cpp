@@ -169,6 +169,12 @@ bool Training::enter(std::shared_ptr<const ActiveView> view) {
   redone_ = begun_step_ >= first ? begun_step_ - first + 1 : 0;
   prepare_buffers(view->host);
   const bool leads = view->leads();
+  if (leads && !records_ && !coordinator_.newest_leads(view->view)) {
+    // Excluded on another node, and slow to see it: its successor writes the files now.
+    coordinator_.board().wait([&] { return coordinator_.pending(); }, [] { return false; });
+    view_ = std::move(view);
+    return true;
+  }
   if (leads && !records_) {
     Result<std::unique_ptr<LeaderRecords>> records =
         LeaderRecords::open({.folder = context_.folder,
@@ -330,7 +336,7 @@ Training::Outcome Training::train() {
 // The leader writes the result; the others stay until they hear of it, for the leader might die.
 Training::Outcome Training::end_of_job() {
   mirror_state();
-  if (!view_->leads()) return Outcome::kInterrupted;
+  if (!view_->leads() || !records_) return Outcome::kInterrupted;
   const Status written = records_->write_result(view_->view);
   if (!written.ok()) return fail(written.error().message);
   coordinator_.finish();

@@ -28,8 +28,8 @@ std::vector<int> View::ids() const {
 }
 
 nlohmann::json to_json(const WorkerAddress& address) {
-  return {{"id", address.id},     {"node", address.node}, {"host", address.host},
-          {"port", address.port}, {"pid", address.pid},   {"segment", address.segment},
+  return {{"id", address.id},      {"node", address.node}, {"host", address.host},
+          {"port", address.port},  {"pid", address.pid},   {"segment", address.segment},
           {"board", address.board}};
 }
 

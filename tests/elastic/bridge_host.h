@@ -19,10 +19,9 @@ class BridgeHost final : private Mesh::Listener {
  public:
   BridgeHost(int worker, const std::string& node, const std::string& job)
       : identity_{std::string(kSecretBytes, 's'), job, std::to_string(worker)} {
-    Result<std::unique_ptr<Mesh>> mesh =
-        Mesh::open({.job = job, .secret = identity_.secret},
-                   {.id = worker, .node = node, .pid = getpid(), .segment = "none", .board = "none"},
-                   *this);
+    Result<std::unique_ptr<Mesh>> mesh = Mesh::open(
+        {.job = job, .secret = identity_.secret},
+        {.id = worker, .node = node, .pid = getpid(), .segment = "none", .board = "none"}, *this);
     RUBATO_CHECK(mesh.ok(), mesh.error().message.c_str());
     mesh_ = std::move(*mesh);
     thread_ = std::thread([this] {
@@ -43,11 +42,10 @@ class BridgeHost final : private Mesh::Listener {
   void open(std::shared_ptr<const ActiveView> view, const Board& board, std::int64_t first_step) {
     const std::lock_guard lock(mutex_);
     bridge_.reset();
-    bridge_ = std::make_unique<Bridge>(std::move(view), board,
-                                       Bridge::Options{.node = address().node,
-                                                       .identity = identity_,
-                                                       .committed = {},
-                                                       .planned = false});
+    bridge_ = std::make_unique<Bridge>(
+        std::move(view), board,
+        Bridge::Options{
+            .node = address().node, .identity = identity_, .committed = {}, .planned = false});
     bridge_->start({.first_step = first_step, .source = "", .lagging = {}});
   }
   void close() {

@@ -164,7 +164,8 @@ class Schedule {
     const std::string name = fmt::format("n{}", ++joined_);
     const int workers = random_.between(1, 2);
     note(fmt::format("join {} {}", name, workers));
-    nodes_.push_back(std::make_unique<RunningNode>(options_.rubato, folder_ + "/job", name, workers));
+    nodes_.push_back(
+        std::make_unique<RunningNode>(options_.rubato, folder_ + "/job", name, workers));
   }
   RunningNode* any_node() {
     std::erase_if(nodes_, [](const auto& node) { return node->ended(); });
@@ -382,8 +383,9 @@ int run(const Options& options) {
     views += schedule.views();
     if (!problem.empty()) {
       ++failures;
-      fmt::print("repeat with: chaos --first {} --seeds 1 --programs {} --nodes {} (files in {})\n{}",
-                 seed, options.programs, options.nodes, folder, schedule.logs());
+      fmt::print(
+          "repeat with: chaos --first {} --seeds 1 --programs {} --nodes {} (files in {})\n{}",
+          seed, options.programs, options.nodes, folder, schedule.logs());
     } else if (!options.keep) {
       std::filesystem::remove_all(folder);
     }

@@ -35,7 +35,8 @@ class Nodes : public RuntimeTest {
     ASSERT_TRUE(until_members({{"a", 2}, {"b", 2}})) << logs();
   }
   RunningNode& join(const std::string& node, int workers) {
-    nodes_.push_back(std::make_unique<RunningNode>(RUBATO_PROGRAM, job_->folder().path(), node, workers));
+    nodes_.push_back(
+        std::make_unique<RunningNode>(RUBATO_PROGRAM, job_->folder().path(), node, workers));
     return *nodes_.back();
   }
   bool until_members(const std::map<std::string, std::size_t>& count) {
@@ -152,7 +153,8 @@ TEST_F(Nodes, AStoppedBridgeIsExcludedAndCannotHarm) {
   const View view = job_->view();
   const Member stopped = *view.find(gateway_of(view, "b"));
   signal_worker(stopped, SIGSTOP);
-  ASSERT_TRUE(job_->until([&] { return job_->view().find(stopped.address.id) == nullptr; })) << logs();
+  ASSERT_TRUE(job_->until([&] { return job_->view().find(stopped.address.id) == nullptr; }))
+      << logs();
   signal_worker(stopped, SIGCONT);
   expect_same_bits(700);
 }
@@ -163,7 +165,8 @@ TEST_F(Nodes, AStoppedNodeIsExcludedAndCannotHarm) {
   for (const Member& member : stopped) signal_worker(member, SIGSTOP);
   ASSERT_TRUE(job_->until([&] {
     const View view = job_->view();
-    return view.find(stopped[0].address.id) == nullptr && view.find(stopped[1].address.id) == nullptr;
+    return view.find(stopped[0].address.id) == nullptr &&
+           view.find(stopped[1].address.id) == nullptr;
   })) << logs();
   for (const Member& member : stopped) signal_worker(member, SIGCONT);
   ASSERT_TRUE(until_members({{"a", 2}, {"b", 2}})) << logs();

@@ -119,7 +119,8 @@ TEST(BridgeLayoutTest, DividesTheWorkOfAViewByNode) {
   EXPECT_NE(membership_of(view), membership_of(other));
 }
 
-// --- Two nodes of one process ----------------------------------------------------------------------
+// --- Two nodes of one process
+// ----------------------------------------------------------------------
 
 constexpr int kLogical = 4;
 constexpr std::size_t kFloats = 5000;
@@ -182,8 +183,8 @@ class BridgeTest : public testing::Test {
       Result<WorkerSegment> mirror = WorkerSegment::mirror(name, shape, kLogical);
       ASSERT_TRUE(mirror.ok()) << mirror.error().message;
       remove_segment(name);
-      const SegmentMap segments{
-          {i, node.own}, {1 - i, std::make_shared<WorkerSegment>(std::move(*mirror))}};
+      const SegmentMap segments{{i, node.own},
+                                {1 - i, std::make_shared<WorkerSegment>(std::move(*mirror))}};
       Result<std::shared_ptr<const ActiveView>> active =
           make_active_view(view, i, *node.board, segments);
       ASSERT_TRUE(active.ok()) << active.error().message;
@@ -226,8 +227,7 @@ class BridgeTest : public testing::Test {
       ASSERT_EQ(std::bit_cast<std::uint32_t>(gradient[i]), std::bit_cast<std::uint32_t>(expected));
     }
     for (int logical = 0; logical < kLogical; ++logical) {
-      EXPECT_EQ(node.board->slot(logical, step + 1).loss,
-                static_cast<double>(step * 10 + logical));
+      EXPECT_EQ(node.board->slot(logical, step + 1).loss, static_cast<double>(step * 10 + logical));
       EXPECT_EQ(node.board->private_state(logical, step + 1)[99],
                 static_cast<std::byte>(step + logical));
     }
@@ -307,7 +307,8 @@ TEST_F(BridgeTest, TakesAStepOnlyWhenTheOneBeforeIsComplete) {
   fast.view->row().arrived = 0;
   fast.board->pulse();
   other.join();
-  // As if all slices had come to the fast node, and it had gone on, while the slow one lacks its own.
+  // As if all slices had come to the fast node, and it had gone on, while the slow one lacks its
+  // own.
   fast.view->block->rows[1].reduced = 0;
   fast.view->row().reduced = 0;
   compute(fast, 1);
@@ -338,9 +339,8 @@ TEST_F(BridgeTest, GarbageClosesTheConnection) {
   const std::atomic<bool> never{false};
   for (int round = 0; round < 30; ++round) {
     nodes_[0].host->open(nodes_[0].view, *nodes_[0].board, 0);
-    Result<Stream> stream =
-        Stream::dial(nodes_[0].host->address(), nodes_[1].host->identity(),
-                     Bridge::purpose(nodes_[0].view->view, "n0"), never);
+    Result<Stream> stream = Stream::dial(nodes_[0].host->address(), nodes_[1].host->identity(),
+                                         Bridge::purpose(nodes_[0].view->view, "n0"), never);
     ASSERT_TRUE(stream.ok()) << stream.error().message;
     BridgeHeader header{.type = BridgeFrame::kArrived, .member = 1, .view = 1, .step = 0};
     switch (round % 5) {
@@ -377,7 +377,8 @@ TEST_F(BridgeTest, StreamsThatAreNotExpectedAreNotTaken) {
   const WorkerAddress& to = nodes_[0].host->address();
   View other = nodes_[0].view->view;
   other.number = 2;
-  EXPECT_FALSE(Stream::dial(to, nodes_[1].host->identity(), Bridge::purpose(other, "n0"), never).ok());
+  EXPECT_FALSE(
+      Stream::dial(to, nodes_[1].host->identity(), Bridge::purpose(other, "n0"), never).ok());
   EXPECT_FALSE(Stream::dial(to, nodes_[1].host->identity(), nlohmann::json::array(), never).ok());
   Handshake::Identity stranger = nodes_[1].host->identity();
   stranger.secret = std::string(kSecretBytes, 'x');

@@ -44,8 +44,8 @@ int report(const Result<elastic::LaunchResult>& result, const std::string& folde
 
 Status check_node(const elastic::NodeIdentity& node) {
   if (elastic::is_node_name(node.name)) return ok_status();
-  return invalid_input(
-      fmt::format("--node: '{}' is no name of a node: up to 32 letters, digits, '-', '_'", node.name));
+  return invalid_input(fmt::format(
+      "--node: '{}' is no name of a node: up to 32 letters, digits, '-', '_'", node.name));
 }
 
 int join_job(elastic::LaunchOptions launch, const std::string& job) {
@@ -105,8 +105,9 @@ void add_node_options(CLI::App& command, elastic::NodeIdentity& node) {
   node.name = elastic::default_node_name();
   command.add_option("--node", node.name, "Name of this machine within the job")
       ->capture_default_str();
-  command.add_option("--listen", node.listen,
-                     "IPv4 address on which workers accept connections of other machines")
+  command
+      .add_option("--listen", node.listen,
+                  "IPv4 address on which workers accept connections of other machines")
       ->check(CLI::ValidIPV4)
       ->capture_default_str();
 }
