@@ -58,21 +58,30 @@ Result<std::unique_ptr<LeaderRecords>> LeaderRecords::open(const Context& contex
   if (!folder.ok()) return folder.error();
   auto records = std::unique_ptr<LeaderRecords>(new LeaderRecords(context, std::move(*folder)));
   if (!context.settings->ledger.empty()) {
-    Result<Ledger> ledger = Ledger::open(context.settings->ledger, next_step);
-    if (!ledger.ok()) return ledger.error();
-    records->ledger_ = std::move(*ledger);
-    // The leader before may have died between the end of a step and its line.
-    while (records->ledger_->next_step() < next_step) {
-      if (records->ledger_->next_step() < next_step - 1) {
-        return invalid_input(fmt::format("{}: lacks the steps {}..{}; start with a new file",
-                                         context.settings->ledger, records->ledger_->next_step(),
-                                         next_step - 1));
-      }
-      Status appended = records->append_ledger(next_step - 1);
-      if (!appended.ok()) return appended.error();
-    }
+    Status opened = records->open_ledger(next_step);
+    if (!opened.ok()) return opened.error();
   }
   return records;
+}
+
+// Lines may be missing: the leader before died between the end of a step and its line, or a former
+// one has cut them off. The samples of a step are a pure function.
+Status LeaderRecords::open_ledger(std::int64_t next_step) {
+  Result<Ledger> ledger = Ledger::open(context_.settings->ledger, next_step);
+  if (!ledger.ok()) return ledger.error();
+  ledger_ = std::move(*ledger);
+  MiniBatch batch;
+  while (ledger_->next_step() < next_step) {
+    const std::int64_t step = ledger_->next_step();
+    std::vector<std::vector<std::int64_t>> samples;
+    for (int logical = 0; logical < context_.settings->logical_workers; ++logical) {
+      context_.order->share(step, logical, batch);
+      samples.emplace_back(batch.samples.begin(), batch.samples.end());
+    }
+    Status appended = ledger_->append(step, context_.order->epoch_of(step), samples);
+    if (!appended.ok()) return appended;
+  }
+  return ok_status();
 }
 
 Status LeaderRecords::append_ledger(std::int64_t step) {
@@ -83,7 +92,9 @@ Status LeaderRecords::append_ledger(std::int64_t step) {
     const std::span<std::int64_t> ids = board.samples(logical, step + 1).subspan(0, count);
     samples.emplace_back(ids.begin(), ids.end());
   }
-  return ledger_->append(step, context_.order->epoch_of(step), samples);
+  Status appended = ledger_->append(step, context_.order->epoch_of(step), samples);
+  if (!appended.ok() || ledger_->intact()) return appended;
+  return open_ledger(step + 1);
 }
 
 Status LeaderRecords::step_done(std::int64_t step) {
@@ -143,6 +154,10 @@ void LeaderRecords::view_works(const ActiveView& view, std::int64_t steps_redone
 }
 
 Status LeaderRecords::write_result(const View& view) {
+  if (ledger_ && !ledger_->intact()) {
+    Status opened = open_ledger(context_.total_steps);
+    if (!opened.ok()) return opened;
+  }
   const Board& board = *context_.board;
   const std::int64_t end = context_.total_steps;
   Sha256 hash;

@@ -76,6 +76,8 @@ class LeaderRecords {
   LeaderRecords(const Context& context, CheckpointFolder folder)
       : context_(context), checkpoint_(std::move(folder)) {}
   Status append_ledger(std::int64_t step);
+  // Opens it, or opens it again, with the lines of all steps before `next_step`.
+  Status open_ledger(std::int64_t next_step);
 
   Context context_;
   std::optional<Ledger> ledger_;
