@@ -54,9 +54,9 @@ bool Bridge::expects(int peer, const nlohmann::json& purpose) const {
 }
 
 void Bridge::accept(int peer, Descriptor socket) {
-  for (Link& link : links_) {
-    if (link.remote->gateway == peer) set_stream(link, Stream(std::move(socket)));
-  }
+  const auto link = std::find_if(links_.begin(), links_.end(),
+                                 [&](const Link& l) { return l.remote->gateway == peer; });
+  if (link != links_.end()) set_stream(*link, Stream(std::move(socket)));
 }
 
 void Bridge::set_stream(Link& link, Stream stream) {

@@ -52,7 +52,8 @@ using BridgeHeaderBytes = std::array<std::byte, kBridgeHeaderBytes>;
 // Little-endian, whatever the machine.
 BridgeHeaderBytes encode(const BridgeHeader& header);
 // Nothing when it is no header of this version, or a field is out of its range.
-std::optional<BridgeHeader> decode_bridge_header(std::span<const std::byte, kBridgeHeaderBytes> in);
+std::optional<BridgeHeader> decode_bridge_header(
+    std::span<const std::byte, kBridgeHeaderBytes> bytes);
 
 // What a receiver may take next in a view, given how far the member's row is.
 struct BridgeExpectation {
