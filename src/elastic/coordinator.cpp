@@ -394,7 +394,7 @@ void Coordinator::on_message(int peer, Message message, const nlohmann::json& bo
       break;
     case Message::kRefused: {
       const std::lock_guard lock(mutex_);
-      refused_ = true;
+      refused_ = !body.value("retry", false);
     }
       leave(body.value("reason", "refused"));
       break;

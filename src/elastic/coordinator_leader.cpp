@@ -56,19 +56,18 @@ void Coordinator::on_join(int peer, const nlohmann::json& body) {
         "d2",
         difference));
   }
-  // Workers of a node train on one board; a newcomer that has another one has come too early or too
-  // late, and its launcher starts another.
+  // Workers of a node train on one board. Newcomers that share another one with members who have
+  // left since will leave, too; one that has come too early for the members' board tries again.
   const auto other_board = [&](const WorkerAddress& w) {
     return w.node == address->node && w.board != address->board;
   };
-  const bool alone = std::none_of(current_.members.begin(), current_.members.end(),
-                                  [&](const Member& m) { return other_board(m.address); });
-  if (!alone || std::any_of(joiners_.begin(), joiners_.end(),
-                            [&](const auto& j) { return other_board(j.second.address); })) {
+  if (std::any_of(current_.members.begin(), current_.members.end(),
+                  [&](const Member& member) { return other_board(member.address); })) {
     mesh_->send(peer, Message::kRefused,
-                {{"reason", "the other workers of its node use another board"}});
+                {{"reason", "the workers of its node use another board"}, {"retry", true}});
     return;
   }
+  std::erase_if(joiners_, [&](const auto& joiner) { return other_board(joiner.second.address); });
   joiners_[peer] = {.address = *address, .since = unix_seconds()};
   mesh_->send(peer, Message::kAccepted, {});
 }
