@@ -168,6 +168,12 @@ std::optional<View> Coordinator::next_membership() {
   double oldest_ready = unix_seconds();
   double first_join = unix_seconds();
   for (const auto& [worker, joiner] : joiners_) {
+    const WorkerAddress& address = joiner.address;
+    if (std::any_of(stay.begin(), stay.end(), [&](const WorkerAddress& w) {
+          return w.node == address.node && w.board != address.board;
+        })) {
+      continue;  // workers of its node have come in meanwhile, on another board
+    }
     first_join = std::min(first_join, joiner.since);
     if (joiner.ready) {
       fresh.push_back(joiner.address);
