@@ -528,7 +528,8 @@ void Coordinator::tick() {
   }
   // The news may be older than a view that was started by message since.
   if (entered && entered->view.number >= current_.number) {
-    current_ = entered->view;
+    const View before = std::exchange(current_, entered->view);
+    remove_mirrors(before);
     active_number_ = current_.number;
     change_.reset();
     {

@@ -206,6 +206,7 @@ class Coordinator final : private Mesh::Listener {
   bool here(const WorkerAddress& worker) const { return worker.node == node(); }
   Result<std::shared_ptr<const WorkerSegment>> map_member(const WorkerAddress& worker) const;
   void drop_segments(const std::function<bool(int)>& unneeded);
+  void remove_mirrors(const View& before) const;
   std::shared_ptr<const Donor> choose_donor(int* worker) const;
   void order_by_node(std::vector<WorkerAddress>& workers) const;
   bool bridge_ready(const std::shared_ptr<const ActiveView>& view);

@@ -79,12 +79,18 @@ Result<std::shared_ptr<const WorkerSegment>> Coordinator::map_member(
 }
 
 void Coordinator::drop_segments(const std::function<bool(int)>& unneeded) {
-  std::erase_if(segments_, [&](const auto& entry) {
-    if (entry.first == id() || !unneeded(entry.first)) return false;
-    const std::string mirror = mirror_name(board_->name(), entry.first);
-    if (entry.second->name() == mirror) remove_segment(mirror);
-    return true;
-  });
+  std::erase_if(segments_,
+                [&](const auto& entry) { return entry.first != id() && unneeded(entry.first); });
+}
+
+// A mirror keeps its name as long as anybody of this node may still map it, perhaps for a view that
+// this worker has not entered: two mirrors of one name would be two memories. Who has left a view
+// never comes back.
+void Coordinator::remove_mirrors(const View& before) const {
+  for (const Member& member : before.members) {
+    if (here(member.address) || current_.find(member.address.id) != nullptr) continue;
+    remove_segment(mirror_name(board_->name(), member.address.id));
+  }
 }
 
 // Any member that is alive, of this node if there is one.
