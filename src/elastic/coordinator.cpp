@@ -500,7 +500,8 @@ void Coordinator::begin_view(const View& view) {
   to_prepare_.reset();
   pending_start_.reset();
   founding_ = false;
-  current_ = view;
+  const View before = std::exchange(current_, view);
+  remove_mirrors(before);
   if (view.number > latest_.number) latest_ = view;
   active_number_ = 0;  // until the training thread has entered it
   {
