@@ -75,7 +75,7 @@ TEST(BridgeFrames, AreTakenInOrderAndInTheExpectedSizeOnly) {
   const auto wrong = [&](auto&& change) {
     BridgeHeader header = arrived;
     change(header);
-    return std::string(problem_of(header, waiting)) != "";
+    return *problem_of(header, waiting) != '\0';
   };
   EXPECT_TRUE(wrong([](BridgeHeader& h) { h.view = 6; }));
   EXPECT_TRUE(wrong([](BridgeHeader& h) { h.step = 42; }));
