@@ -143,9 +143,8 @@ int run_job(RunArguments arguments) {
 }
 
 void add_node_options(CLI::App& command, elastic::NodeIdentity& node) {
-  node.name = elastic::default_node_name();
-  command.add_option("--node", node.name, "Name of this machine within the job")
-      ->capture_default_str();
+  command.add_option("--node", node.name,
+                     "Name of this machine within the job (default: the host's name)");
   command
       .add_option("--listen", node.listen,
                   "IPv4 address on which workers accept connections of other machines")
