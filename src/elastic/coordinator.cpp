@@ -621,6 +621,11 @@ void Coordinator::tick() {
 }
 
 bool Coordinator::someone_lost() const {
+  if (pending_start_) {
+    // Who is not in it is excluded already. Asking again would keep it from ever beginning.
+    return std::any_of(pending_start_->view.members.begin(), pending_start_->view.members.end(),
+                       [&](const Member& m) { return lost_.contains(m.address.id); });
+  }
   if (active_number_ == 0 && latest_.find(id()) == nullptr) return false;  // a mere observer
   const auto is_lost = [&](const Member& m) { return lost_.contains(m.address.id); };
   if (latest_.number <= current_.number) {

@@ -127,6 +127,10 @@ bool FeedServer::send_snapshot(Session& session) {
 // The gradient may be overwritten while it is sent; a second header says whether it was.
 bool FeedServer::send_step(Session& session, std::int64_t view, std::int64_t step,
                            bool with_gradient) {
+  // It is marked right after the step is complete, unless a failure came between.
+  const auto until = steady_clock::now() + kAnswerWithin;
+  board_.wait([&] { return board_.gradient_step(step) != -2 - step; },
+              [&] { return stop_ || steady_clock::now() >= until; });
   with_gradient = with_gradient && board_.gradient_step(step) == step;
   const std::span<std::byte> gradient = gradient_bytes(board_, step);
   BridgeHeader header{

@@ -194,6 +194,13 @@ bool Training::enter(std::shared_ptr<const ActiveView> view) {
                      first, version_));
     return false;
   }
+  // A newcomer that missed the last gradient copies the state, and nobody goes on before it has.
+  if (view_ &&
+      std::any_of(view->view.members.begin(), view->view.members.end(), [&](const Member& member) {
+        return view_->view.find(member.address.id) == nullptr;
+      })) {
+    mirror_state();
+  }
   redone_ = begun_step_ >= first ? begun_step_ - first + 1 : 0;
   scale_ = 1.0F / static_cast<float>(view->view.logical_workers());
   prepare_buffers(view->host);
