@@ -98,6 +98,11 @@ void Coordinator::ready() {
   mesh_->wake();
 }
 
+bool Coordinator::sees_view() {
+  const MutexLock lock(mutex_);
+  return board_->block(observed_).view == observed_;
+}
+
 void Coordinator::filled() {
   const MutexLock lock(mutex_);
   filled_ = true;

@@ -92,6 +92,9 @@ class Coordinator final : private Mesh::Listener {
 
   // A newcomer: whose state to copy; null when the donor of before is gone and no other is known.
   std::shared_ptr<const Donor> donor();
+  // A newcomer: whether the board has the view that it observes, as admitted_at() needs. The board
+  // of a node without members may be empty still.
+  bool sees_view();
   void ready();   // a newcomer's state follows the view
   void filled();  // a founder has filled the board
 

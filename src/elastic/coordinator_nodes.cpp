@@ -220,6 +220,12 @@ void Coordinator::feed_board() {
                       current_.find(id()) == nullptr && gateway_of(current_, node()) < 0 &&
                       gateway_of(latest_, node()) < 0;
   if (feed_ && feed_->ended()) feed_.reset();
+  const int gateway = gateway_of(latest_, node());
+  if (active_number_ == 0 && gateway >= 0 && latest_.find(id()) == nullptr &&
+      latest_.find(gateway)->address.board != board_->name()) {
+    leave("workers of this node have come in on another board");
+    return;
+  }
   if (!feed_) {
     const bool used = board_->used() != 0;
     if (!wanted || (!used && !board_->try_lock())) return;

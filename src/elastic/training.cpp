@@ -141,7 +141,7 @@ bool Training::follow() {
   bool said_ready = false;
   for (;;) {
     if (coordinator_.pending()) return false;
-    if (follower_->complete()) {
+    if (follower_->complete() && coordinator_.sees_view()) {
       if (!said_ready) {
         said_ready = true;
         coordinator_.ready();
