@@ -61,7 +61,7 @@ void Bridge::accept(int peer, Descriptor socket) {
 
 void Bridge::set_stream(Link& link, Stream stream) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     link.stream = std::move(stream);
     link.connected.store(true, std::memory_order_release);
   }
@@ -81,32 +81,38 @@ void Bridge::connect(Link& link) {
       set_stream(link, std::move(*stream));
       return;
     }
-    std::unique_lock lock(mutex_);  // it may not have heard of the view yet
-    changed_.wait_for(lock, kDialPause, [&] { return stop_.load(); });
+    const auto again = std::chrono::steady_clock::now() + kDialPause;
+    const MutexLock lock(mutex_);  // it may not have heard of the view yet
+    while (!stop_ && changed_.wait_until(mutex_, again)) {
+    }
   }
 }
 
 bool Bridge::wait_connected(Link& link) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return stop_ || link.connected; });
+  const MutexLock lock(mutex_);
+  while (!stop_ && !link.connected) changed_.wait(mutex_);
   return !stop_;
 }
 
 void Bridge::start(const Start& start) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     start_ = start;
     first_ = start.first_step;
   }
-  if (!lags(options_.node)) restored_ = true;
+  if (!step_to_restore(start.source, options_.node)) restored_ = true;
   started_.store(true, std::memory_order_release);
   board_.pulse();
 }
 
-bool Bridge::lags(const std::string& node) const {
-  const std::lock_guard lock(mutex_);
-  return start_ &&
-         std::find(start_->lagging.begin(), start_->lagging.end(), node) != start_->lagging.end();
+// What a node gets from another before the view begins.
+std::optional<std::int64_t> Bridge::step_to_restore(const std::string& from,
+                                                    const std::string& to) const {
+  const MutexLock lock(mutex_);
+  if (!start_ || start_->source != from) return std::nullopt;
+  const std::vector<std::string>& lagging = start_->lagging;
+  if (std::find(lagging.begin(), lagging.end(), to) == lagging.end()) return std::nullopt;
+  return start_->first_step - 1;
 }
 
 bool Bridge::wait(const std::function<bool()>& condition, bool until_close) {
@@ -118,7 +124,7 @@ std::optional<std::int64_t> Bridge::wait_begin() {
   const std::int64_t number = view_->view.number;
   if (!options_.planned) {
     if (!wait([&] { return started_ && block_.view == number; }, false)) return std::nullopt;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return first_;
   }
   const ViewBlock& before = board_.block(number - 1);
@@ -127,7 +133,7 @@ std::optional<std::int64_t> Bridge::wait_begin() {
   }
   std::int64_t first = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!first_) first_ = options_.committed();
     if (!first_) return std::nullopt;  // another view has got the number
     first = *first_;
@@ -142,11 +148,8 @@ void Bridge::send_all(Link& link) {
   if (!wait_connected(link)) return;
   if (!options_.planned) {
     if (!wait([&] { return started_.load(); }, false)) return;
-    const bool source = [&] {
-      const std::lock_guard lock(mutex_);
-      return start_->source == options_.node;
-    }();
-    if (source && lags(link.remote->name) && !send_restore(link)) {
+    const auto step = step_to_restore(options_.node, link.remote->name);
+    if (step && !send_restore(link, *step)) {
       return fail(link, "the connection broke");
     }
   }
@@ -231,8 +234,7 @@ bool Bridge::send_reduced(Link& link, std::size_t position, std::int64_t step) {
          link.stream.flush();
 }
 
-bool Bridge::send_restore(Link& link) {
-  const std::int64_t step = *first_ - 1;
+bool Bridge::send_restore(const Link& link, std::int64_t step) const {
   const BridgeHeader header{.type = BridgeFrame::kRestore,
                             .view = view_->view.number,
                             .step = step,
@@ -341,12 +343,8 @@ bool Bridge::take_reduced(Link& link, std::size_t position, const BridgeHeader& 
 
 bool Bridge::take_restore(Link& link, const BridgeHeader& header) {
   if (!wait([&] { return started_.load(); }, false)) return false;
-  const bool expected = [&] {
-    const std::lock_guard lock(mutex_);
-    return !restored_ && start_->source == link.remote->name && header.step == *first_ - 1 &&
-           header.payload_bytes == layout_.restore_bytes();
-  }();
-  if (!expected) {
+  if (restored_ || step_to_restore(link.remote->name, options_.node) != header.step ||
+      header.payload_bytes != layout_.restore_bytes()) {
     fail(link, "a step that was not asked for");
     return false;
   }
@@ -372,7 +370,7 @@ bool Bridge::take_restore(Link& link, const BridgeHeader& header) {
 void Bridge::fail(const Link& link, const std::string& why) {
   if (stop_) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (problem_.empty()) {
       problem_ = fmt::format("bridge to node {} (worker {}): {}", link.remote->name,
                              link.remote->gateway, why);
@@ -382,7 +380,7 @@ void Bridge::fail(const Link& link, const std::string& why) {
 }
 
 std::string Bridge::problem() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return problem_;
 }
 
@@ -398,7 +396,7 @@ bool Bridge::finished() const {
 
 void Bridge::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
     for (const Link& link : links_) {
       if (link.connected) link.stream.shut_down();

@@ -21,16 +21,15 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "elastic/active_view.h"
 #include "elastic/board.h"
 #include "elastic/bridge_frame.h"
@@ -101,14 +100,14 @@ class Bridge {
   bool send_step(Link& link, std::int64_t step, bool* closed);
   bool send_arrived(Link& link, std::size_t position, std::int64_t step);
   bool send_reduced(Link& link, std::size_t position, std::int64_t step);
-  bool send_restore(Link& link);
+  bool send_restore(const Link& link, std::int64_t step) const;
   void receive_all(Link& link);
   bool receive_frame(Link& link, const BridgeHeader& header);
   bool take_arrived(Link& link, std::size_t position, const BridgeHeader& header);
   bool take_reduced(Link& link, std::size_t position, const BridgeHeader& header);
   bool take_restore(Link& link, const BridgeHeader& header);
   void fail(const Link& link, const std::string& why);
-  bool lags(const std::string& node) const;
+  std::optional<std::int64_t> step_to_restore(const std::string& from, const std::string& to) const;
 
   std::shared_ptr<const ActiveView> view_;
   const Board& board_;
@@ -117,11 +116,11 @@ class Bridge {
   const NodeShare* own_ = nullptr;
   ViewBlock& block_;
   std::list<Link> links_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::optional<Start> start_;         // under mutex_
-  std::optional<std::int64_t> first_;  // under mutex_
-  std::string problem_;                // under mutex_
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::optional<Start> start_ RUBATO_GUARDED_BY(mutex_);
+  std::optional<std::int64_t> first_ RUBATO_GUARDED_BY(mutex_);
+  std::string problem_ RUBATO_GUARDED_BY(mutex_);
   std::atomic<bool> started_{false};
   std::atomic<bool> restored_{false};
   std::atomic<bool> closing_{false};

@@ -204,7 +204,7 @@ FeedClient::FeedClient(const Board& board, Options options)
 
 FeedClient::~FeedClient() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
     if (stream_) stream_->shut_down();
   }
@@ -214,7 +214,7 @@ FeedClient::~FeedClient() {
 
 void FeedClient::set_donor(const WorkerAddress& donor) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (donor_ && donor_->id == donor.id) return;
     donor_ = donor;
     if (stream_) stream_->shut_down();
@@ -223,7 +223,7 @@ void FeedClient::set_donor(const WorkerAddress& donor) {
 }
 
 int FeedClient::donor() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return donor_ ? donor_->id : -1;
 }
 
@@ -231,8 +231,8 @@ void FeedClient::run() {
   while (!stop_ && !ended_) {
     WorkerAddress donor;
     {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stop_ || donor_; });
+      const MutexLock lock(mutex_);
+      while (!stop_ && !donor_) changed_.wait(mutex_);
       if (stop_) return;
       donor = *donor_;
     }
@@ -240,17 +240,19 @@ void FeedClient::run() {
     if (dialled.ok()) {
       const auto stream = std::make_shared<Stream>(std::move(*dialled));
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         if (stop_) return;
         stream_ = stream;
       }
       while (!stop_ && !ended_ && follow(*stream)) {
       }
     }
-    std::unique_lock lock(mutex_);
+    const auto again = steady_clock::now() + kDialPause;
+    const MutexLock lock(mutex_);
     stream_.reset();
     if (donor_ && donor_->id == donor.id) donor_.reset();  // the owner chooses again
-    if (!stop_ && !ended_) changed_.wait_for(lock, kDialPause, [&] { return stop_.load(); });
+    while (!stop_ && !ended_ && changed_.wait_until(mutex_, again)) {
+    }
   }
 }
 
@@ -345,19 +347,19 @@ std::optional<std::int64_t> RemoteDonor::copy_unit(std::size_t index,
                                                    std::span<std::byte> out) const {
   std::shared_ptr<Stream> stream;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stream = stream_;
   }
   if (!stream) {
     Result<Stream> dialled = Stream::dial(address_, identity_, purpose(), cancelled_);
     if (!dialled.ok()) return std::nullopt;
     stream = std::make_shared<Stream>(std::move(*dialled));
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (cancelled_) return std::nullopt;
     stream_ = stream;
   }
   const auto broken = [&] {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stream_.reset();
     return std::nullopt;
   };
@@ -377,7 +379,7 @@ std::optional<std::int64_t> RemoteDonor::copy_unit(std::size_t index,
 }
 
 void RemoteDonor::cancel() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   cancelled_ = true;
   if (stream_) stream_->shut_down();
 }

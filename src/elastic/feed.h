@@ -6,17 +6,16 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "elastic/board.h"
 #include "elastic/bridge_frame.h"
 #include "elastic/donor.h"
@@ -100,10 +99,10 @@ class FeedClient {
   Options options_;
   std::int64_t view_ = 0;
   std::int64_t step_ = -1;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::optional<WorkerAddress> donor_;  // under mutex_
-  std::shared_ptr<Stream> stream_;      // under mutex_
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::optional<WorkerAddress> donor_ RUBATO_GUARDED_BY(mutex_);
+  std::shared_ptr<Stream> stream_ RUBATO_GUARDED_BY(mutex_);
   std::atomic<bool> ready_{false};
   std::atomic<bool> ended_{false};
   std::atomic<bool> stop_{false};
@@ -121,8 +120,8 @@ class RemoteDonor final : public Donor {
  private:
   WorkerAddress address_;
   Handshake::Identity identity_;
-  mutable std::mutex mutex_;
-  mutable std::shared_ptr<Stream> stream_;
+  mutable Mutex mutex_;
+  mutable std::shared_ptr<Stream> stream_ RUBATO_GUARDED_BY(mutex_);
   mutable std::atomic<bool> cancelled_{false};
 };
 
