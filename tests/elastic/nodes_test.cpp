@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 
 #include "elastic/bridge_layout.h"
 #include "elastic/ledger.h"
+#include "elastic/node_names.h"
 #include "elastic/node_runner.h"
 #include "elastic/runtime_fixture.h"
 
@@ -195,6 +197,37 @@ TEST_F(Nodes, TheFirstLauncherIsLostAndContinuesWhileTheOtherNodeTrains) {
   EXPECT_GT(job_->step(), before);
   expect_same_bits(1500);
   EXPECT_TRUE(view_event(*job_, "restart").is_null()) << logs();
+}
+
+// Of a job's first step everybody has the state already. But a newcomer on a node without members
+// sees a view begin only on a board that is fed, so it does not come in before.
+TEST_F(Nodes, ANewcomerWaitsUntilItsBoardIsFed) {
+  expected_ = undisturbed(1, kLogical, kSteps);
+  set_fault("slow -1 300");
+  job_ = start(
+      "job", faulty_toy(1, kLogical, kSteps,
+                        {"--node", "a", "--failure-timeout", "1", "--ledger", root_ + "/ledger"}));
+  ASSERT_TRUE(job_->until([&] { return job_->view().number == 2; })) << logs();  // founded
+  const View alone = job_->view();
+  const Result<JobSettings> settings = job_->folder().read_settings();
+  auto registry = FileRegistry::open(job_->folder().registry_folder());
+  ASSERT_TRUE(settings.ok() && registry.ok());
+  const Result<Board> theirs = Board::open(alone.board);
+  ASSERT_TRUE(theirs.ok());
+  // The board of node b is there, and somebody who does nothing holds its lock.
+  const auto next = static_cast<int>((*registry)->get(kWorkerRecord)->version);
+  const std::string name = board_name(settings->token, "b", next);
+  auto held = std::make_optional(Board::create(name, theirs->shape()));
+  ASSERT_TRUE(held->ok() && (*held)->try_lock());
+  join("b", 1);
+  ASSERT_TRUE(job_->until([&] { return theirs->watchers() > 0 && job_->step() > 0; })) << logs();
+  set_fault("");
+  ASSERT_TRUE(job_->until([&] { return job_->step() > 20; })) << logs();
+  EXPECT_EQ(job_->view().number, alone.number) << logs();
+  held.reset();
+  ASSERT_TRUE(until_members({{"a", 1}, {"b", 1}})) << logs();
+  EXPECT_EQ(members_on(job_->view(), "b").front().address.board, name);
+  expect_same_bits();
 }
 
 TEST_F(Nodes, NodesAreNamedOnce) {

@@ -1,0 +1,105 @@
+// What coordinators of several nodes agree on when something happens at a chosen moment of a step.
+#include "elastic/coordinator.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "elastic/played_worker.h"
+#include "elastic/sockets.h"
+
+namespace rubato::elastic {
+namespace {
+
+using Event = Coordinator::Event;
+
+// Shuts all connections to a control port of this process: control connections, which are made
+// again, and streams.
+void cut_connections_to(int port) {
+  for (const SocketOf& socket : sockets_of(getpid())) {
+    if (socket.peer_port == port) shutdown(socket.remote_fd, SHUT_RDWR);
+  }
+}
+
+// A step is complete on node b and not on the leader's node a when a third worker is lost: a gets
+// the step from b, and the view that waits for it is begun, not given up for another one because
+// the lost worker is a member of the view before.
+TEST(Coordinators, TheLeadersNodeGetsAStepThatItLacksWhileSomebodyIsLost) {
+  const PlayedJob job({{"b", 1}, {"c", 1}});
+  PlayedWorker a(job, 0, "a");
+  ASSERT_TRUE(a.hears(Event::kFound));
+  a.coordinator().filled();
+  PlayedWorker b(job, 1, "b");
+  auto c = std::make_unique<PlayedWorker>(job, 2, "c");
+  for (PlayedWorker* newcomer : {&b, c.get()}) {
+    ASSERT_TRUE(newcomer->hears(Event::kObserve));
+    ASSERT_TRUE(newcomer->sees([&] { return newcomer->coordinator().sees_view(); }));
+    newcomer->coordinator().ready();
+  }
+  const std::vector<PlayedWorker*> all{&a, &b, c.get()};
+  for (PlayedWorker* worker : all) ASSERT_TRUE(worker->begins());
+  ASSERT_EQ(a.view().view.leader, 0);
+  ASSERT_EQ(a.view().view.members.size(), 3u);
+
+  // When this process is not scheduled for too long, the view is frozen before b has reduced; then
+  // once more in the next view.
+  bool complete_on_b = false;
+  while (!complete_on_b) {
+    for (PlayedWorker* worker : all) ASSERT_TRUE(worker->arrives(0));
+    for (PlayedWorker* worker : all) {
+      ASSERT_TRUE(worker->sees([&] { return worker->view().block->all_arrived(0); }));
+    }
+    ASSERT_TRUE(a.reduces(0, 1) && c->reduces(0, 3));
+    ASSERT_TRUE(b.sees([&] { return b.has_reduced(0, 0) && b.has_reduced(2, 0); }));
+    cut_connections_to(a.view().view.find(0)->address.port);
+    complete_on_b = b.reduces(0, 2);
+    if (!complete_on_b) {
+      for (PlayedWorker* worker : all) ASSERT_TRUE(worker->begins());
+    }
+  }
+  EXPECT_FALSE(a.has_reduced(1, 0));
+  const std::int64_t before = a.view().view.number;
+  c.reset();
+
+  for (PlayedWorker* worker : {&a, &b}) {
+    do {
+      ASSERT_TRUE(worker->begins());
+    } while (worker->view().view.members.size() > 2);  // the cut may have been seen first
+    EXPECT_EQ(worker->view().view.ids(), (std::vector<int>{0, 1}));
+    EXPECT_EQ(worker->view().view.first_step, 1);
+    EXPECT_LE(worker->view().view.number, before + 2);
+    EXPECT_EQ(worker->board().completed(), 0);
+    for (std::size_t i = 0; i < job.shape().gradient_floats; ++i) {
+      ASSERT_EQ(worker->board().gradient(0)[i], b.board().gradient(0)[i]) << i;
+    }
+  }
+  EXPECT_EQ(a.board().gradient(0)[job.shape().gradient_floats / 2], 2);
+  // And it works.
+  for (PlayedWorker* worker : {&a, &b}) ASSERT_TRUE(worker->arrives(1));
+  for (PlayedWorker* worker : {&a, &b}) {
+    ASSERT_TRUE(worker->sees([&] { return worker->view().block->all_arrived(1); }));
+  }
+}
+
+// Workers of a node share a board. One that waits on another board than the members who have come
+// in meanwhile can never come in.
+TEST(Coordinators, ANewcomerOnABoardThatItsNodeDoesNotUseGoes) {
+  const PlayedJob job({{"b", 1}});
+  PlayedWorker a(job, 0, "a");
+  ASSERT_TRUE(a.hears(Event::kFound));
+  a.coordinator().filled();
+  const PlayedWorker early(job, 1, "b", 1);
+  ASSERT_TRUE(early.hears(Event::kObserve));
+  PlayedWorker late(job, 2, "b", 2);  // its launcher has seen the node leave the view
+  ASSERT_TRUE(late.hears(Event::kObserve));
+  ASSERT_TRUE(late.sees([&] { return late.coordinator().sees_view(); }));
+  late.coordinator().ready();
+  ASSERT_TRUE(a.begins());
+  ASSERT_TRUE(late.begins());
+  EXPECT_EQ(a.view().view.ids(), (std::vector<int>{0, 2}));
+  EXPECT_TRUE(early.hears(Event::kLeave));
+  EXPECT_FALSE(early.coordinator().was_refused());  // another may come in its place
+}
+
+}  // namespace
+}  // namespace rubato::elastic
