@@ -72,6 +72,14 @@ bool ViewBlock::all_arrived(std::int64_t step) const {
 
 bool ViewBlock::all_reduced(std::int64_t step) const { return complete() >= step; }
 
+Announcement ViewBlock::announcement() const {
+  for (;;) {
+    const std::int64_t next = next_view.load(std::memory_order_acquire);
+    const std::int64_t first = next_first_step.load(std::memory_order_acquire);
+    if (next_view.load(std::memory_order_acquire) == next) return {next, first};
+  }
+}
+
 Board::Board(Segment segment) : segment_(std::move(segment)) {
   const BoardShape s = shape();
   gradient_offset_ = round_up(sizeof(Header), kPage);

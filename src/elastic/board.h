@@ -42,6 +42,12 @@ struct alignas(64) MemberRow {
   std::optional<std::int64_t> compute_us(std::int64_t step) const;
 };
 
+// That of the next view: its number and its first step. View 0: none.
+struct Announcement {
+  std::int64_t view = 0;
+  std::int64_t first_step = 0;
+};
+
 struct ViewBlock {
   std::atomic<std::int64_t> view;
   std::atomic<std::int32_t> members;
@@ -55,6 +61,8 @@ struct ViewBlock {
   std::int64_t complete() const;
   bool all_arrived(std::int64_t step) const;
   bool all_reduced(std::int64_t step) const;
+  // Both parts of one announcement, which may be replaced while it is read.
+  Announcement announcement() const;
 };
 
 // What a logical worker leaves behind after a step, followed by its private bytes and the ids of

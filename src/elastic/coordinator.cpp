@@ -144,23 +144,6 @@ void Coordinator::commit_prepared(std::int64_t step) {
   block.next_view.store(view.number, std::memory_order_release);
 }
 
-namespace {
-
-// The announcement in a block; it may be replaced while it is read.
-struct Announcement {
-  std::int64_t view = 0;
-  std::int64_t first_step = 0;
-};
-Announcement read_announcement(const ViewBlock& block) {
-  for (;;) {
-    const std::int64_t view = block.next_view.load(std::memory_order_acquire);
-    const std::int64_t first = block.next_first_step.load(std::memory_order_acquire);
-    if (block.next_view.load(std::memory_order_acquire) == view) return {view, first};
-  }
-}
-
-}  // namespace
-
 std::optional<View> Coordinator::view_at(std::int64_t number) const {
   const Result<std::optional<std::string>> record = registry_.at(kViewRecord, number);
   if (!record.ok() || !record->has_value()) return std::nullopt;
@@ -188,7 +171,7 @@ std::shared_ptr<const ActiveView> Coordinator::committed_view(std::int64_t numbe
 Coordinator::Next Coordinator::after_step(const ActiveView& view, std::int64_t step) {
   const MutexLock lock(mutex_);
   if (interrupted_) return {.kind = Next::Kind::kInterrupted};
-  const Announcement next = read_announcement(*view.block);
+  const Announcement next = view.block->announcement();
   if (next.view == 0 || next.first_step != step + 1) return {.kind = Next::Kind::kSame};
   bool empty = false;
   std::shared_ptr<const ActiveView> following = committed_view(next.view, &empty);
@@ -203,7 +186,7 @@ std::shared_ptr<const ActiveView> Coordinator::admitted_at(std::int64_t step) {
   for (std::int64_t number = observed_; number > 0;) {
     const ViewBlock& block = board_->block(number);
     if (block.view != number) return nullptr;
-    const Announcement next = read_announcement(block);
+    const Announcement next = block.announcement();
     if (next.view == 0 || board_->completed() < next.first_step - 1) return nullptr;
     if (next.first_step == step && prepared_.contains(next.view)) {
       if (auto view = committed_view(next.view, nullptr)) return view;
@@ -639,15 +622,14 @@ bool Coordinator::someone_lost() const {
   // A planned change is on its way. Who leaves by it may end as soon as its last step is done, but
   // not before: the others would wait for it for ever.
   const ViewBlock& block = board_->block(current_.number);
-  const bool announced = block.next_view.load(std::memory_order_acquire) != 0;
-  const std::int64_t last = block.next_first_step.load(std::memory_order_acquire) - 1;
+  const Announcement next = block.announcement();
   for (std::size_t i = 0; i < current_.members.size(); ++i) {
     if (!is_lost(current_.members[i])) continue;
     if (latest_.find(current_.members[i].address.id) != nullptr) return true;
     // From another node its row may come later than its word.
     const bool done = said_done_.contains(current_.members[i].address.id);
     const std::int64_t reduced = block.rows[i].reduced.load(std::memory_order_acquire);
-    if (!announced || (reduced < last && !done)) return true;
+    if (next.view == 0 || (reduced < next.first_step - 1 && !done)) return true;
   }
   return std::any_of(latest_.members.begin(), latest_.members.end(), is_lost);
 }
@@ -718,6 +700,10 @@ void Coordinator::acknowledge_prepared() {
     if (!active.ok()) return;  // the leader gives up after a while
     to_prepare_->touch = std::make_unique<MemoryTouch>(*active, *board_);
   }
+  // The board of a newcomer's node, which it shares with no members, may be behind the view, or
+  // have been left for good; without the view before it would never see this one begin.
+  const std::int64_t before = to_prepare_->view.number - 1;
+  if (board_->block(before).view != before) return;
   // Without enough memory the leader gives up as well.
   if (!to_prepare_->touch->done() || to_prepare_->touch->failed()) return;
   if (!bridge_ready(to_prepare_->touch->view())) return;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "elastic/bridge_layout.h"
 #include "elastic/coordinator.h"
 #include "elastic/hosting.h"
 
@@ -84,7 +85,11 @@ std::int64_t Coordinator::complete_here() const {
   if (!board_) return -1;
   const ViewBlock& begun = board_->block(current_.number);
   if (begun.view != current_.number || begun.members == 0) return -1;
-  return last_begun_block().complete();
+  const std::int64_t step = last_begun_block().complete();
+  // A board that was fed may lack the gradient of its newest step, or be in the middle of a later
+  // one that takes the place of what the next step reads: nobody could go on from there.
+  const bool fed = gateway_of(current_, node()) < 0;
+  return fed && board_->gradient_step(step) != step ? -1 : step;
 }
 
 void Coordinator::continue_recovery() {

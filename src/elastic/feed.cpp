@@ -57,30 +57,33 @@ bool FeedServer::answer_next(Session& session, const BridgeHeader& request) {
   session.view = request.view;
   const ViewBlock& block = board_.block(request.view);
   if (request.view == 0 || block.view != request.view) return send_snapshot(session);
+  // The newcomer may have been told of the view by a node that was lost with the only step that
+  // made it begin; the job has gone another way from the view before.
+  if (view_ > request.view && block.next_view == 0) return send_snapshot(session);
   const auto until = steady_clock::now() + kAnswerWithin;
   const auto followed = [&] {
-    return block.next_view != 0 && block.next_first_step - 1 <= request.step;
+    const Announcement next = block.announcement();
+    return next.view != 0 && next.first_step - 1 <= request.step;
   };
   const auto news = [&] { return board_.completed() > request.step || followed(); };
   if (!board_.wait(news, [&] { return stop_ || steady_clock::now() >= until; })) {
     return session.stream.send(encode({.type = BridgeFrame::kNothing}));
   }
-  const std::int64_t next = block.next_view;
-  const std::int64_t first = block.next_first_step;
-  if (next != 0 && first - 1 <= request.step) {
-    const ViewBlock& following = board_.block(next);
+  const Announcement next = block.announcement();
+  if (next.view != 0 && next.first_step - 1 <= request.step) {
+    const ViewBlock& following = board_.block(next.view);
     const BridgeHeader answer{.type = BridgeFrame::kAnnounce,
                               .view = request.view,
-                              .next_view = next,
-                              .next_first_step = first,
+                              .next_view = next.view,
+                              .next_first_step = next.first_step,
                               .next_members = following.members};
-    if (following.view != next || block.view != request.view) return send_snapshot(session);
+    if (following.view != next.view || block.view != request.view) return send_snapshot(session);
     return session.stream.send(encode(answer));
   }
   const std::int64_t done = board_.completed();
   std::int64_t step = request.step + 1;
   if (done > step + 1) step = done;  // its gradient is overwritten, or soon will be
-  if (next != 0) step = std::min(step, first - 1);
+  if (next.view != 0) step = std::min(step, next.first_step - 1);
   if (!went_through_board(step))
     return session.stream.send(encode({.type = BridgeFrame::kNothing}));
   return send_step(session, request.view, step, step == request.step + 1);
@@ -102,13 +105,13 @@ bool FeedServer::send_snapshot(Session& session) {
       return session.stream.send(encode({.type = BridgeFrame::kNothing}));
     }
     // A later view may be on already, of which the owner has not heard.
-    const std::int64_t next = block.next_view;
-    if (next != 0 && block.next_first_step - 1 < step) {
-      if (board_.block(next).view != next) {
+    const Announcement next = block.announcement();
+    if (next.view != 0 && next.first_step - 1 < step) {
+      if (board_.block(next.view).view != next.view) {
         return session.stream.send(encode({.type = BridgeFrame::kNothing}));
       }
       std::int64_t expected = number;
-      view_.compare_exchange_strong(expected, next);
+      view_.compare_exchange_strong(expected, next.view);
       continue;
     }
     if (!went_through_board(step))
@@ -200,7 +203,15 @@ void FeedServer::stop() {
 // --- Client --------------------------------------------------------------------------------------
 
 FeedClient::FeedClient(const Board& board, Options options)
-    : board_(board), options_(std::move(options)), thread_([this] { run(); }) {}
+    : board_(board), options_(std::move(options)) {
+  const ViewBlock& block = board_.block(options_.view);
+  if (options_.view > 0 && block.view == options_.view && block.members > 0) {
+    view_ = options_.view;
+    step_ = block.complete();
+    ready_ = true;
+  }
+  thread_ = std::thread([this] { run(); });
+}
 
 FeedClient::~FeedClient() {
   {
@@ -273,6 +284,7 @@ bool FeedClient::take(const Stream& stream, const BridgeHeader& header) {
       return header.payload_bytes == 0;
     case BridgeFrame::kSnapshot:
       if (header.view < 1 || header.payload_bytes != all_slot_bytes(board_)) return false;
+      if (options_.has_members_here(header.view)) return false;  // that is the bridge's to say
       if (header.next_members < 1 || !take_slots(stream, header.step + 1)) return false;
       board_.gradient_step(0) = -1;
       board_.gradient_step(1) = -1;

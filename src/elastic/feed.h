@@ -74,6 +74,9 @@ class FeedClient {
  public:
   struct Options {
     Handshake::Identity identity;
+    // The view that the newcomer observes. When the board has it already, from a feeder that has
+    // gone, this one goes on after the last whole step there.
+    std::int64_t view = 0;
     // Whether the view has members on this node: then its bridge takes over, and the feed ends.
     std::function<bool(std::int64_t view)> has_members_here;
   };

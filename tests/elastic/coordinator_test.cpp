@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "elastic/played_worker.h"
@@ -99,6 +102,86 @@ TEST(Coordinators, ANewcomerOnABoardThatItsNodeDoesNotUseGoes) {
   EXPECT_EQ(a.view().view.ids(), (std::vector<int>{0, 2}));
   EXPECT_TRUE(early.hears(Event::kLeave));
   EXPECT_FALSE(early.coordinator().was_refused());  // another may come in its place
+}
+
+// The leader's node is lost right after it alone has completed the step before a view with a worker
+// of a new node, c. Node c knows the step from its feed, so the job goes on after it, and node b
+// gets it from c; but not when the feed has skipped the gradient, which b needs. Newcomers of node
+// d have been told of the view that never began elsewhere, and still find the way to the next one.
+void lose_leader_after_its_last_step(bool gradient_on_c) {
+  const PlayedJob job({{"b", 1}});
+  auto a = std::make_unique<PlayedWorker>(job, 0, "a");
+  ASSERT_TRUE(a->hears(Event::kFound));
+  a->coordinator().filled();
+  PlayedWorker b(job, 1, "b");
+  const auto follow = [](const PlayedWorker& newcomer) {
+    return newcomer.hears(Event::kObserve) &&
+           newcomer.sees([&] { return newcomer.coordinator().sees_view(); });
+  };
+  ASSERT_TRUE(follow(b));
+  b.coordinator().ready();
+  ASSERT_TRUE(a->begins() && b.begins());
+  PlayedWorker c(job, 2, "c", 2);
+  const PlayedWorker d(job, 3, "d", 3);
+  ASSERT_TRUE(follow(c) && follow(d));
+  cut_connections_to(b.view().view.find(1)->address.port);  // whoever was fed by b is fed by a now
+  job.want({{"b", 1}, {"c", 1}});
+  c.coordinator().ready();
+  ASSERT_TRUE(a->commits(job, 0));
+  const std::int64_t number = job.view().number;
+  ASSERT_EQ(job.view().ids(), (std::vector<int>{0, 1, 2}));
+
+  ASSERT_TRUE(a->arrives(0) && b.arrives(0));
+  ASSERT_TRUE(a->sees([&] { return a->view().block->all_arrived(0); }));
+  std::fill_n(a->board().gradient(0), job.shape().gradient_floats, 5.0F);
+  a->view().block->rows[1].reduced = 0;  // as if b's part had come, and a's were on its way to b
+  ASSERT_TRUE(a->reduces(0, 5) && a->finishes(0));
+  for (const PlayedWorker* fed : {&std::as_const(c), &d}) {
+    ASSERT_TRUE(fed->sees([&] { return fed->board().block(number - 1).next_view == number; }));
+    ASSERT_EQ(fed->board().gradient_step(0), 0);
+  }
+  if (!gradient_on_c) c.board().gradient_step(0) = -2;
+  a.reset();
+
+  ASSERT_TRUE(b.begins() && c.begins());
+  EXPECT_EQ(b.view().view.number, number + 1);
+  EXPECT_EQ(b.view().view.ids(), (std::vector<int>{1, 2}));
+  EXPECT_EQ(b.view().view.first_step, gradient_on_c ? 1 : 0);
+  if (gradient_on_c) {
+    for (std::size_t i = 0; i < job.shape().gradient_floats; ++i) {
+      ASSERT_EQ(b.board().gradient(0)[i], 5) << i;
+    }
+  }
+  EXPECT_TRUE(d.sees([&] { return d.board().block(number + 1).view == number + 1; }));
+}
+
+TEST(Coordinators, AStepThatOnlyANewcomersNodeHasIsTakenFromThere) {
+  lose_leader_after_its_last_step(true);
+}
+
+TEST(Coordinators, AStepWhoseGradientIsLostIsRepeated) { lose_leader_after_its_last_step(false); }
+
+// Of two newcomers of a node the one that feeds their board goes when the other is in the next view
+// already: the other takes over, and sees the view begin.
+TEST(Coordinators, AMemberOfTheNextViewFeedsItsBoardWhenTheFeederIsGone) {
+  const PlayedJob job({});
+  PlayedWorker a(job, 0, "a");
+  ASSERT_TRUE(a.hears(Event::kFound));
+  a.coordinator().filled();
+  ASSERT_TRUE(a.begins());
+  auto feeder = std::make_unique<PlayedWorker>(job, 1, "b", 1);
+  ASSERT_TRUE(feeder->hears(Event::kObserve));
+  ASSERT_TRUE(feeder->sees([&] { return feeder->coordinator().sees_view(); }));
+  PlayedWorker next(job, 2, "b", 1);
+  ASSERT_TRUE(next.hears(Event::kObserve));
+  job.want({{"b", 1}});
+  next.coordinator().ready();
+  ASSERT_TRUE(a.commits(job, 0));
+  ASSERT_EQ(job.view().ids(), (std::vector<int>{0, 2}));
+  feeder.reset();
+  ASSERT_TRUE(a.arrives(0) && a.reduces(0, 7) && a.finishes(0));
+  EXPECT_TRUE(next.sees([&] { return next.coordinator().admitted_at(1) != nullptr; }));
+  EXPECT_EQ(next.board().gradient(0)[0], 7);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "elastic/coordinator.h"
+#include "elastic/exchange.h"
 #include "elastic/secret.h"
 #include "elastic/shared_memory.h"
 
@@ -37,13 +38,7 @@ class PlayedJob {
     auto opened = FileRegistry::open(folder_ + "/registry");
     RUBATO_CHECK(opened.ok(), "no registry");
     registry_ = std::move(*opened);
-    const Status targeted = change_target(*registry_, [&](Target& target) {
-      target.workers = 1;
-      target.elsewhere = elsewhere;
-      for (const auto& [node, count] : elsewhere) target.workers += count;
-      return ok_status();
-    });
-    RUBATO_CHECK(targeted.ok(), "no target");
+    want(elsewhere);
   }
   PlayedJob(const PlayedJob&) = delete;
   PlayedJob& operator=(const PlayedJob&) = delete;
@@ -52,6 +47,16 @@ class PlayedJob {
     std::filesystem::remove_all(folder_);
   }
 
+  // One worker on its first node, and these on others.
+  void want(const std::map<std::string, int>& elsewhere) const {
+    const Status targeted = change_target(*registry_, [&](Target& target) {
+      target.workers = 1;
+      target.elsewhere = elsewhere;
+      for (const auto& [node, count] : elsewhere) target.workers += count;
+      return ok_status();
+    });
+    RUBATO_CHECK(targeted.ok(), "no target");
+  }
   const JobSettings& settings() const { return settings_; }
   Registry& registry() const { return *registry_; }
   const ProgramShape& shape() const { return shape_; }
@@ -117,6 +122,20 @@ class PlayedWorker {
     std::fill(board().gradient(step) + view_->slice.begin,
               board().gradient(step) + view_->slice.end, value);
     return coordinator_->publish([&] { view_->row().reduced = step; });
+  }
+  // The step is complete here.
+  bool finishes(std::int64_t step) const {
+    return sees([&] { return view_->block->all_reduced(step); }) && coordinator_->publish([&] {
+      mark_completed(board(), step);
+      board().gradient_step(step) = step;
+    });
+  }
+  // As the leader, before it arrives at the step: the next view begins after it.
+  bool commits(const PlayedJob& job, std::int64_t step) const {
+    return sees([&] {
+      coordinator_->commit_prepared(step);
+      return job.view().number > view_->view.number;
+    });
   }
   bool has_reduced(int worker, std::int64_t step) const {
     const auto position = static_cast<std::size_t>(view_->view.position(worker));
