@@ -180,7 +180,10 @@ class Coordinator final : private Mesh::Listener {
   void want(const WorkerAddress& peer);
   void forget_peer(int peer);
   void say_again(int peer);
-  bool someone_lost() const;
+  int lost_member() const;
+  std::int64_t view_here() const;
+  void tell_of_loss(int worker);
+  void on_broken(const nlohmann::json& body);
   void follow_registry();
   Status adopt_board(const View& latest);
   Result<std::shared_ptr<const ActiveView>> map_view(const View& view);
@@ -311,6 +314,7 @@ class Coordinator final : private Mesh::Listener {
   std::set<int> said_done_;  // leavers that have finished their last step
   std::int64_t broken_view_ = 0;
   std::chrono::steady_clock::time_point broken_since_;
+  std::chrono::steady_clock::time_point lost_since_;  // somebody, whom the leader has not lost
   std::optional<std::chrono::steady_clock::time_point> finished_at_;
   StragglerWatch stragglers_;
   std::int64_t judged_step_ = -1;

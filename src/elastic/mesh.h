@@ -35,7 +35,7 @@ enum class Message : std::uint8_t {
   kLeave,      // member -> leader: I want to go
   kBye,        // I am going; not a failure
   kFinished,   // leader -> all: the job is done
-  kBroken,     // gateway -> leader: the streams of the view broke, though nobody is lost
+  kBroken,     // member -> leader: the streams of the view broke, or another member is lost here
   kStream,     // first message of a connection that is to become a stream (stream.h); the answer
 };
 

@@ -11,6 +11,7 @@
 #include "elastic/node_names.h"
 #include "elastic/node_runner.h"
 #include "elastic/runtime_fixture.h"
+#include "elastic/sockets.h"
 
 namespace rubato::elastic {
 namespace {
@@ -26,15 +27,15 @@ class Nodes : public RuntimeTest {
     RuntimeTest::TearDown();
   }
 
-  // Two workers on node a, two on node b.
-  void start_two_nodes(int steps = kSteps) {
+  // Two workers on node a, two (or so) on node b.
+  void start_two_nodes(int steps = kSteps, int on_b = 2) {
     expected_ = undisturbed(1, kLogical, steps);
     job_ = start("job", toy(2, kLogical, steps,
                             {"--node", "a", "--failure-timeout", "1", "--checkpoint-steps", "50",
                              "--ledger", root_ + "/ledger"}));
     ASSERT_TRUE(job_->until([&] { return job_->step() > 5; })) << logs();
-    join("b", 2);
-    ASSERT_TRUE(until_members({{"a", 2}, {"b", 2}})) << logs();
+    join("b", on_b);
+    ASSERT_TRUE(until_members({{"a", 2}, {"b", static_cast<std::size_t>(on_b)}})) << logs();
   }
   RunningNode& join(const std::string& node, int workers) {
     nodes_.push_back(
@@ -228,6 +229,29 @@ TEST_F(Nodes, ANewcomerWaitsUntilItsBoardIsFed) {
   ASSERT_TRUE(until_members({{"a", 1}, {"b", 1}})) << logs();
   EXPECT_EQ(members_on(job_->view(), "b").front().address.board, name);
   expect_same_bits();
+}
+
+// The gateways of b and c lose each other, and the leader, on node a, neither of them. It cannot
+// know, and b and c cannot go on together, so one of them tells it.
+TEST_F(Nodes, TwoWhoLoseEachOtherAreNotWaitedFor) {
+  constexpr int kMany = 900;
+  start_two_nodes(kMany, 1);
+  join("c", 1);
+  ASSERT_TRUE(until_members({{"a", 2}, {"b", 1}, {"c", 1}})) << logs();
+  const View view = job_->view();
+  const auto b = static_cast<pid_t>(view.find(gateway_of(view, "b"))->address.pid);
+  const int id = gateway_of(view, "c");
+  const auto c = static_cast<pid_t>(view.find(id)->address.pid);
+  ASSERT_GT(id, gateway_of(view, "b"));  // so it is c that connects, and b cannot be reached again
+  if (!stop_listening(b)) GTEST_SKIP() << "this kernel does not lend descriptors (pidfd_getfd)";
+  for (const SocketOf& connection : connections_between(c, b)) {
+    ASSERT_TRUE(shut_down(c, connection.remote_fd));
+  }
+  ASSERT_TRUE(job_->until([&] {
+    const View now = job_->view();
+    return now.find(id) == nullptr || now.find(gateway_of(view, "b")) == nullptr;
+  })) << logs();
+  expect_same_bits(kMany);
 }
 
 TEST_F(Nodes, NodesAreNamedOnce) {
