@@ -217,9 +217,10 @@ void Coordinator::feed_board() {
     return frozen_;
   }();
   // Also as a member of the next view, until the board says that it begins.
-  const bool wanted = active_number_ == 0 && !pending_start_ && !frozen && !current_.empty() &&
-                      current_.find(id()) == nullptr && gateway_of(current_, node()) < 0 &&
-                      (gateway_of(latest_, node()) < 0 || latest_.find(id()) != nullptr);
+  const bool wanted =
+      active_number_ == 0 && !pending_start_ && !frozen && !current_.empty() &&
+      current_.find(id()) == nullptr && gateway_of(current_, node()) < 0 &&
+      (gateway_of(latest_, node()) < 0 || (latest_.planned() && latest_.find(id()) != nullptr));
   if (feed_ && feed_->ended()) feed_.reset();
   const int gateway = gateway_of(latest_, node());
   if (active_number_ == 0 && gateway >= 0 && latest_.find(id()) == nullptr &&
@@ -233,12 +234,16 @@ void Coordinator::feed_board() {
     const Result<View> newest = newest_view(registry_);
     if (!newest.ok()) return;
     if (gateway_of(*newest, node()) >= 0 && newest->find(id()) == nullptr) return;
-    const auto has_members_here = [this](std::int64_t number) {
+    using Successor = FeedClient::Options::Successor;
+    const auto successor = [this](std::int64_t number) {
       const std::optional<View> view = view_at(number);
-      return view && gateway_of(*view, node()) >= 0;
+      if (!view || gateway_of(*view, node()) < 0) return Successor::kNobody;
+      return view->planned() ? Successor::kBridge : Successor::kGateway;
     };
     const ViewBlock& block = board_->block(current_.number);
-    if (block.view == current_.number && has_members_here(block.next_view)) return;  // all is said
+    if (block.view == current_.number && successor(block.next_view) != Successor::kNobody) {
+      return;  // all is said
+    }
     if (used) {
       // Former members may still be there, stopped or leaving, and write to it.
       leave("all other workers of this node have left the job");
@@ -246,9 +251,8 @@ void Coordinator::feed_board() {
     }
     has_streams_ = true;
     feed_ = std::make_unique<FeedClient>(
-        *board_,
-        FeedClient::Options{
-            .identity = identity_, .view = current_.number, .has_members_here = has_members_here});
+        *board_, FeedClient::Options{
+                     .identity = identity_, .view = current_.number, .successor = successor});
   }
   const int donor = feed_->donor();
   if (donor >= 0 && current_.find(donor) != nullptr && !lost_.contains(donor)) return;

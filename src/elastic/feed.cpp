@@ -16,6 +16,8 @@ using std::chrono::steady_clock;
 constexpr auto kAnswerWithin = std::chrono::milliseconds(20);
 constexpr auto kDialPause = std::chrono::milliseconds(20);
 
+using Successor = FeedClient::Options::Successor;
+
 std::span<std::byte> gradient_bytes(const Board& board, std::int64_t step) {
   return std::as_writable_bytes(std::span(board.gradient(step), board.shape().gradient_floats));
 }
@@ -284,7 +286,7 @@ bool FeedClient::take(const Stream& stream, const BridgeHeader& header) {
       return header.payload_bytes == 0;
     case BridgeFrame::kSnapshot:
       if (header.view < 1 || header.payload_bytes != all_slot_bytes(board_)) return false;
-      if (options_.has_members_here(header.view)) return false;  // that is the bridge's to say
+      if (options_.successor(header.view) != Successor::kNobody) return false;  // not its to say
       if (header.next_members < 1 || !take_slots(stream, header.step + 1)) return false;
       board_.gradient_step(0) = -1;
       board_.gradient_step(1) = -1;
@@ -323,14 +325,17 @@ bool FeedClient::take(const Stream& stream, const BridgeHeader& header) {
           header.next_first_step - 1 > step_) {
         return false;
       }
-      ended_ = options_.has_members_here(header.next_view);
+      const Successor successor = options_.successor(header.next_view);
+      ended_ = successor != Successor::kNobody;
       ViewBlock& block = board_.block(view_);
-      board_.start_block(header.next_view, header.next_members, header.next_first_step);
-      block.next_view = 0;
-      block.next_first_step.store(header.next_first_step, std::memory_order_release);
-      block.next_view.store(header.next_view, std::memory_order_release);
       view_ = header.next_view;
-      board_.pulse();
+      if (successor != Successor::kGateway) {
+        board_.start_block(header.next_view, header.next_members, header.next_first_step);
+        block.next_view = 0;
+        block.next_first_step.store(header.next_first_step, std::memory_order_release);
+        block.next_view.store(header.next_view, std::memory_order_release);
+        board_.pulse();
+      }
       // The last thing it says: what it knows.
       if (ended_) stream.send(encode({.type = BridgeFrame::kNext, .view = view_, .step = step_}));
       return true;

@@ -77,8 +77,13 @@ class FeedClient {
     // The view that the newcomer observes. When the board has it already, from a feeder that has
     // gone, this one goes on after the last whole step there.
     std::int64_t view = 0;
-    // Whether the view has members on this node: then its bridge takes over, and the feed ends.
-    std::function<bool(std::int64_t view)> has_members_here;
+    // How the feed goes on with a view.
+    enum class Successor {
+      kNobody,   // no members here: the feed goes on
+      kBridge,   // members here: the feed says that the view begins, then the bridge takes over
+      kGateway,  // and it is started by message: the gateway opens it, perhaps has already
+    };
+    std::function<Successor(std::int64_t view)> successor;
   };
   FeedClient(const Board& board, Options options);
   FeedClient(const FeedClient&) = delete;

@@ -43,6 +43,9 @@ struct View {
   int position(int worker) const;  // -1 when it is no member
   std::vector<int> ids() const;
   int logical_workers() const { return members.empty() ? 0 : members.back().hosts.end; }
+  // It begins at a step boundary of the view before, which announces it. Others are started by
+  // message, by a founder or after a failure.
+  bool planned() const { return cause != "start" && cause != "restart" && cause != "failure"; }
 };
 
 nlohmann::json to_json(const WorkerAddress& address);

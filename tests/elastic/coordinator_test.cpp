@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -160,6 +164,38 @@ TEST(Coordinators, AStepThatOnlyANewcomersNodeHasIsTakenFromThere) {
 }
 
 TEST(Coordinators, AStepWhoseGradientIsLostIsRepeated) { lose_leader_after_its_last_step(false); }
+
+// A board whose feeder hears of a view that was started by message after the node's gateway has
+// begun it there: the feed ends, and what the members have published stays.
+TEST(Feeds, LeaveAViewAloneThatTheGatewayHasBegun) {
+  const PlayedJob job({});
+  PlayedWorker a(job, 0, "a");
+  ASSERT_TRUE(a.hears(Event::kFound));
+  Result<Board> board = Board::create(board_name(job.settings().token, "b", 1), a.board().shape());
+  ASSERT_TRUE(board.ok());
+  std::atomic<bool> asked{false};
+  FeedClient feed(*board, {.identity = {std::string(kSecretBytes, 's'), job.settings().name, "1"},
+                           .view = 0,
+                           .successor = [&](std::int64_t view) {
+                             if (view < 2) return FeedClient::Options::Successor::kNobody;
+                             asked = true;
+                             return FeedClient::Options::Successor::kGateway;
+                           }});
+  const auto until = [&](const std::function<bool()>& condition) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    return board->wait(condition, [&] { return std::chrono::steady_clock::now() > end; });
+  };
+  feed.set_donor(job.view().find(0)->address);
+  ASSERT_TRUE(until([&] { return board->block(1).view == 1; }));
+  board->start_block(2, 3, 0);
+  board->block(2).rows[2].arrived = 0;
+  a.coordinator().filled();  // view 2 begins
+  ASSERT_TRUE(until([&] { return feed.ended(); }));
+  EXPECT_TRUE(asked);
+  EXPECT_EQ(board->block(2).members, 3);
+  EXPECT_EQ(board->block(2).rows[2].arrived, 0);
+  EXPECT_EQ(board->block(1).next_view, 0);
+}
 
 // Of two newcomers of a node the one that feeds their board goes when the other is in the next view
 // already: the other takes over, and sees the view begin.
