@@ -39,6 +39,7 @@ struct Entry {
 constexpr const char* kOurs = "ours";
 constexpr const char* kOursCopy = "ours with copy";
 constexpr const char* kUneven = "ours uneven";
+constexpr const char* kNodes = "ours between nodes";
 constexpr const char* kFloor = "floor";
 constexpr const char* kFloorCopy = "floor with copy";
 constexpr const char* kGloo = "gloo";
@@ -69,11 +70,16 @@ Systems::Systems(int ranks, const std::string& programs, bool peers) {
   Group* uneven = add(Group::fork_ranks("ours, uneven", ranks, [](const Group& group, int rank) {
     serve_ours(group.control_name(), rank, false);
   }));
+  Group* nodes =
+      add(Group::fork_ranks("ours between nodes", ranks, [](const Group& group, int rank) {
+        rubato::bench::serve_ours_between_nodes(group.control_name(), rank);
+      }));
   entries_ = {{kOurs, "", ours, rubato::bench::kInPlace},
               {kOursCopy, "", ours, rubato::bench::kWithCopy},
               {kFloor, "", ours, rubato::bench::kInPlaceFloor},
               {kFloorCopy, "", ours, rubato::bench::kWithCopyFloor},
-              {kUneven, "", uneven, rubato::bench::kInPlace}};
+              {kUneven, "", uneven, rubato::bench::kInPlace},
+              {kNodes, "", nodes, 0}};
   if (!peers) return;
   const std::string gloo_rank = programs + "/gloo_rank";
   if (std::filesystem::exists(gloo_rank)) {
@@ -204,10 +210,28 @@ void print_rates(const std::vector<Cell>& cells, double Statistic::*which) {
   fmt::print("\n");
 }
 
+void print_nodes(const std::vector<Cell>& cells) {
+  fmt::print(
+      "| processes | MiB | ours between nodes | Gloo | ours / Gloo | fastest rounds: ours | Gloo | "
+      "ours / Gloo |\n"
+      "|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+  for (const Cell& cell : cells) {
+    fmt::print("| {} | {} |", cell.ranks, cell.bytes >> 20U);
+    for (const auto which : {&Statistic::median, &Statistic::fastest}) {
+      const Best ours = cell.best(kNodes, which);
+      const Best gloo = cell.best(kGloo, which);
+      fmt::print(" {} | {} | {} |", rate(cell, ours), rate(cell, gloo),
+                 ratio(ours.seconds, gloo.seconds));
+    }
+    fmt::print("\n");
+  }
+  fmt::print("\n");
+}
+
 void print_latencies(const std::vector<Cell>& cells) {
   fmt::print(
-      "| processes | ours | ours + copy | Gloo | Open MPI |\n"
-      "|--:|--:|--:|--:|--:|\n");
+      "| processes | ours | ours + copy | Gloo | Open MPI | ours between nodes |\n"
+      "|--:|--:|--:|--:|--:|--:|\n");
   for (const Cell& cell : cells) {
     const auto time = [&](const char* family) {
       const Best median = cell.best(family, &Statistic::median);
@@ -216,8 +240,8 @@ void print_latencies(const std::vector<Cell>& cells) {
                          cell.best(family, &Statistic::fastest).seconds * 1e6,
                          median.name.empty() ? "" : fmt::format(" ({})", median.name));
     };
-    fmt::print("| {} | {} | {} | {} | {} |\n", cell.ranks, time(kOurs), time(kOursCopy),
-               time(kGloo), time(kMpi));
+    fmt::print("| {} | {} | {} | {} | {} | {} |\n", cell.ranks, time(kOurs), time(kOursCopy),
+               time(kGloo), time(kMpi), time(kNodes));
   }
   fmt::print("\n");
 }
@@ -266,6 +290,10 @@ int run(const Options& options, const std::string& programs) {
       "## Fixed cost: microseconds for a gradient of 4 KiB, median [fastest] of {} rounds\n\n",
       5 * options.rounds);
   print_latencies(tiny);
+  fmt::print(
+      "## Between nodes: GB/s over TCP on the loopback interface, every process a node of its own, "
+      "beside Gloo's TCP\n\n");
+  print_nodes(cells);
   print_verdict(cells);
   return 0;
 }

@@ -5,13 +5,11 @@
 #include <bit>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
-#include "elastic/exchange.h"
 #include "elastic/worker_segment.h"
 
 namespace rubato::bench {
@@ -31,25 +29,6 @@ T value_of(Result<T> result) {
   RUBATO_CHECK(result.ok(), result.error().message.c_str());
   return std::move(*result);
 }
-
-// As the coordinator does it: under a lock.
-class Guard final : public elastic::ExchangeGuard {
- public:
-  explicit Guard(const Board& board) : board_(board) {}
-  bool interrupted() const override { return false; }
-  bool publish(const std::function<void()>& write) override {
-    {
-      const std::lock_guard lock(mutex_);
-      write();
-    }
-    board_.pulse();
-    return true;
-  }
-
- private:
-  const Board& board_;
-  std::mutex mutex_;
-};
 
 class Ours final : public Collective {
  public:
@@ -149,7 +128,7 @@ void Ours::move(std::size_t bytes) {
 }
 
 void Ours::run(int variant, int iterations) {
-  Guard guard(*board_);
+  PulsingGuard guard(*board_);
   if (variant != kInPlace) copy_.resize(floats_);
   const std::size_t bytes = floats_ * sizeof(float);
   for (int i = 0; i < iterations; ++i) {

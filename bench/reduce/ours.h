@@ -1,6 +1,9 @@
 // The runtime's own reduction under the harness.
 #pragma once
 
+#include <mutex>
+
+#include "elastic/exchange.h"
 #include "reduce/harness.h"
 
 namespace rubato::bench {
@@ -12,7 +15,28 @@ enum OursVariant : int {
   kWithCopyFloor
 };
 
+// As the coordinator does it: under a lock.
+class PulsingGuard final : public elastic::ExchangeGuard {
+ public:
+  explicit PulsingGuard(const elastic::Board& board) : board_(board) {}
+  bool interrupted() const override { return false; }
+  bool publish(const std::function<void()>& write) override {
+    {
+      const std::lock_guard lock(mutex_);
+      write();
+    }
+    board_.pulse();
+    return true;
+  }
+
+ private:
+  const elastic::Board& board_;
+  std::mutex mutex_;
+};
+
 // Follows the commands as a rank of the group until told to quit.
 void serve_ours(const std::string& control, int rank, bool aligned);
+// The same with every rank on a node of its own (one variant).
+void serve_ours_between_nodes(const std::string& control, int rank);
 
 }  // namespace rubato::bench

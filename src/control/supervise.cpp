@@ -93,6 +93,7 @@ Result<Supervision> read_supervision(const std::string& folder) {
                                  .settings = *settings,
                                  .workers = settings->first_workers,
                                  .command = settings->command,
+                                 .node = {.name = "local"},
                                  .quiet = true,
                                  .keep_target = true,
                                  .listed = false,

@@ -32,6 +32,7 @@ struct Board::Header {
   alignas(64) std::atomic<std::int64_t> completed;
   std::array<std::atomic<std::int64_t>, 2> gradient_step;
   std::atomic<std::int32_t> watchers;
+  std::atomic<std::int32_t> used;
   std::atomic<std::int32_t> ready_newcomers;
   std::atomic<std::int64_t> refused_connections;
   std::array<ViewBlock, kViewBlocks> blocks;
@@ -70,6 +71,14 @@ bool ViewBlock::all_arrived(std::int64_t step) const {
 }
 
 bool ViewBlock::all_reduced(std::int64_t step) const { return complete() >= step; }
+
+Announcement ViewBlock::announcement() const {
+  for (;;) {
+    const std::int64_t next = next_view.load(std::memory_order_acquire);
+    const std::int64_t first = next_first_step.load(std::memory_order_acquire);
+    if (next_view.load(std::memory_order_acquire) == next) return {next, first};
+  }
+}
 
 Board::Board(Segment segment) : segment_(std::move(segment)) {
   const BoardShape s = shape();
@@ -175,6 +184,7 @@ bool Board::wait(const std::function<bool()>& condition,
 
 std::atomic<std::int64_t>& Board::completed() const { return header().completed; }
 std::atomic<std::int32_t>& Board::watchers() const { return header().watchers; }
+std::atomic<std::int32_t>& Board::used() const { return header().used; }
 std::atomic<std::int32_t>& Board::ready_newcomers() const { return header().ready_newcomers; }
 std::atomic<std::int64_t>& Board::refused_connections() const {
   return header().refused_connections;
@@ -202,6 +212,10 @@ SlotHeader& Board::slot(int logical, std::int64_t step) const {
 
 std::span<std::byte> Board::private_state(int logical, std::int64_t step) const {
   return {slot_memory(logical, step) + private_offset_, header().private_bytes};
+}
+
+std::span<std::byte> Board::slot_bytes(int logical, std::int64_t step) const {
+  return {slot_memory(logical, step), slot_stride_};
 }
 
 std::span<std::int64_t> Board::samples(int logical, std::int64_t step) const {

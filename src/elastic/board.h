@@ -42,6 +42,12 @@ struct alignas(64) MemberRow {
   std::optional<std::int64_t> compute_us(std::int64_t step) const;
 };
 
+// That of the next view: its number and its first step. View 0: none.
+struct Announcement {
+  std::int64_t view = 0;
+  std::int64_t first_step = 0;
+};
+
 struct ViewBlock {
   std::atomic<std::int64_t> view;
   std::atomic<std::int32_t> members;
@@ -55,6 +61,8 @@ struct ViewBlock {
   std::int64_t complete() const;
   bool all_arrived(std::int64_t step) const;
   bool all_reduced(std::int64_t step) const;
+  // Both parts of one announcement, which may be replaced while it is read.
+  Announcement announcement() const;
 };
 
 // What a logical worker leaves behind after a step, followed by its private bytes and the ids of
@@ -78,6 +86,8 @@ class Board {
 
   const std::string& name() const { return segment_.name(); }
   BoardShape shape() const;
+  // Of the newcomers that share a board which no member writes, one keeps it up to date.
+  bool try_lock() const { return segment_.try_lock(); }
 
   // --- Progress ---
   // Readies the block of a view, which nobody may use yet.
@@ -91,6 +101,8 @@ class Board {
   std::atomic<std::int64_t>& completed() const;
   // How many newcomers want to see reduced gradients.
   std::atomic<std::int32_t>& watchers() const;
+  // Set when a member has trained on this board.
+  std::atomic<std::int32_t>& used() const;
   // How many newcomers could become members at once.
   std::atomic<std::int32_t>& ready_newcomers() const;
   // Connections of strangers that the workers have turned away.
@@ -106,6 +118,8 @@ class Board {
   SlotHeader& slot(int logical, std::int64_t step) const;
   std::span<std::byte> private_state(int logical, std::int64_t step) const;
   std::span<std::int64_t> samples(int logical, std::int64_t step) const;  // capacity: batch
+  // All of it, to be copied to the board of another node.
+  std::span<std::byte> slot_bytes(int logical, std::int64_t step) const;
 
  private:
   struct Header;

@@ -12,18 +12,22 @@ namespace {
 
 using std::chrono::steady_clock;
 constexpr auto kRegistryInterval = std::chrono::milliseconds(30);
+// Whoever should recover from a loss sees it itself, and begins, within this time.
+constexpr auto kTimeToAct = std::chrono::milliseconds(300);
 
 }  // namespace
 
 Result<std::unique_ptr<Coordinator>> Coordinator::start(const Options& options, Registry& registry,
                                                         const std::string& secret,
                                                         std::shared_ptr<const WorkerSegment> own) {
-  WorkerAddress self{.id = options.worker, .pid = getpid(), .segment = own->name()};
+  WorkerAddress self{
+      .id = options.worker, .node = options.node.name, .pid = getpid(), .segment = own->name()};
   auto coordinator =
-      std::unique_ptr<Coordinator>(new Coordinator(options, registry, std::move(own)));
+      std::unique_ptr<Coordinator>(new Coordinator(options, registry, secret, std::move(own)));
   Result<std::unique_ptr<Mesh>> mesh =
       Mesh::open({.job = options.settings.name,
                   .secret = secret,
+                  .host = options.node.listen,
                   .failure_timeout_s = options.settings.failure_timeout_s},
                  self, *coordinator);
   if (!mesh.ok()) return mesh.error();
@@ -32,9 +36,11 @@ Result<std::unique_ptr<Coordinator>> Coordinator::start(const Options& options, 
   return coordinator;
 }
 
-Coordinator::Coordinator(const Options& options, Registry& registry,
+Coordinator::Coordinator(const Options& options, Registry& registry, const std::string& secret,
                          std::shared_ptr<const WorkerSegment> own)
-    : options_(options), registry_(registry) {
+    : options_(options),
+      registry_(registry),
+      identity_{secret, options.settings.name, std::to_string(options.worker)} {
   segments_[options.worker] = std::move(own);
 }
 
@@ -45,6 +51,10 @@ Coordinator::~Coordinator() {
   }
   if (mesh_) mesh_->wake();
   if (thread_.joinable()) thread_.join();
+  // Their threads use the board.
+  feed_.reset();
+  feed_server_.reset();
+  stop_bridges();
 }
 
 // --- The training thread's side ------------------------------------------------------------------
@@ -79,7 +89,7 @@ bool Coordinator::was_refused() {
 const Board& Coordinator::board() { return *board_; }
 const DataBoard& Coordinator::data_board() { return *data_board_; }
 
-std::shared_ptr<const WorkerSegment> Coordinator::donor() {
+std::shared_ptr<const Donor> Coordinator::donor() {
   const MutexLock lock(mutex_);
   return donor_;
 }
@@ -88,6 +98,11 @@ void Coordinator::ready() {
   const MutexLock lock(mutex_);
   ready_ = true;
   mesh_->wake();
+}
+
+bool Coordinator::sees_view() {
+  const MutexLock lock(mutex_);
+  return board_->block(observed_).view == observed_;
 }
 
 void Coordinator::filled() {
@@ -131,23 +146,6 @@ void Coordinator::commit_prepared(std::int64_t step) {
   block.next_view.store(view.number, std::memory_order_release);
 }
 
-namespace {
-
-// The announcement in a block; it may be replaced while it is read.
-struct Announcement {
-  std::int64_t view = 0;
-  std::int64_t first_step = 0;
-};
-Announcement read_announcement(const ViewBlock& block) {
-  for (;;) {
-    const std::int64_t view = block.next_view.load(std::memory_order_acquire);
-    const std::int64_t first = block.next_first_step.load(std::memory_order_acquire);
-    if (block.next_view.load(std::memory_order_acquire) == view) return {view, first};
-  }
-}
-
-}  // namespace
-
 std::optional<View> Coordinator::view_at(std::int64_t number) const {
   const Result<std::optional<std::string>> record = registry_.at(kViewRecord, number);
   if (!record.ok() || !record->has_value()) return std::nullopt;
@@ -175,7 +173,7 @@ std::shared_ptr<const ActiveView> Coordinator::committed_view(std::int64_t numbe
 Coordinator::Next Coordinator::after_step(const ActiveView& view, std::int64_t step) {
   const MutexLock lock(mutex_);
   if (interrupted_) return {.kind = Next::Kind::kInterrupted};
-  const Announcement next = read_announcement(*view.block);
+  const Announcement next = view.block->announcement();
   if (next.view == 0 || next.first_step != step + 1) return {.kind = Next::Kind::kSame};
   bool empty = false;
   std::shared_ptr<const ActiveView> following = committed_view(next.view, &empty);
@@ -190,7 +188,7 @@ std::shared_ptr<const ActiveView> Coordinator::admitted_at(std::int64_t step) {
   for (std::int64_t number = observed_; number > 0;) {
     const ViewBlock& block = board_->block(number);
     if (block.view != number) return nullptr;
-    const Announcement next = read_announcement(block);
+    const Announcement next = block.announcement();
     if (next.view == 0 || board_->completed() < next.first_step - 1) return nullptr;
     if (next.first_step == step && prepared_.contains(next.view)) {
       if (auto view = committed_view(next.view, nullptr)) return view;
@@ -202,10 +200,11 @@ std::shared_ptr<const ActiveView> Coordinator::admitted_at(std::int64_t step) {
 
 void Coordinator::entered(std::shared_ptr<const ActiveView> view) {
   const MutexLock lock(mutex_);
-  // A freeze, or the start of a later view, that came meanwhile is still to be obeyed.
-  if (!frozen_ && !to_start_) interrupted_ = false;
+  // A freeze, the start of a later view, or an exclusion that came meanwhile is still to be obeyed.
+  if (!frozen_ && !to_start_ && !excluded_) interrupted_ = false;
   prepared_.erase(prepared_.begin(), prepared_.upper_bound(view->view.number));
   entered_number_ = view->view.number;
+  board_->used() = 1;
   entered_ = std::move(view);
   mesh_->wake();
 }
@@ -214,6 +213,21 @@ void Coordinator::finish() {
   const MutexLock lock(mutex_);
   finished_ = true;
   mesh_->wake();
+}
+
+void Coordinator::depart() {
+  if (!has_streams_) return;
+  // Whom one waits for may be lost, which takes the failure timeout to be seen.
+  const auto deadline =
+      steady_clock::now() +
+      std::chrono::duration_cast<steady_clock::duration>(
+          std::chrono::duration<double>(2 * options_.settings.failure_timeout_s + 1));
+  const MutexLock lock(mutex_);
+  departing_ = true;
+  mesh_->wake();
+  while (!departed_) {
+    if (!changed_.wait_until(mutex_, deadline)) break;
+  }
 }
 
 void Coordinator::ask_to_leave() { wants_to_leave_ = true; }
@@ -234,7 +248,9 @@ void Coordinator::leave(const std::string& why) {
   {
     const MutexLock lock(mutex_);
     reason_ = why;
+    excluded_ = true;
     interrupted_ = true;
+    if (donor_) donor_->cancel();
   }
   raise(Event::kLeave);
   if (board_) board_->pulse();
@@ -248,7 +264,7 @@ void Coordinator::run() {
   for (;;) {
     // A newcomer waits for connections, a recovery for processes to end: look often then.
     const bool busy = recovery_.has_value() || change_.has_value() || to_prepare_.has_value() ||
-                      founding_ || active_number_ == 0;
+                      pending_start_.has_value() || founding_ || active_number_ == 0;
     mesh_->poll(busy ? 2 : 20);
     bool finished = false;
     {
@@ -265,14 +281,18 @@ void Coordinator::run() {
       for (const auto& [peer, address] : peers_) mesh_->send(peer, Message::kFinished, {});
     }
     tick();
+    tick_nodes();
   }
-  const bool finished = [&] {
+  bool finished = false;
+  bool done = false;
+  {
     const MutexLock lock(mutex_);
-    return finished_;
-  }();
+    finished = finished_;
+    done = departed_;
+  }
   for (const auto& [peer, address] : peers_) {
     if (finished && !said_finished_) mesh_->send(peer, Message::kFinished, {});
-    mesh_->send(peer, Message::kBye, {});
+    mesh_->send(peer, Message::kBye, {{"done", done}});
   }
 }
 
@@ -283,7 +303,7 @@ bool Coordinator::enter_job() {
     return false;
   }
   if (!latest->empty()) {
-    Status adopted = adopt_board(latest->board);
+    Status adopted = adopt_board(*latest);
     if (!adopted.ok()) {
       leave(adopted.error().message);
       return false;
@@ -296,8 +316,7 @@ bool Coordinator::enter_job() {
     for (const Member& member : current_.members) mesh_->want(member.address, true);
     return true;
   }
-  const std::string name =
-      fmt::format("rubato.{}.board.{}", options_.settings.token, options_.worker);
+  const std::string name = board_name(options_.settings.token, node(), options_.worker);
   Result<Board> board = Board::create(name, {.logical_workers = options_.logical_slots,
                                              .gradient_floats = options_.shape.gradient_floats,
                                              .private_bytes = options_.shape.private_bytes,
@@ -316,6 +335,7 @@ bool Coordinator::enter_job() {
     }
     data.emplace(std::move(*made));
   }
+  mesh_->set_board(name);
   View view{.number = latest->number + 1,
             .first_step = options_.first_step,
             .cause = latest->number == 0 ? "start" : "restart",
@@ -325,6 +345,8 @@ bool Coordinator::enter_job() {
             .batch = options_.batches.batch(1, 1, 0)};
   board->start_block(view.number, 1, view.first_step);
   board->completed() = view.first_step - 1;
+  // There is no gradient of it, but all else that nodes without members may ask for (feed.h).
+  board->gradient_step(view.first_step - 1) = -2 - (view.first_step - 1);
   const Result<bool> won =
       registry_.compare_and_swap(kViewRecord, latest->number, to_json(view).dump());
   if (!won.ok()) leave(won.error().message);
@@ -346,20 +368,6 @@ bool Coordinator::enter_job() {
   return true;
 }
 
-Status Coordinator::adopt_board(const std::string& name) {
-  const MutexLock lock(mutex_);
-  if (board_) return ok_status();
-  Result<Board> board = Board::open(name);
-  if (!board.ok()) return board.error();
-  if (options_.data) {
-    Result<DataBoard> data = DataBoard::open(DataBoard::name_for(name));
-    if (!data.ok()) return data.error();
-    data_board_.emplace(std::move(*data));
-  }
-  board_.emplace(std::move(*board));
-  return ok_status();
-}
-
 // Between two who meet in a prepared view and were both newcomers before.
 void Coordinator::want(const WorkerAddress& peer) { mesh_->want(peer, id() > peer.id); }
 
@@ -377,9 +385,9 @@ void Coordinator::say_again(int peer) {
     mesh_->send(peer, Message::kPrepare,
                 {{"view", to_json(change_->view)}, {"attempt", change_->attempt}});
   }
-  if (started_by_message_ > 0 && started_by_message_ == current_.number &&
-      current_.find(peer) != nullptr) {
-    mesh_->send(peer, Message::kStart, to_json(current_));
+  if (started_by_message_.number > 0 && started_by_message_.number >= current_.number &&
+      started_by_message_.find(peer) != nullptr) {
+    mesh_->send(peer, Message::kStart, start_message_);
   }
   if (said_finished_) mesh_->send(peer, Message::kFinished, {});
   if (joined_leader_ == peer) joined_leader_ = -1;
@@ -399,7 +407,7 @@ void Coordinator::on_message(int peer, Message message, const nlohmann::json& bo
       break;
     case Message::kRefused: {
       const MutexLock lock(mutex_);
-      refused_ = true;
+      refused_ = !body.value("retry", false);
     }
       leave(body.value("reason", "refused"));
       break;
@@ -424,11 +432,17 @@ void Coordinator::on_message(int peer, Message message, const nlohmann::json& bo
       on_freeze(peer);
       break;
     case Message::kFrozen:
-      if (recovery_) recovery_->unfrozen.erase(peer);
+      if (recovery_) {
+        recovery_->unfrozen.erase(peer);
+        recovery_->complete[peer] = body.value("complete", std::int64_t{-1});
+      }
       break;
     case Message::kStart: {
       Result<View> view = parse_view(body);
-      if (view.ok() && view->number > current_.number) begin_view(*view);
+      if (view.ok() && view->number > current_.number) {
+        start_by_message(*view, body.value("source", ""),
+                         body.value("lagging", std::vector<std::string>()));
+      }
       break;
     }
     case Message::kLeave:
@@ -437,16 +451,22 @@ void Coordinator::on_message(int peer, Message message, const nlohmann::json& bo
     case Message::kBye:
       lost_.insert(peer);
       said_bye_.insert(peer);
+      if (body.value("done", false)) said_done_.insert(peer);
       lost_reasons_[peer] = "it gave up";
       mesh_->forget(peer);
       forget_peer(peer);
       break;
     case Message::kFinished:
       gone_ = true;
+      finished_at_ = steady_clock::now();
       raise(Event::kFinished);
+      break;
+    case Message::kBroken:
+      on_broken(body);
       break;
     case Message::kPing:
     case Message::kHello:
+    case Message::kStream:
       break;
   }
 }
@@ -455,7 +475,7 @@ void Coordinator::forget_peer(int peer) {
   peers_.erase(peer);
   joiners_.erase(peer);
   leaving_.erase(peer);
-  if (current_.find(peer) == nullptr) segments_.erase(peer);
+  if (current_.find(peer) == nullptr) drop_segments([&](int worker) { return worker == peer; });
   if (change_ && change_->view.find(peer) != nullptr) cancel_change();
 }
 
@@ -475,10 +495,9 @@ Result<std::shared_ptr<const ActiveView>> Coordinator::map_view(const View& view
   for (const Member& member : view.members) {
     const int worker = member.address.id;
     if (segments_.contains(worker)) continue;
-    Result<WorkerSegment> segment = WorkerSegment::open(member.address.segment, options_.shape,
-                                                        options_.settings.logical_workers);
+    Result<std::shared_ptr<const WorkerSegment>> segment = map_member(member.address);
     if (!segment.ok()) return segment.error();
-    segments_[worker] = std::make_shared<WorkerSegment>(std::move(*segment));
+    segments_[worker] = std::move(*segment);
   }
   return make_active_view(view, id(), *board_, segments_);
 }
@@ -497,8 +516,10 @@ void Coordinator::begin_view(const View& view) {
   recovery_.reset();
   change_.reset();
   to_prepare_.reset();
+  pending_start_.reset();
   founding_ = false;
-  current_ = view;
+  const View before = std::exchange(current_, view);
+  remove_mirrors(before);
   if (view.number > latest_.number) latest_ = view;
   active_number_ = 0;  // until the training thread has entered it
   {
@@ -520,14 +541,22 @@ void Coordinator::tick() {
   bool say_ready = false;
   {
     const MutexLock lock(mutex_);
+    if (finished_ || departing_) return;  // whoever goes now is not missed
     entered.swap(entered_);
     say_ready = ready_ && !said_ready_;
   }
   // The news may be older than a view that was started by message since.
   if (entered && entered->view.number >= current_.number) {
-    current_ = entered->view;
+    const View before = std::exchange(current_, entered->view);
+    remove_mirrors(before);
     active_number_ = current_.number;
     change_.reset();
+    {
+      const MutexLock lock(mutex_);
+      if (donor_) donor_->cancel();
+      donor_.reset();
+      donor_worker_ = -1;
+    }
     for (const Member& member : current_.members) {
       joiners_.erase(member.address.id);
       want(member.address);
@@ -538,11 +567,10 @@ void Coordinator::tick() {
     };
     std::erase_if(lost_, is_history);
     std::erase_if(said_bye_, is_history);
+    std::erase_if(said_done_, is_history);
     std::erase_if(lost_reasons_, [&](const auto& e) { return is_history(e.first); });
     std::erase_if(leaving_, [&](int worker) { return current_.find(worker) == nullptr; });
-    std::erase_if(segments_, [&](const auto& entry) {
-      return entry.first != id() && current_.find(entry.first) == nullptr;
-    });
+    drop_segments([&](int worker) { return current_.find(worker) == nullptr; });
   }
   if (steady_clock::now() - last_registry_look_ >= kRegistryInterval) follow_registry();
   if (gone_) return;
@@ -552,13 +580,23 @@ void Coordinator::tick() {
     continue_recovery();
     return;
   }
-  if (!founding_ && someone_lost()) {
-    follow_registry();  // perhaps it left by plan
+  if (!founding_) {
+    if (lost_member() >= 0) follow_registry();  // perhaps it left by plan
     if (gone_) return;
-    if (someone_lost() && lead_now() == id()) {
+    const int lost = lost_member();
+    if (lost >= 0 && lead_now() == id()) {
       recover();
       return;
     }
+    tell_of_loss(lost);
+  }
+  if (!founding_ && bridge_broken()) {
+    recover();
+    return;
+  }
+  if (pending_start_) {
+    continue_start();
+    return;
   }
   if (active_number_ == 0) be_newcomer(say_ready);
   if (to_prepare_) acknowledge_prepared();
@@ -574,23 +612,62 @@ void Coordinator::tick() {
   if (is_leader()) lead();
 }
 
-bool Coordinator::someone_lost() const {
-  if (active_number_ == 0 && latest_.find(id()) == nullptr) return false;  // a mere observer
-  const auto is_lost = [&](const Member& m) { return lost_.contains(m.address.id); };
-  if (latest_.number <= current_.number) {
-    return std::any_of(current_.members.begin(), current_.members.end(), is_lost);
-  }
+// Somebody without whom the view that runs or starts here cannot go on; -1: nobody.
+int Coordinator::lost_member() const {
+  const auto lost_of = [&](const View& view) {
+    const auto found = std::find_if(view.members.begin(), view.members.end(),
+                                    [&](const Member& m) { return lost_.contains(m.address.id); });
+    return found == view.members.end() ? -1 : found->address.id;
+  };
+  // Who is not in it is excluded already. Asking again would keep it from ever beginning.
+  if (pending_start_) return lost_of(pending_start_->view);
+  if (active_number_ == 0 && latest_.find(id()) == nullptr) return -1;  // a mere observer
+  if (latest_.number <= current_.number) return lost_of(current_);
   // A planned change is on its way. Who leaves by it may end as soon as its last step is done, but
   // not before: the others would wait for it for ever.
   const ViewBlock& block = board_->block(current_.number);
-  const bool announced = block.next_view.load(std::memory_order_acquire) != 0;
-  const std::int64_t last = block.next_first_step.load(std::memory_order_acquire) - 1;
+  const Announcement next = block.announcement();
   for (std::size_t i = 0; i < current_.members.size(); ++i) {
-    if (!is_lost(current_.members[i])) continue;
-    if (latest_.find(current_.members[i].address.id) != nullptr) return true;
-    if (!announced || block.rows[i].reduced.load(std::memory_order_acquire) < last) return true;
+    const int worker = current_.members[i].address.id;
+    if (!lost_.contains(worker)) continue;
+    if (latest_.find(worker) != nullptr) return worker;
+    // From another node its row may come later than its word.
+    const bool done = said_done_.contains(worker);
+    const std::int64_t reduced = block.rows[i].reduced.load(std::memory_order_acquire);
+    if (next.view == 0 || (reduced < next.first_step - 1 && !done)) return worker;
   }
-  return std::any_of(latest_.members.begin(), latest_.members.end(), is_lost);
+  return lost_of(latest_);
+}
+
+// The number of the view that starts or runs here.
+std::int64_t Coordinator::view_here() const {
+  return pending_start_ ? pending_start_->view.number : current_.number;
+}
+
+// Whoever should lead may not have lost that worker, and so does not know that this one has. The
+// two cannot go on together: who is lost is never listened to again.
+void Coordinator::tell_of_loss(int worker) {
+  const auto now = steady_clock::now();
+  if (worker < 0 || lost_since_ == steady_clock::time_point()) {
+    lost_since_ = worker < 0 ? steady_clock::time_point() : now;
+    return;
+  }
+  if (now - lost_since_ < kTimeToAct) return;
+  lost_since_ = now;
+  mesh_->send(lead_now(), Message::kBroken, {{"view", view_here()}, {"lost", worker}});
+}
+
+void Coordinator::on_broken(const nlohmann::json& body) {
+  if (recovery_ || body.value("view", std::int64_t{0}) != view_here()) return;
+  const int worker = body.value("lost", -1);
+  if (worker < 0) {
+    broken_view_ = current_.number;
+    return;
+  }
+  const View& view = pending_start_ ? pending_start_->view : current_;
+  if (worker == id() || view.find(worker) == nullptr || lost_.contains(worker)) return;
+  mesh_->forget(worker);
+  on_lost(worker, "another worker cannot reach it");
 }
 
 int Coordinator::lead_now() const {
@@ -642,19 +719,11 @@ void Coordinator::be_newcomer(bool say_ready) {
       return;
     }
   }
-  std::shared_ptr<const WorkerSegment> donor;
   int worker = -1;
-  for (const Member& member : current_.members) {
-    if (lost_.contains(member.address.id) || leaving_.contains(member.address.id)) continue;
-    Result<WorkerSegment> segment = WorkerSegment::open(member.address.segment, options_.shape,
-                                                        options_.settings.logical_workers);
-    if (!segment.ok()) continue;
-    donor = std::make_shared<WorkerSegment>(std::move(*segment));
-    worker = member.address.id;
-    break;
-  }
+  std::shared_ptr<const Donor> donor = choose_donor(&worker);
   const MutexLock lock(mutex_);
-  donor_ = donor;
+  if (donor_) donor_->cancel();
+  donor_ = std::move(donor);
   donor_worker_ = worker;
 }
 
@@ -667,8 +736,13 @@ void Coordinator::acknowledge_prepared() {
     if (!active.ok()) return;  // the leader gives up after a while
     to_prepare_->touch = std::make_unique<MemoryTouch>(*active, *board_);
   }
+  // The board of a newcomer's node, which it shares with no members, may be behind the view, or
+  // have been left for good; without the view before it would never see this one begin.
+  const std::int64_t before = to_prepare_->view.number - 1;
+  if (board_->block(before).view != before) return;
   // Without enough memory the leader gives up as well.
   if (!to_prepare_->touch->done() || to_prepare_->touch->failed()) return;
+  if (!bridge_ready(to_prepare_->touch->view())) return;
   {
     const MutexLock lock(mutex_);
     prepared_[to_prepare_->view.number] = to_prepare_->touch->view();

@@ -11,6 +11,9 @@
 //             commits a view without the lost ones, makes sure that those are dead, and starts it.
 //   founding  the first worker of a job commits a view of itself, waits for the others, and starts
 //             the view with all of them like after a failure.
+// Members may be on several nodes. Then each node has a board of its own, which bridges keep alike
+// (bridge.h), and a view that is started by message begins on a node when the node's gateway has
+// its board ready for it (coordinator_nodes.cpp).
 // In every case the compare-and-swap decides, so two halves of a job can never both go on: a step
 // needs all members of a view, and of two next views only one exists.
 #pragma once
@@ -32,10 +35,13 @@
 #include "elastic/active_view.h"
 #include "elastic/batch_rule.h"
 #include "elastic/board.h"
+#include "elastic/bridge.h"
 #include "elastic/data_board.h"
+#include "elastic/feed.h"
 #include "elastic/job_folder.h"
 #include "elastic/memory_touch.h"
 #include "elastic/mesh.h"
+#include "elastic/node_names.h"
 #include "elastic/program.h"
 #include "elastic/registry.h"
 #include "elastic/straggler.h"
@@ -58,6 +64,7 @@ class Coordinator final : private Mesh::Listener {
     BatchRule batches;
     std::optional<DataBoardShape> data;                 // of an adaptive job
     std::function<void(const nlohmann::json&)> record;  // an event for the job's event log
+    NodeIdentity node;
   };
   static Result<std::unique_ptr<Coordinator>> start(const Options& options, Registry& registry,
                                                     const std::string& secret,
@@ -84,7 +91,10 @@ class Coordinator final : private Mesh::Listener {
   const DataBoard& data_board();  // likewise, of an adaptive job
 
   // A newcomer: whose state to copy; null when the donor of before is gone and no other is known.
-  std::shared_ptr<const WorkerSegment> donor();
+  std::shared_ptr<const Donor> donor();
+  // A newcomer: whether the board has the view that it observes, as admitted_at() needs. The board
+  // of a node without members may be empty still.
+  bool sees_view();
   void ready();   // a newcomer's state follows the view
   void filled();  // a founder has filled the board
 
@@ -105,10 +115,15 @@ class Coordinator final : private Mesh::Listener {
   // A newcomer whose state stands before `step`: the announced view that starts there and has it as
   // a member; null when there is none (yet).
   std::shared_ptr<const ActiveView> admitted_at(std::int64_t step);
+  // Whether no later view without this worker as leader exists. The others cannot end an excluded
+  // worker of another node, so it must look before it touches what only a leader may.
+  bool newest_leads(const View& view);
   // The training thread now runs in this view.
   void entered(std::shared_ptr<const ActiveView> view);
   // Leader: all steps are done and the result is written.
   void finish();
+  // This worker is done, well: waits until other nodes have from here what they need to go on.
+  void depart();
   void ask_to_leave();  // asynchronous: another view follows; safe in any thread
 
  private:
@@ -130,13 +145,24 @@ class Coordinator final : private Mesh::Listener {
   struct Recovery {
     View latest;  // the newest view when it began
     std::set<int> unfrozen;
+    std::map<int, std::int64_t> complete;  // by worker: the newest step that its board has whole
     std::set<int> to_fence;
     std::optional<View> committed;
     std::set<int> audience;  // who hears of the start
     std::chrono::steady_clock::time_point began;
   };
 
-  Coordinator(const Options& options, Registry& registry, std::shared_ptr<const WorkerSegment> own);
+  // A view that was started by message and has not begun here.
+  struct PendingStart {
+    View view;
+    std::string source;  // node that has the step before the first one
+    std::vector<std::string> lagging;
+    std::set<int> to_fence;  // of this node
+    std::chrono::steady_clock::time_point since;
+  };
+
+  Coordinator(const Options& options, Registry& registry, const std::string& secret,
+              std::shared_ptr<const WorkerSegment> own);
 
   // coordinator.cpp: thread, messages
   void run();
@@ -146,6 +172,7 @@ class Coordinator final : private Mesh::Listener {
   void on_connected(const WorkerAddress& peer) override;
   void on_message(int peer, Message message, const nlohmann::json& body) override;
   void on_lost(int peer, const std::string& why) override;
+  std::function<void(Descriptor)> on_stream(int peer, const nlohmann::json& purpose) override;
   void tick();
   bool enter_job();
   void be_newcomer(bool say_ready);
@@ -153,9 +180,12 @@ class Coordinator final : private Mesh::Listener {
   void want(const WorkerAddress& peer);
   void forget_peer(int peer);
   void say_again(int peer);
-  bool someone_lost() const;
+  int lost_member() const;
+  std::int64_t view_here() const;
+  void tell_of_loss(int worker);
+  void on_broken(const nlohmann::json& body);
   void follow_registry();
-  Status adopt_board(const std::string& name);
+  Status adopt_board(const View& latest);
   Result<std::shared_ptr<const ActiveView>> map_view(const View& view);
   void begin_view(const View& view);
   void leave(const std::string& why);
@@ -180,9 +210,27 @@ class Coordinator final : private Mesh::Listener {
   void recover();
   void continue_recovery();
   void on_freeze(int peer);
-  std::int64_t first_step_after_failure() const;
   ViewBlock& last_begun_block() const;
+  std::int64_t complete_here() const;
   void start_recovered();
+
+  // coordinator_nodes.cpp: members on other nodes
+  const std::string& node() const { return options_.node.name; }
+  bool here(const WorkerAddress& worker) const { return worker.node == node(); }
+  Result<std::shared_ptr<const WorkerSegment>> map_member(const WorkerAddress& worker) const;
+  void drop_segments(const std::function<bool(int)>& unneeded);
+  void remove_mirrors(const View& before) const;
+  std::shared_ptr<const Donor> choose_donor(int* worker) const;
+  void order_by_node(std::vector<WorkerAddress>& workers) const;
+  bool bridge_ready(const std::shared_ptr<const ActiveView>& view);
+  void stop_bridges();
+  bool bridge_broken();
+  void tick_nodes();
+  void feed_board();
+  void start_by_message(const View& view, const std::string& source,
+                        const std::vector<std::string>& lagging);
+  void continue_start();
+  void open_block(const View& view) const;
 
   Options options_;
   Registry& registry_;
@@ -210,13 +258,17 @@ class Coordinator final : private Mesh::Listener {
   bool filled_ RUBATO_GUARDED_BY(mutex_) = false;
   bool finished_ RUBATO_GUARDED_BY(mutex_) = false;
   bool frozen_ RUBATO_GUARDED_BY(mutex_) = false;
+  bool excluded_ RUBATO_GUARDED_BY(mutex_) = false;
   bool stopping_ RUBATO_GUARDED_BY(mutex_) = false;
   std::optional<Board> board_;  // set once per job, before the first event
   std::optional<DataBoard> data_board_;
-  std::shared_ptr<const WorkerSegment> donor_ RUBATO_GUARDED_BY(mutex_);
+  std::shared_ptr<const Donor> donor_ RUBATO_GUARDED_BY(mutex_);
   int donor_worker_ RUBATO_GUARDED_BY(mutex_) = -1;
+  bool departing_ RUBATO_GUARDED_BY(mutex_) = false;
+  bool departed_ RUBATO_GUARDED_BY(mutex_) = false;
   std::atomic<bool> interrupted_{false};
   std::atomic<bool> wants_to_leave_{false};
+  std::atomic<bool> has_streams_{false};  // to or from other nodes
 
   // --- Of the coordinator's thread only ---
   View current_;                    // the view this worker runs in, or observes
@@ -236,7 +288,8 @@ class Coordinator final : private Mesh::Listener {
   bool said_ready_ = false;
   int leave_sent_to_ = -1;
   std::int64_t reported_refusals_ = 0;
-  std::int64_t started_by_message_ = 0;  // number of the newest view that this worker has started
+  View started_by_message_;  // the newest view that this worker has started
+  nlohmann::json start_message_;
   std::map<int, Joiner> joiners_;
   std::set<int> leaving_;
   std::optional<Change> change_;
@@ -252,6 +305,17 @@ class Coordinator final : private Mesh::Listener {
   };
   std::optional<ToPrepare> to_prepare_;
   std::optional<Recovery> recovery_;
+  Handshake::Identity identity_;
+  std::map<std::int64_t, std::unique_ptr<Bridge>>
+      bridges_;  // by view; where this worker is gateway
+  std::optional<PendingStart> pending_start_;
+  std::unique_ptr<FeedServer> feed_server_;
+  std::unique_ptr<FeedClient> feed_;
+  std::set<int> said_done_;  // leavers that have finished their last step
+  std::int64_t broken_view_ = 0;
+  std::chrono::steady_clock::time_point broken_since_;
+  std::chrono::steady_clock::time_point lost_since_;  // somebody, whom the leader has not lost
+  std::optional<std::chrono::steady_clock::time_point> finished_at_;
   StragglerWatch stragglers_;
   std::int64_t judged_step_ = -1;
   bool rebalance_ = false;

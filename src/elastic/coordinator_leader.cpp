@@ -56,6 +56,18 @@ void Coordinator::on_join(int peer, const nlohmann::json& body) {
         "d2",
         difference));
   }
+  // Workers of a node train on one board. Newcomers that share another one with members who have
+  // left since will leave, too; one that has come too early for the members' board tries again.
+  const auto other_board = [&](const WorkerAddress& w) {
+    return w.node == address->node && w.board != address->board;
+  };
+  if (std::any_of(current_.members.begin(), current_.members.end(),
+                  [&](const Member& member) { return other_board(member.address); })) {
+    mesh_->send(peer, Message::kRefused,
+                {{"reason", "the workers of its node use another board"}, {"retry", true}});
+    return;
+  }
+  std::erase_if(joiners_, [&](const auto& joiner) { return other_board(joiner.second.address); });
   joiners_[peer] = {.address = *address, .since = unix_seconds()};
   mesh_->send(peer, Message::kAccepted, {});
 }
@@ -73,7 +85,8 @@ void Coordinator::lead() {
     if (std::optional<View> view = next_membership()) start_change(std::move(*view));
     return;
   }
-  if (change_->touch && change_->touch->done() && !change_->touch->failed()) {
+  if (change_->touch && change_->touch->done() && !change_->touch->failed() &&
+      bridge_ready(change_->touch->view())) {
     const MutexLock lock(mutex_);
     prepared_[change_->view.number] = change_->touch->view();
     change_->unprepared.erase(id());
@@ -83,7 +96,9 @@ void Coordinator::lead() {
     if (steady_clock::now() - change_->began > kPrepareTimeout) {
       // Alive, but unable to prepare: without it, or its successor, the change can go on.
       for (const int worker : change_->unprepared) {
-        if (joiners_.contains(worker)) mesh_->fence(worker);
+        if (!joiners_.contains(worker)) continue;
+        mesh_->fence(worker);
+        mesh_->send(worker, Message::kRefused, {{"reason", "it could not prepare the next view"}});
       }
       cancel_change();
     }
@@ -118,8 +133,7 @@ void Coordinator::lead() {
 }
 
 void Coordinator::host_evenly(View& view, std::vector<WorkerAddress> workers) const {
-  std::sort(workers.begin(), workers.end(),
-            [](const WorkerAddress& a, const WorkerAddress& b) { return a.id < b.id; });
+  order_by_node(workers);
   const auto count = static_cast<int>(workers.size());
   const std::vector<LogicalRange> ranges =
       divide_logical_workers(options_.batches.logical_workers(count), measured_speeds(workers));
@@ -160,6 +174,12 @@ std::optional<View> Coordinator::next_membership() {
   double oldest_ready = unix_seconds();
   double first_join = unix_seconds();
   for (const auto& [worker, joiner] : joiners_) {
+    const WorkerAddress& address = joiner.address;
+    if (std::any_of(stay.begin(), stay.end(), [&](const WorkerAddress& w) {
+          return w.node == address.node && w.board != address.board;
+        })) {
+      continue;  // workers of its node have come in meanwhile, on another board
+    }
     first_join = std::min(first_join, joiner.since);
     if (joiner.ready) {
       fresh.push_back(joiner.address);
@@ -179,8 +199,16 @@ std::optional<View> Coordinator::next_membership() {
       (more_coming || fresh.size() < missing) && unix_seconds() - oldest_ready < kWaitForOthersS) {
     return std::nullopt;  // others of the same request are on their way
   }
+  const auto surplus = [&](const std::string& name) {
+    const auto there = std::count_if(stay.begin(), stay.end(),
+                                     [&](const WorkerAddress& w) { return w.node == name; });
+    return static_cast<int>(there) - target_.on_node(name, options_.settings.home);
+  };
+  // Newcomers of a node come in for what is missing there.
+  std::stable_partition(fresh.begin(), fresh.end(),
+                        [&](const WorkerAddress& w) { return surplus(w.node) < 0; });
   std::size_t used = 0;
-  while (used < fresh.size() && stay.size() < wanted) {
+  while (used < fresh.size() && stay.size() < wanted && surplus(fresh[used].node) < 0) {
     stay.push_back(fresh[used++]);
     joined = true;
   }
@@ -205,7 +233,8 @@ std::optional<View> Coordinator::next_membership() {
     const auto rank = [&](const WorkerAddress& w) {
       const bool migrating =
           std::find(target_.migrate.begin(), target_.migrate.end(), w.id) != target_.migrate.end();
-      return std::tuple(w.id != current_.leader, migrating, stragglers_.flagged(w.id), w.id);
+      return std::tuple(surplus(w.node) > 0, w.id != current_.leader, migrating,
+                        stragglers_.flagged(w.id), w.id);
     };
     stay.erase(std::max_element(stay.begin(), stay.end(),
                                 [&](const auto& a, const auto& b) { return rank(a) < rank(b); }));
@@ -215,6 +244,7 @@ std::optional<View> Coordinator::next_membership() {
   host_evenly(view, stay);
   const bool leader_stays = view.find(current_.leader) != nullptr;
   if (!leader_stays) view.leader = view.members.front().address.id;
+  view.board = view.find(view.leader)->address.board;
   if (founding_) {
     view.cause = current_.cause;
     return view;
@@ -288,15 +318,13 @@ void Coordinator::commit_founding() {
     return;
   }
   latest_ = view;
-  board_->start_block(view.number, static_cast<int>(view.members.size()), view.first_step);
-  ViewBlock& before = board_->block(current_.number);
-  before.next_first_step = view.first_step;
-  before.next_view = view.number;
+  open_block(view);
+  start_message_ = to_json(view);
+  started_by_message_ = view;
   for (const Member& member : view.members) {
-    if (member.address.id != id()) mesh_->send(member.address.id, Message::kStart, to_json(view));
+    if (member.address.id != id()) mesh_->send(member.address.id, Message::kStart, start_message_);
   }
-  started_by_message_ = view.number;
-  begin_view(view);
+  start_by_message(view, "", {});
 }
 
 // Step by step, as far back as the board remembers; not the first step of a view, which maps memory

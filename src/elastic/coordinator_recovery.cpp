@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "elastic/bridge_layout.h"
 #include "elastic/coordinator.h"
 #include "elastic/hosting.h"
 
@@ -32,8 +33,13 @@ void Coordinator::on_freeze(int peer) {
     proposal_.reset();
   }
   change_.reset();
+  // What other nodes send must not reach this board any more either. A frozen view never goes on.
+  to_prepare_.reset();
+  pending_start_.reset();
+  feed_.reset();
+  stop_bridges();
   if (board_) board_->pulse();
-  if (peer != id()) mesh_->send(peer, Message::kFrozen, {});
+  if (peer != id()) mesh_->send(peer, Message::kFrozen, {{"complete", complete_here()}});
 }
 
 void Coordinator::recover() {
@@ -74,8 +80,16 @@ void Coordinator::recover() {
   continue_recovery();
 }
 
-std::int64_t Coordinator::first_step_after_failure() const {
-  return last_begun_block().complete() + 1;
+// The newest step that is whole on this node's board; -1 when that is not known.
+std::int64_t Coordinator::complete_here() const {
+  if (!board_) return -1;
+  const ViewBlock& begun = board_->block(current_.number);
+  if (begun.view != current_.number || begun.members == 0) return -1;
+  const std::int64_t step = last_begun_block().complete();
+  // A board that was fed may lack the gradient of its newest step, or be in the middle of a later
+  // one that takes the place of what the next step reads: nobody could go on from there.
+  const bool fed = gateway_of(current_, node()) < 0;
+  return fed && board_->gradient_step(step) != step ? -1 : step;
 }
 
 void Coordinator::continue_recovery() {
@@ -91,14 +105,19 @@ void Coordinator::continue_recovery() {
 
   if (!recovery.committed) {
     View view{.number = recovery.latest.number + 1,
-              .first_step = first_step_after_failure(),
               .cause = "failure",
               .leader = id(),
-              .board = recovery.latest.board};
+              .board = board_->name()};
     std::vector<WorkerAddress> survivors;
+    std::int64_t complete = -1;
+    recovery.complete[id()] = complete_here();
     for (const Member& member : recovery.latest.members) {
-      if (!lost_.contains(member.address.id)) survivors.push_back(member.address);
+      if (lost_.contains(member.address.id)) continue;
+      survivors.push_back(member.address);
+      // Nodes may differ by a step: who lacks it gets it from one that has it.
+      complete = std::max(complete, recovery.complete[member.address.id]);
     }
+    view.first_step = complete + 1;
     host_evenly(view, survivors);
     view.prepare_s = std::chrono::duration<double>(steady_clock::now() - recovery.began).count();
     const Result<bool> won =
@@ -121,20 +140,32 @@ void Coordinator::continue_recovery() {
 }
 
 void Coordinator::start_recovered() {
-  const Recovery recovery = std::move(*recovery_);
+  Recovery recovery = std::move(*recovery_);
   recovery_.reset();
   const View& view = *recovery.committed;
-  board_->start_block(view.number, static_cast<int>(view.members.size()), view.first_step);
-  // Link the block, so that whoever must recover next follows it.
-  ViewBlock& before = last_begun_block();
-  before.next_view.store(0, std::memory_order_release);
-  before.next_first_step.store(view.first_step, std::memory_order_release);
-  before.next_view.store(view.number, std::memory_order_release);
+  std::string source;
+  std::map<std::string, std::int64_t> complete;
+  for (const Member& member : view.members) {
+    const std::string& node = member.address.node;
+    const std::int64_t step = recovery.complete[member.address.id];
+    const auto [entry, fresh] = complete.try_emplace(node, step);
+    if (!fresh) entry->second = std::max(entry->second, step);
+    if (source.empty() && step == view.first_step - 1) source = node;
+  }
+  std::vector<std::string> lagging;
+  for (const auto& [node, step] : complete) {
+    if (step < view.first_step - 1) lagging.push_back(node);
+  }
+  if (complete[node()] == view.first_step - 1) open_block(view);
   const View left = current_;
-  const nlohmann::json body = to_json(view);
-  for (const int worker : recovery.audience) mesh_->send(worker, Message::kStart, body);
-  started_by_message_ = view.number;
-  begin_view(view);
+  start_message_ = to_json(view);
+  start_message_["source"] = source;
+  start_message_["lagging"] = lagging;
+  started_by_message_ = view;
+  for (const int worker : recovery.audience) {
+    mesh_->send(worker, Message::kStart, start_message_);
+  }
+  start_by_message(view, source, lagging);
   // Only now, because the survivors wait for the start and a disk may be slow.
   for (const int worker : recovery.to_fence) {
     const auto found = lost_reasons_.find(worker);
@@ -142,10 +173,10 @@ void Coordinator::start_recovered() {
                      {"worker", worker},
                      {"view", view.number},
                      {"reason", found == lost_reasons_.end() ? "gone" : found->second}});
-    if (const Member* member = recovery.latest.find(worker)) {
-      remove_segment(member->address.segment);
+    for (const View* known : {&std::as_const(recovery.latest), &left}) {
+      const Member* member = known->find(worker);
+      if (member != nullptr && here(member->address)) remove_segment(member->address.segment);
     }
-    if (const Member* member = left.find(worker)) remove_segment(member->address.segment);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -32,12 +33,17 @@ std::string JobFolder::log_file(int worker) const {
   return fmt::format("{}/logs/worker-{}.log", path_, worker);
 }
 
+std::string JobFolder::node_file(const std::string& node) const {
+  return fmt::format("{}/nodes/{}.json", path_, node);
+}
+
 json to_json(const JobSettings& s) {
   json description = {{"name", s.name},
                       {"token", s.token},
                       {"logical_workers", s.logical_workers},
                       {"max_workers", s.max_workers},
                       {"spares", s.spares},
+                      {"home", s.home},
                       {"failure_timeout_s", s.failure_timeout_s},
                       {"checkpoint_every_s", s.checkpoint_every_s},
                       {"checkpoint_every_steps", s.checkpoint_every_steps},
@@ -61,6 +67,7 @@ Result<JobSettings> parse_settings(const json& settings, const std::string& wher
     s.logical_workers = value->at("logical_workers").get<int>();
     s.max_workers = value->at("max_workers").get<int>();
     s.spares = value->value("spares", 0);
+    s.home = value->value("home", "");
     s.failure_timeout_s = value->at("failure_timeout_s").get<double>();
     s.checkpoint_every_s = value->at("checkpoint_every_s").get<double>();
     s.checkpoint_every_steps = value->at("checkpoint_every_steps").get<std::int64_t>();
@@ -144,6 +151,7 @@ Result<Target> newest_target(Registry& registry, std::int64_t* version) {
   try {
     target.workers = value->at("workers").get<int>();
     target.batch = value->value("batch", std::int64_t{0});
+    target.elsewhere = value->value("elsewhere", std::map<std::string, int>());
     target.migrate = value->at("migrate").get<std::vector<int>>();
     target.stop = value->at("stop").get<bool>();
     target.at = value->at("at").get<double>();
@@ -161,12 +169,34 @@ Status change_target(Registry& registry, const std::function<Status(Target&)>& c
     if (!target.ok()) return target.error();
     Status changed = change(*target);
     if (!changed.ok()) return changed.error();
-    const json value = {{"workers", target->workers}, {"batch", target->batch},
-                        {"migrate", target->migrate}, {"stop", target->stop},
-                        {"at", target->at},           {"devices", target->devices}};
+    const json value = {{"workers", target->workers},     {"batch", target->batch},
+                        {"elsewhere", target->elsewhere}, {"migrate", target->migrate},
+                        {"stop", target->stop},           {"at", target->at},
+                        {"devices", target->devices}};
     Result<bool> won = registry.compare_and_swap(kTargetRecord, version, value.dump());
     if (!won.ok()) return won.error();
     if (*won) return ok_status();
+  }
+}
+
+int Target::on_node(const std::string& node, const std::string& home) const {
+  if (node != home) {
+    const auto found = elsewhere.find(node);
+    return found == elsewhere.end() ? 0 : found->second;
+  }
+  int rest = workers;
+  for (const auto& [name, count] : elsewhere) rest -= count;
+  return std::max(rest, 0);
+}
+
+Result<int> next_worker_id(Registry& registry) {
+  for (;;) {
+    Result<Record> record = registry.get(kWorkerRecord);
+    if (!record.ok()) return record.error();
+    // Version v of the record is the claim to id v - 1; its value says nothing.
+    Result<bool> won = registry.compare_and_swap(kWorkerRecord, record->version, "{}");
+    if (!won.ok()) return won.error();
+    if (*won) return static_cast<int>(record->version);
   }
 }
 

@@ -5,6 +5,7 @@
 //   registry/      views and the target (elastic/registry.h)
 //   events.jsonl   one line per view change and other events
 //   status.json    the launcher's process, state, worker processes and their devices
+//   nodes/         what the launchers of further nodes say (elastic/node_status.h)
 //   result.json    left by a finished job
 //   replay.json    left by 'rubato replay'
 //   checkpoints/   elastic/checkpoint.h
@@ -13,6 +14,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
@@ -30,7 +32,8 @@ struct JobSettings {
   std::string token;        // names the shared memory: "rubato.<token>."
   int logical_workers = 1;  // of an adaptive job: the most it can have
   int max_workers = 1;
-  int spares = 0;  // newcomers kept ready beyond the target
+  int spares = 0;    // newcomers kept ready beyond the target
+  std::string home;  // the node on which 'rubato run' started it
   double failure_timeout_s = 2.0;
   double checkpoint_every_s = 30.0;         // 0: only at the end
   std::int64_t checkpoint_every_steps = 0;  // 0: by time
@@ -47,14 +50,18 @@ struct JobSettings {
 
 // What the owner wants; a record of the registry, so the newest wins and none is half-written.
 struct Target {
-  int workers = 1;
-  std::int64_t batch = 0;    // of all `workers` together; 0: as many per worker as at the start
-  std::vector<int> migrate;  // workers to be replaced
+  int workers = 1;         // of all nodes together
+  std::int64_t batch = 0;  // of all `workers` together; 0: as many per worker as at the start
+  std::map<std::string, int> elsewhere;  // of them by node, on nodes other than the job's first
+  std::vector<int> migrate;              // workers to be replaced
   bool stop = false;
   double at = 0;  // seconds since 1970, when it was asked
-  // One for each worker; a newcomer gets one that no living worker has. Empty: workers are not tied
-  // to devices. Otherwise there are never more processes than devices.
+  // One for each worker of the job's first node; a newcomer gets one that no living worker has.
+  // Empty: workers are not tied to devices. Otherwise there are never more processes than devices.
   std::vector<std::string> devices{};
+
+  // How many of the workers should be on a node; `home` is the job's first one.
+  int on_node(const std::string& node, const std::string& home) const;
 };
 
 nlohmann::json to_json(const JobSettings& settings);
@@ -74,6 +81,7 @@ class JobFolder {
   std::string replay_file() const { return path_ + "/replay.json"; }
   std::string checkpoint_folder() const { return path_ + "/checkpoints"; }
   std::string log_file(int worker) const;
+  std::string node_file(const std::string& node) const;  // of node_status.h
 
   Status write_settings(const JobSettings& settings) const;
   Result<JobSettings> read_settings() const;
@@ -88,12 +96,16 @@ class JobFolder {
 
 inline constexpr const char* kViewRecord = "view";
 inline constexpr const char* kTargetRecord = "target";
+inline constexpr const char* kWorkerRecord = "worker";
 
 // The newest view; number 0 before the first.
 Result<View> newest_view(Registry& registry);
 Result<Target> newest_target(Registry& registry, std::int64_t* version = nullptr);
 // Reads, changes and writes the target until no other change interferes.
 Status change_target(Registry& registry, const std::function<Status(Target&)>& change);
+
+// An id that no worker of the job has had, on whatever node.
+Result<int> next_worker_id(Registry& registry);
 
 double unix_seconds();
 

@@ -1,14 +1,18 @@
 #include "elastic/launcher.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -16,8 +20,10 @@
 
 #include "base/file.h"
 #include "elastic/board.h"
+#include "elastic/descriptor.h"
 #include "elastic/device_ties.h"
 #include "elastic/event_text.h"
+#include "elastic/node_status.h"
 #include "elastic/pinned_environment.h"
 #include "elastic/shared_memory.h"
 #include "elastic/worker.h"
@@ -30,6 +36,7 @@ using std::chrono::steady_clock;
 
 constexpr auto kLook = std::chrono::milliseconds(20);
 constexpr int kMostFailuresWithoutProgress = 5;
+constexpr int kLockTries = 25;
 // While the job trains, newcomers that fail are tried again after a while, up to this long.
 constexpr auto kFirstPause = std::chrono::milliseconds(100);
 constexpr auto kLongestPause = std::chrono::seconds(30);
@@ -46,8 +53,11 @@ class Launcher {
         folder_(options.folder),
         registry_(std::move(registry)),
         processes_(folder_, options.processes, settings_.command),
-        ties_(options.processes.term_after_s, options.processes.kill_after_s) {
+        ties_(options.processes.term_after_s, options.processes.kill_after_s),
+        others_(folder_, options.node.name, node_patience(settings_)) {
     processes_.set_variable("RUBATO_CONSISTENCY", settings_.consistency);
+    processes_.set_variable(kNodeVariable, node());
+    processes_.set_variable(kListenVariable, options.node.listen);
     const Result<Consistency> level = parse_consistency(settings_.consistency);
     if (!level.ok()) return;
     // Set by the launcher, so that a worker need not execute itself anew.
@@ -66,18 +76,37 @@ class Launcher {
                                                                         : "failed";
     state_ = state;
     write_status(result.message);
+    if (!home()) remove_node_status(folder_, node());
     print_new_events();
     return result;
   }
 
+  // Whether members of the newest view live on other nodes. It takes a while to be sure that they
+  // do not.
+  Result<bool> trains_elsewhere() {
+    for (;;) {
+      Result<View> view = newest_view(*registry_);
+      if (!view.ok()) return view.error();
+      if (!others_.any_alive(*view)) return false;
+      for (const Member& member : view->members) {
+        const Result<NodeStatus> status = read_node_status(folder_, member.address.node);
+        const auto [entry, fresh] =
+            first_beats_.try_emplace(member.address.node, status.ok() ? status->beat : 0);
+        if (!fresh && status.ok() && status->beat != entry->second) return true;
+      }
+      std::this_thread::sleep_for(kLook);
+    }
+  }
   // Nobody of an earlier launch is alive: whatever view is there is history.
   Status clear_view(const std::string& cause) {
     Result<View> latest = newest_view(*registry_);
     if (!latest.ok()) return latest.error();
     if (latest->number == 0 || latest->empty()) return ok_status();
     View empty{.number = latest->number + 1, .first_step = latest->first_step, .cause = cause};
-    const Result<Board> board = Board::open(latest->board);
-    if (board.ok()) empty.first_step = board->completed() + 1;
+    if (const Member* member = member_here(*latest)) {
+      const Result<Board> board = Board::open(member->address.board);
+      if (board.ok()) empty.first_step = board->completed() + 1;
+    }
     const Result<bool> won =
         registry_->compare_and_swap(kViewRecord, latest->number, to_json(empty).dump());
     if (!won.ok()) return won.error();
@@ -86,7 +115,15 @@ class Launcher {
   }
 
  private:
-  std::string prefix() const { return fmt::format("rubato.{}.", settings_.token); }
+  const std::string& node() const { return options_.node.name; }
+  bool home() const { return settings_.home == node(); }
+  std::string prefix() const { return node_prefix(settings_.token, node()); }
+  const Member* member_here(const View& view) const {
+    const auto found =
+        std::find_if(view.members.begin(), view.members.end(),
+                     [&](const Member& member) { return member.address.node == node(); });
+    return found == view.members.end() ? nullptr : &*found;
+  }
 
   LaunchResult watch() {
     write_status("");
@@ -95,27 +132,41 @@ class Launcher {
       for (const WorkerProcesses::End& end : processes_.reap()) note_end(end);
       processes_.limit_logs();
       print_new_events();
-      if (is_file(folder_.result_file()) && processes_.empty()) {
-        return {LaunchResult::State::kFinished, ""};
+      if (is_file(folder_.result_file())) {
+        if (processes_.empty()) return {LaunchResult::State::kFinished, ""};
+        end_unheard_newcomers();
+      }
+      if (!is_file(folder_.settings_file())) {
+        return {LaunchResult::State::kFailed, "the folder of the job is gone"};
       }
       if (g_interrupts >= 2) return {LaunchResult::State::kFailed, "killed by a second interrupt"};
       if (g_interrupts == 1 && !stop_asked) {
         stop_asked = true;
-        static_cast<void>(change_target(*registry_, [](Target& target) {
-          target.stop = true;
+        static_cast<void>(change_target(*registry_, [&](Target& target) {
+          if (home()) {
+            target.stop = true;
+          } else {
+            target.workers = std::max(1, target.workers - target.on_node(node(), settings_.home));
+            target.elsewhere.erase(node());
+          }
           return ok_status();
         }));
       }
+      if (!home()) beat();
       Result<View> view = newest_view(*registry_);
       std::int64_t version = 0;
       Result<Target> target = newest_target(*registry_, &version);
       if (!view.ok()) return {LaunchResult::State::kFailed, view.error().message};
       if (!target.ok()) return {LaunchResult::State::kFailed, target.error().message};
-      ties_.obey(version, target->devices);
+      if (home()) ties_.obey(version, target->devices);
       if (target->stop && processes_.empty()) {
         return {LaunchResult::State::kStopped,
                 fmt::format("stopped before step {}", view->first_step)};
       }
+      if (stop_asked && !home() && processes_.empty()) {
+        return {LaunchResult::State::kStopped, fmt::format("node {} has left the job", node())};
+      }
+      if (home()) forget_gone_nodes(*target);
       if (!is_file(folder_.result_file())) {
         std::string problem = keep_alive(*view, *target);
         if (!problem.empty()) return {LaunchResult::State::kFailed, std::move(problem)};
@@ -129,6 +180,7 @@ class Launcher {
   std::string keep_alive(const View& view, const Target& target) {
     int members = 0;
     int joining = 0;
+    bool members_elsewhere = false;
     for (WorkerProcess& process : processes_.all()) {
       const bool member = view.find(process.worker) != nullptr;
       if (member) {
@@ -145,7 +197,21 @@ class Launcher {
       return fmt::format("{} failures in a row without progress; the last one: {}", failures_,
                          last_failure_);
     }
+    const bool begins_anew = view.empty() && view.number != last_empty_view_;
+    if (begins_anew || (member_here(view) == nullptr && node_had_members_)) {
+      // What is left of them does not share memory with those who come.
+      node_had_members_ = false;
+      board_number_ = -1;
+      if (view.empty()) last_empty_view_ = view.number;
+    }
+    node_had_members_ = node_had_members_ || members > 0;
     if (!view.empty() && members == 0) {
+      members_elsewhere = !home() || (on_other_nodes(view) && others_.any_alive(view));
+      // The survivors, or the first launcher when there are none, will exclude the dead of this
+      // node; newcomers would only meet what is left of them.
+      if (members_elsewhere && member_here(view) != nullptr) return "";
+    }
+    if (!view.empty() && members == 0 && !members_elsewhere) {
       // Everybody who had the state is gone. Newcomers cannot go on alone.
       processes_.end_all();
       const Status cleared = clear_view("restart");
@@ -155,13 +221,17 @@ class Launcher {
       return "";
     }
     if (target.stop) return stop_who_has_nothing(view);
-    int wanted = std::min(target.workers, settings_.logical_workers) + settings_.spares;
-    for (const int worker : target.migrate) wanted += view.find(worker) != nullptr ? 1 : 0;
+    int wanted = std::min(target.on_node(node(), settings_.home), settings_.logical_workers) +
+                 settings_.spares;
+    for (const int worker : target.migrate) {
+      const Member* const member = view.find(worker);
+      wanted += member != nullptr && member->address.node == node() ? 1 : 0;
+    }
     int missing = wanted - members - joining;
     if (ties_.tied()) missing = ties_.hold(view, wanted, processes_);
-    if (members > 0 && steady_clock::now() < next_start_) return "";
+    if ((members > 0 || members_elsewhere) && steady_clock::now() < next_start_) return "";
     for (; missing > 0; --missing) {
-      const Status started = processes_.start(next_worker_++, ties_.free_device(processes_));
+      const Status started = start_worker();
       if (!started.ok()) return started.error().message;
     }
     return "";
@@ -170,7 +240,7 @@ class Launcher {
   // While a job stops in order, its members finish a step and write a checkpoint. Newcomers have
   // nothing to save, and neither has a job that has not done a step since it was started.
   std::string stop_who_has_nothing(const View& view) {
-    const bool before_first_step = !view.empty() &&
+    const bool before_first_step = home() && !view.empty() && !on_other_nodes(view) &&
                                    (view.cause == "start" || view.cause == "restart") && board_ &&
                                    board_->completed() < view.first_step;
     if (before_first_step) {
@@ -184,13 +254,68 @@ class Launcher {
     return "";
   }
 
+  static steady_clock::duration node_patience(const JobSettings& settings) {
+    return std::max<steady_clock::duration>(
+        std::chrono::seconds(3),
+        std::chrono::duration_cast<steady_clock::duration>(
+            std::chrono::duration<double>(3 * settings.failure_timeout_s)));
+  }
+
+  bool on_other_nodes(const View& view) const {
+    return std::any_of(view.members.begin(), view.members.end(),
+                       [&](const Member& member) { return member.address.node != node(); });
+  }
+
+  // Nobody starts workers on a node whose launcher is gone; the job must not wait for them.
+  void forget_gone_nodes(const Target& target) {
+    if (target.elsewhere.empty() || steady_clock::now() - last_beat_ < kNodeBeat) return;
+    last_beat_ = steady_clock::now();
+    others_.look();
+    for (const auto& [name, count] : target.elsewhere) {
+      if (others_.launcher_alive(name)) continue;
+      static_cast<void>(change_target(*registry_, [&gone = name](Target& now) {
+        const auto found = now.elsewhere.find(gone);
+        if (found == now.elsewhere.end()) return ok_status();
+        now.workers = std::max(1, now.workers - found->second);
+        now.elsewhere.erase(found);
+        return ok_status();
+      }));
+      others_.forget(name);
+    }
+  }
+
+  // Newcomers that cannot reach the job do not hear that it has finished.
+  void end_unheard_newcomers() {
+    const auto now = steady_clock::now();
+    if (!finished_since_) finished_since_ = now;
+    if (now - *finished_since_ < node_patience(settings_)) return;
+    for (const WorkerProcess& process : processes_.all()) {
+      if (!process.was_member) WorkerProcesses::send(process, SIGKILL);
+    }
+  }
+
+  // For the first launcher of the job.
+  void beat() {
+    std::vector<int> alive;
+    for (const WorkerProcess& process : processes_.all()) alive.push_back(process.worker);
+    const auto now = steady_clock::now();
+    if (node_status_.beat > 0 && alive == node_status_.workers && now - last_beat_ < kNodeBeat)
+      return;
+    last_beat_ = now;
+    node_status_.workers = std::move(alive);
+    node_status_.beat =
+        std::max(node_status_.beat + 1, static_cast<std::int64_t>(unix_seconds() * 1000));
+    static_cast<void>(write_node_status(folder_, node(), node_status_));
+  }
+
   void note_progress(const View& view) {
-    if (view.board != board_name_) {
+    const std::string& name = member_here(view)->address.board;
+    if (name != board_name_) {
       board_.reset();
-      Result<Board> board = Board::open(view.board);
+      Result<Board> board = Board::open(name);
       if (!board.ok()) return;
       board_.emplace(std::move(*board));
-      board_name_ = view.board;
+      board_name_ = name;
     }
     // Steps that a restart repeats are no progress: a program that always fails at the same step
     // must not be restarted for ever.
@@ -199,6 +324,14 @@ class Launcher {
       last_step_ = step;
       failures_ = 0;
     }
+  }
+
+  Status start_worker() {
+    const Result<int> worker = next_worker_id(*registry_);
+    if (!worker.ok()) return worker.error();
+    if (board_number_ < 0) board_number_ = *worker;
+    processes_.set_variable(kBoardVariable, std::to_string(board_number_));
+    return processes_.start(*worker, ties_.free_device(processes_));
   }
 
   void note_end(const WorkerProcesses::End& end) {
@@ -236,6 +369,7 @@ class Launcher {
 
   // Only when it says something new.
   void write_status(const std::string& message) {
+    if (!home()) return;
     nlohmann::json newcomers = nlohmann::json::array();
     nlohmann::json workers = nlohmann::json::array();
     for (const WorkerProcess& process : processes_.all()) {
@@ -274,8 +408,15 @@ class Launcher {
   JobFolder folder_;
   std::unique_ptr<FileRegistry> registry_;
   WorkerProcesses processes_;
-  int next_worker_ = 0;
   DeviceTies ties_;
+  NodeWatch others_;
+  std::map<std::string, std::int64_t> first_beats_;
+  NodeStatus node_status_;  // of this node, when it is not the job's first
+  steady_clock::time_point last_beat_;
+  int board_number_ = -1;
+  bool node_had_members_ = false;
+  std::int64_t last_empty_view_ = 0;
+  std::optional<steady_clock::time_point> finished_since_;
   int failures_ = 0;  // since the job last made progress
   std::string last_failure_;
   steady_clock::duration pause_{};  // after newcomers that failed
@@ -288,24 +429,34 @@ class Launcher {
   nlohmann::json status_;  // as written
 
  public:
-  void number_workers_from(int worker) { next_worker_ = worker; }
   void hide_earlier_events() {
     const Result<std::string> text = read_file(folder_.events_file());
     if (text.ok()) events_shown_ = text->size();
   }
 };
 
-// Ids are never used twice, also not after a restart of the launcher.
-int first_free_worker(FileRegistry& registry, std::int64_t newest) {
-  int next = 0;
-  for (std::int64_t number = 1; number <= newest; ++number) {
-    const Result<std::optional<std::string>> record = registry.at(kViewRecord, number);
-    if (!record.ok() || !record->has_value()) continue;
-    const Result<View> view = parse_view(nlohmann::json::parse(**record, nullptr, false));
-    if (!view.ok()) continue;
-    for (const int worker : view->ids()) next = std::max(next, worker + 1);
+// One launcher per node and job: a lock that ends with the process.
+Result<Descriptor> lock_node(const JobFolder& folder, const std::string& node) {
+  Status made = make_directories(folder.path() + "/nodes");
+  if (!made.ok()) return made.error();
+  const std::string path = fmt::format("{}/nodes/{}.lock", folder.path(), node);
+  Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file.valid()) {
+    return Error{ErrorCode::kIo, fmt::format("{}: cannot open: {}", path, std::strerror(errno))};
   }
-  return next;
+  // A worker that a killed launcher was about to start may hold it for a moment.
+  bool locked = false;
+  for (int tries = 0; !locked && tries < kLockTries; ++tries) {
+    if (tries > 0) std::this_thread::sleep_for(kLook);
+    locked = flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+  }
+  if (!locked) {
+    return invalid_input(
+        fmt::format("{}: node '{}' has workers of this job already; use 'rubato scale', or another "
+                    "--node",
+                    folder.path(), node));
+  }
+  return file;
 }
 
 std::string random_token() {
@@ -318,10 +469,13 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
   const JobFolder folder(options.folder);
   Status made = make_directories(options.folder + "/logs");
   if (!made.ok()) return made.error();
+  const Result<Descriptor> lock = lock_node(folder, options.node.name);
+  if (!lock.ok()) return lock.error();
   JobSettings settings = options.settings;
   settings.command = options.command;
   settings.first_workers = options.workers;
   if (settings.adaptive) settings.logical_workers = settings.max_workers;
+  settings.home = options.node.name;
   const bool continued = is_file(folder.settings_file());
   if (is_file(folder.result_file())) {
     return invalid_input(fmt::format(
@@ -350,6 +504,11 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
                       "folder",
                       options.folder, before->logical_workers, before->logical_workers));
     }
+    if (!before->home.empty() && before->home != settings.home) {
+      return invalid_input(
+          fmt::format("{}: holds a job of node '{}'; continue it there, or with --node {}",
+                      options.folder, before->home, before->home));
+    }
     settings.token = before->token;
   } else {
     settings.token = random_token();
@@ -362,29 +521,67 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
   if (!written.ok()) return written.error();
   Result<std::unique_ptr<FileRegistry>> registry = FileRegistry::open(folder.registry_folder());
   if (!registry.ok()) return registry.error();
-  if (!options.keep_target) {
-    Status targeted = change_target(**registry, [&](Target& target) {
-      target = {.workers = options.workers, .batch = target.batch, .at = unix_seconds()};
-      return ok_status();
-    });
-    if (!targeted.ok()) return targeted.error();
-  }
   if (options.listed) {
     Status registered = register_job(settings.name, options.folder);
     if (!registered.ok()) return registered.error();
   }
-  Result<View> latest = newest_view(**registry);
-  if (!latest.ok()) return latest.error();
-  const int next_worker = first_free_worker(**registry, latest->number);
-
+  FileRegistry& records = **registry;
   Launcher launcher(options, settings, std::move(*registry));
-  launcher.number_workers_from(next_worker);
   if (continued) {
     launcher.hide_earlier_events();
-    Status cleared = launcher.clear_view("restart");
-    if (!cleared.ok()) return cleared.error();
-    remove_segments(fmt::format("rubato.{}.", settings.token));  // of newcomers without a view, too
+    const Result<bool> trains = launcher.trains_elsewhere();
+    if (!trains.ok()) return trains.error();
+    if (!*trains) {
+      Status cleared = launcher.clear_view("restart");
+      if (!cleared.ok()) return cleared.error();
+    }
+    // Of newcomers without a view, too.
+    remove_segments(node_prefix(settings.token, options.node.name));
   }
+  if (!options.keep_target) {
+    Status targeted = change_target(records, [&](Target& target) {
+      target = {.workers = options.workers,
+                .batch = target.batch,
+                .elsewhere = target.elsewhere,
+                .at = unix_seconds()};
+      for (const auto& [node, count] : target.elsewhere) target.workers += count;
+      return ok_status();
+    });
+    if (!targeted.ok()) return targeted.error();
+  }
+  return launcher.run();
+}
+
+Result<LaunchResult> join(const LaunchOptions& options) {
+  const JobFolder folder(options.folder);
+  const Result<Descriptor> lock = lock_node(folder, options.node.name);
+  if (!lock.ok()) return lock.error();
+  Result<JobSettings> settings = folder.read_settings();
+  if (!settings.ok()) return settings.error();
+  if (settings->home == options.node.name) {
+    return invalid_input(
+        fmt::format("{}: '{}' is the job's first node; use 'rubato scale' there, or give this node "
+                    "another name with --node",
+                    options.folder, options.node.name));
+  }
+  if (settings->adaptive) {
+    return invalid_input(
+        fmt::format("{}: holds an adaptive job, and those run on one machine; use 'rubato scale' "
+                    "there, or run it with --mode consistent",
+                    options.folder));
+  }
+  settings->spares = 0;
+  Result<std::unique_ptr<FileRegistry>> registry = FileRegistry::open(folder.registry_folder());
+  if (!registry.ok()) return registry.error();
+  Status targeted = change_target(**registry, [&](Target& target) {
+    target.workers += options.workers - target.on_node(options.node.name, settings->home);
+    target.elsewhere[options.node.name] = options.workers;
+    target.at = unix_seconds();
+    return ok_status();
+  });
+  if (!targeted.ok()) return targeted.error();
+  Launcher launcher(options, *settings, std::move(*registry));
+  launcher.hide_earlier_events();
   return launcher.run();
 }
 

@@ -1,6 +1,6 @@
 // Starts a job's workers on this machine, keeps as many alive as the target asks for, and restarts
 // the job from its last checkpoint when all are gone. The launcher is not needed for training: it
-// only starts and reaps processes.
+// only starts and reaps processes. A job has one launcher per node; all see the job's folder.
 #pragma once
 
 #include <string>
@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "elastic/job_folder.h"
+#include "elastic/node_names.h"
 #include "elastic/worker_processes.h"
 
 namespace rubato::elastic {
@@ -18,6 +19,7 @@ struct LaunchOptions {
   JobSettings settings;  // token, command and what follows from the mode are filled in
   int workers = 1;
   std::vector<std::string> command;
+  NodeIdentity node{.name = default_node_name()};
   bool quiet = false;
   bool keep_target = false;  // it is in the registry already, and `workers` means nothing
   bool listed = true;        // by 'rubato ps'
@@ -38,6 +40,10 @@ struct LaunchResult {
 // A new job, or, when the folder holds an unfinished one with the same logical workers, that one
 // continued. Returns when the job has ended; every process it started has ended then.
 Result<LaunchResult> launch(const LaunchOptions& options);
+
+// Workers of a running job on a further node, until the job ends, or until an interrupt: then they
+// leave. Of the options it needs folder, workers, node.
+Result<LaunchResult> join(const LaunchOptions& options);
 
 // A job by name or by folder. Names are links in a folder of the user.
 Result<std::string> find_job(const std::string& job);

@@ -113,6 +113,7 @@ Result<Ledger> Ledger::open(const std::string& path, std::int64_t next_step) {
       return io_error(path, "read the ledger", "check the disk");
     }
     if (kind != Lines::Kind::kLine) break;
+    if (ledger.next_step_ > 0 && line.starts_with('\0')) break;  // a hole, see the header
     const auto step = step_of(line);
     const std::int64_t number = ledger.next_step_ + 1;
     if (!step) {
@@ -147,6 +148,7 @@ Ledger::Ledger(Ledger&& other) noexcept
       path_(std::move(other.path_)),
       next_step_(other.next_step_),
       size_(other.size_),
+      last_line_(other.last_line_),
       line_(std::move(other.line_)) {}
 
 Ledger& Ledger::operator=(Ledger&& other) noexcept {
@@ -154,6 +156,7 @@ Ledger& Ledger::operator=(Ledger&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(next_step_, other.next_step_);
   std::swap(size_, other.size_);
+  std::swap(last_line_, other.last_line_);
   std::swap(line_, other.line_);
   return *this;
 }
@@ -188,9 +191,17 @@ Status Ledger::append(std::int64_t step, std::int64_t epoch,
     }
     left.remove_prefix(static_cast<std::size_t>(count));
   }
+  last_line_ = size_;
   size_ += static_cast<std::int64_t>(line_.size());
   ++next_step_;
   return ok_status();
+}
+
+bool Ledger::intact() const {
+  struct stat info {};
+  if (::fstat(file_, &info) != 0 || info.st_size < size_) return false;
+  char before = '\n';
+  return last_line_ == 0 || (::pread(file_, &before, 1, last_line_ - 1) == 1 && before == '\n');
 }
 
 namespace {

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "elastic/descriptor.h"
 #include "elastic/handshake.h"
 #include "elastic/wire.h"
 
@@ -42,27 +43,6 @@ constexpr std::size_t kMostOfAStranger = 4096;        // bytes held for it
 constexpr std::size_t kMostUnsent = 4 * 1024 * 1024;  // a peer that reads nothing is given up
 constexpr auto kReconnectInterval = std::chrono::milliseconds(50);
 constexpr auto kHandshakeTime = std::chrono::seconds(5);
-
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
 
 // A process that this worker may have to wait for or end.
 class ProcessHandle {
@@ -93,6 +73,7 @@ struct Connection {
   Handshake handshake;
   std::string unsent;
   int peer = -1;  // known after the handshake
+  bool outgoing = false;
   bool connecting = false;
   bool broken = false;
   bool refused = false;  // nothing more of what it sent is looked at
@@ -108,6 +89,8 @@ struct Peer {
   bool dialled = false;  // a connection attempt is under way
   bool was_connected = false;
   bool lost = false;
+  bool port_closed = false;  // nobody listens there any more
+  Descriptor probe;          // a connection attempt that only asks that
   Time broken_at;
   Time next_dial;
 };
@@ -125,6 +108,7 @@ class SocketMesh final : public Mesh {
             std::chrono::duration<double>(options_.failure_timeout_s))) {}
 
   const WorkerAddress& self() const override { return self_; }
+  void set_board(const std::string& name) override { self_.board = name; }
 
   void want(const WorkerAddress& address, bool dial) override {
     if (address.id == self_.id) return;
@@ -132,7 +116,7 @@ class SocketMesh final : public Mesh {
     if (peer.lost) return;
     peer.address = address;
     if (!peer.was_connected) peer.dials = dial;
-    if (!peer.process) peer.process.emplace(address.pid);
+    know_process(peer);
   }
 
   bool connected(int id) const override {
@@ -217,6 +201,13 @@ class SocketMesh final : public Mesh {
   }
 
  private:
+  bool same_node(const Peer& peer) const { return peer.address.node == self_.node; }
+
+  // Process ids of other machines mean nothing here.
+  void know_process(Peer& peer) const {
+    if (!peer.process && same_node(peer)) peer.process.emplace(peer.address.pid);
+  }
+
   // A process that was stopped itself has heard nobody, which says nothing about the others.
   void forgive_own_pause() {
     const Time now = steady_clock::now();
@@ -259,41 +250,77 @@ class SocketMesh final : public Mesh {
     return connections_.back();
   }
 
+  // A socket on its way to the peer; `code` is 0, EINPROGRESS or why it failed.
+  static Descriptor begin_connect(const WorkerAddress& peer, int* code) {
+    Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(peer.port));
+    *code = EINVAL;
+    if (!socket.valid() || inet_pton(AF_INET, peer.host.c_str(), &address.sin_addr) != 1) {
+      return socket;
+    }
+    const int result =
+        ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    *code = result == 0 ? 0 : errno;
+    return socket;
+  }
+
+  static int error_of(const Descriptor& socket) {
+    int code = 0;
+    socklen_t size = sizeof code;
+    getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &code, &size);
+    return code;
+  }
+
+  // On its own node a lost peer is known by its process; elsewhere, by the port that its machine
+  // closed.
+  void note_refusal(Peer& peer, int code) const {
+    if (code == ECONNREFUSED && peer.was_connected && !same_node(peer)) peer.port_closed = true;
+  }
+
   void dial_wanted() {
     const Time now = steady_clock::now();
     for (auto& [id, peer] : peers_) {
-      if (peer.lost || peer.connection != nullptr || peer.dialled || !peer.dials ||
-          now < peer.next_dial || peer.address.port == 0) {
+      if (peer.lost || peer.connection != nullptr || peer.dialled || now < peer.next_dial ||
+          peer.address.port == 0) {
+        continue;
+      }
+      if (!peer.dials) {
+        if (peer.was_connected && !same_node(peer)) probe(peer, now);
         continue;
       }
       peer.next_dial = now + kReconnectInterval;
-      Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-      sockaddr_in address{};
-      address.sin_family = AF_INET;
-      address.sin_port = htons(static_cast<std::uint16_t>(peer.address.port));
-      if (!socket.valid() ||
-          inet_pton(AF_INET, peer.address.host.c_str(), &address.sin_addr) != 1) {
-        continue;
-      }
-      const int result =
-          ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
-      if (result != 0 && errno != EINPROGRESS) continue;
+      int code = 0;
+      Descriptor socket = begin_connect(peer.address, &code);
+      note_refusal(peer, code);
+      if (code != 0 && code != EINPROGRESS) continue;
       const Result<Nonce> nonce = random_nonce();
       if (!nonce.ok()) continue;
       Connection& connection =
           add(std::move(socket), Handshake::connector(identity(), *nonce, std::to_string(id)));
       connection.peer = id;
-      connection.connecting = result != 0;
+      connection.outgoing = true;
+      connection.connecting = code != 0;
       peer.dialled = true;
     }
   }
 
-  void finish_dial(Connection& connection) {
+  void probe(Peer& peer, Time now) const {
+    peer.next_dial = now + kReconnectInterval;
+    if (peer.probe.valid()) note_refusal(peer, error_of(peer.probe));
     int code = 0;
-    socklen_t size = sizeof code;
-    getsockopt(connection.socket.get(), SOL_SOCKET, SO_ERROR, &code, &size);
+    peer.probe = begin_connect(peer.address, &code);
+    note_refusal(peer, code);
+  }
+
+  void finish_dial(Connection& connection) {
+    const int code = error_of(connection.socket);
     connection.connecting = false;
-    if (code != 0) connection.broken = true;
+    if (code == 0) return;
+    connection.broken = true;
+    const auto found = peers_.find(connection.peer);
+    if (found != peers_.end()) note_refusal(found->second, code);
   }
 
   void queue(Connection& connection, std::uint8_t type, const std::string& payload) {
@@ -378,7 +405,7 @@ class SocketMesh final : public Mesh {
     }
     const nlohmann::json body = nlohmann::json::parse(frame.payload, nullptr, false);
     if (body.is_discarded() || frame.type < static_cast<std::uint8_t>(Message::kPing) ||
-        frame.type > static_cast<std::uint8_t>(Message::kFinished)) {
+        frame.type > static_cast<std::uint8_t>(Message::kStream)) {
       refuse(connection);
       return;
     }
@@ -388,6 +415,10 @@ class SocketMesh final : public Mesh {
       greet(connection, body);
       return;
     }
+    if (message == Message::kStream) {
+      hand_over(connection, body);
+      return;
+    }
     const auto found = peers_.find(connection.peer);
     if (found == peers_.end() || found->second.connection != &connection) return;
     try {
@@ -395,6 +426,27 @@ class SocketMesh final : public Mesh {
     } catch (const nlohmann::json::exception&) {  // a field of another type than the message has
       refuse(connection);
     }
+  }
+
+  // The connection becomes a stream of somebody else; nothing may be under way on it.
+  void hand_over(Connection& connection, const nlohmann::json& body) {
+    const auto known = peers_.find(connection.peer);
+    const bool is_control = known != peers_.end() && known->second.connection == &connection;
+    const bool excluded = known != peers_.end() && known->second.lost;
+    if (is_control || connection.outgoing || connection.reader.buffered_bytes() > 0) {
+      refuse(connection);
+      return;
+    }
+    const auto taker =
+        excluded ? std::function<void(Descriptor)>() : listener_.on_stream(connection.peer, body);
+    if (taker) {
+      queue(connection, static_cast<std::uint8_t>(Message::kStream), "{}");
+      flush(connection);
+      if (connection.unsent.empty() && !connection.broken) taker(std::move(connection.socket));
+    }
+    connection.peer = -1;
+    connection.broken = true;
+    connection.refused = true;  // not counted: it was no stranger
   }
 
   void greet(Connection& connection, const nlohmann::json& body) {
@@ -411,8 +463,10 @@ class SocketMesh final : public Mesh {
     if (peer.connection != nullptr && peer.connection != &connection) {
       peer.connection->broken = true;
     }
+    peer.port_closed = false;
+    peer.probe = Descriptor();
     peer.address = *address;
-    if (!peer.process) peer.process.emplace(address->pid);
+    know_process(peer);
     peer.connection = &connection;
     peer.dialled = false;
     peer.was_connected = true;
@@ -460,6 +514,8 @@ class SocketMesh final : public Mesh {
         }
       } else if (peer.process && peer.process->ended()) {
         lost.emplace_back(id, "its process ended");
+      } else if (peer.port_closed) {
+        lost.emplace_back(id, "its port is closed");
       } else if (peer.was_connected && now - peer.broken_at > timeout_ - time_to_act()) {
         lost.emplace_back(id, fmt::format("unreachable for {} s", options_.failure_timeout_s));
       }
@@ -468,10 +524,10 @@ class SocketMesh final : public Mesh {
       forget(id);
       listener_.on_lost(id, why);
     }
-    // Who is dead never comes back: ids are not reused.
+    // Who is dead never comes back: ids are not reused. Who is on another node may live and try.
     std::erase_if(peers_, [](const auto& entry) {
       const Peer& peer = entry.second;
-      return peer.lost && (!peer.process || peer.process->ended());
+      return peer.lost && peer.process && peer.process->ended();
     });
   }
 
@@ -484,7 +540,7 @@ class SocketMesh final : public Mesh {
           found->second.connection = nullptr;
           found->second.broken_at = steady_clock::now();
         }
-        found->second.dialled = false;
+        if (connection.outgoing) found->second.dialled = false;
       }
       return true;
     });

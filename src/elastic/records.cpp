@@ -51,20 +51,8 @@ Result<std::unique_ptr<LeaderRecords>> LeaderRecords::open(const Context& contex
   if (!folder.ok()) return folder.error();
   auto records = std::unique_ptr<LeaderRecords>(new LeaderRecords(context, std::move(*folder)));
   if (!context.settings->ledger.empty()) {
-    Result<Ledger> ledger = Ledger::open(context.settings->ledger, next_step);
-    if (!ledger.ok()) return ledger.error();
-    records->ledger_ = std::move(*ledger);
-    // The leader before may have died between the end of a step and its line.
-    while (records->ledger_->next_step() < next_step) {
-      if (records->ledger_->next_step() < next_step - 1 ||
-          (context.data != nullptr && !context.data->facts(next_step - 1))) {
-        return invalid_input(fmt::format("{}: lacks the steps {}..{}; start with a new file",
-                                         context.settings->ledger, records->ledger_->next_step(),
-                                         next_step - 1));
-      }
-      Status appended = records->append_ledger(next_step - 1);
-      if (!appended.ok()) return appended.error();
-    }
+    Status opened = records->open_ledger(next_step);
+    if (!opened.ok()) return opened.error();
   }
   const DataOrder& order = *context.order;
   static_cast<void>(
@@ -78,6 +66,36 @@ Result<std::unique_ptr<LeaderRecords>> LeaderRecords::open(const Context& contex
                                     {"samples", order.options().samples},
                                     {"logical_workers", context.settings->logical_workers}}));
   return records;
+}
+
+// Lines may be missing: the leader before died between the end of a step and its line, or a former
+// one has cut them off. The samples of a step are a pure function; of an adaptive job only those of
+// the last step are known.
+Status LeaderRecords::open_ledger(std::int64_t next_step) {
+  Result<Ledger> ledger = Ledger::open(context_.settings->ledger, next_step);
+  if (!ledger.ok()) return ledger.error();
+  ledger_ = std::move(*ledger);
+  MiniBatch batch;
+  while (ledger_->next_step() < next_step) {
+    const std::int64_t step = ledger_->next_step();
+    if (context_.data != nullptr) {
+      if (step < next_step - 1 || !context_.data->facts(step)) {
+        return invalid_input(fmt::format("{}: lacks the steps {}..{}; start with a new file",
+                                         context_.settings->ledger, step, next_step - 1));
+      }
+      Status appended = append_ledger(step);
+      if (!appended.ok()) return appended;
+      continue;
+    }
+    std::vector<std::vector<std::int64_t>> samples;
+    for (int logical = 0; logical < context_.settings->logical_workers; ++logical) {
+      context_.order->share(step, logical, batch);
+      samples.emplace_back(batch.samples.begin(), batch.samples.end());
+    }
+    Status appended = ledger_->append(step, context_.order->epoch_of(step), samples);
+    if (!appended.ok()) return appended;
+  }
+  return ok_status();
 }
 
 int LeaderRecords::logical_workers_before(std::int64_t step) const {
@@ -111,7 +129,9 @@ Status LeaderRecords::append_ledger(std::int64_t step) {
     samples.emplace_back(ids.begin(), ids.end());
     first += count;
   }
-  return ledger_->append(step, epoch_of(step), samples);
+  Status appended = ledger_->append(step, epoch_of(step), samples);
+  if (!appended.ok() || context_.data != nullptr || ledger_->intact()) return appended;
+  return open_ledger(step + 1);
 }
 
 std::int64_t LeaderRecords::epoch_of(std::int64_t step) const {
@@ -178,6 +198,10 @@ void LeaderRecords::view_works(const ActiveView& view, std::int64_t steps_redone
 }
 
 Status LeaderRecords::write_result(const View& view, std::int64_t steps) {
+  if (ledger_ && context_.data == nullptr && !ledger_->intact()) {
+    Status opened = open_ledger(steps);
+    if (!opened.ok()) return opened;
+  }
   const Board& board = *context_.board;
   const std::int64_t end = steps;
   const int logical_workers = logical_workers_before(end);

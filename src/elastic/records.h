@@ -80,6 +80,8 @@ class LeaderRecords {
   LeaderRecords(const Context& context, CheckpointFolder folder)
       : context_(context), checkpoint_(std::move(folder)) {}
   Status append_ledger(std::int64_t step);
+  // Opens it, or opens it again, with the lines of all steps before `next_step`.
+  Status open_ledger(std::int64_t next_step);
   std::int64_t epoch_of(std::int64_t step) const;
   int logical_workers_before(std::int64_t step) const;
   // What a checkpoint has besides the shared state: the private state of each logical worker; of an

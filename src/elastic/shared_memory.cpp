@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/futex.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -77,6 +78,8 @@ Segment::~Segment() {
   if (data_ != nullptr) munmap(data_, size_);
   if (file_ >= 0) close(file_);
 }
+
+bool Segment::try_lock() const { return flock(file_, LOCK_EX | LOCK_NB) == 0; }
 
 Status Segment::reserve(std::size_t offset, std::size_t bytes) const {
   const int code = posix_fallocate(file_, static_cast<off_t>(offset), static_cast<off_t>(bytes));

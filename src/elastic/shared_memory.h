@@ -30,6 +30,9 @@ class Segment {
   const std::string& name() const { return name_; }
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
+  // Whether this process now holds the segment's lock, which one process has at a time, until it
+  // ends or drops its last mapping object. Does not wait.
+  bool try_lock() const;
   // Makes sure that memory for [offset, offset + bytes) exists, so that touching it cannot fail
   // later (an exhausted machine would answer with SIGBUS). Only for a segment this process created.
   Status reserve(std::size_t offset, std::size_t bytes) const;

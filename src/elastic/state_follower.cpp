@@ -54,7 +54,7 @@ bool StateFollower::apply_next() {
   return true;
 }
 
-bool StateFollower::advance(const WorkerSegment* donor) {
+bool StateFollower::advance(const Donor* donor) {
   if (next_step_ <= board_.completed()) return apply_next();
   if (missing_ == 0 || donor == nullptr) return false;
   while (unit_version_[next_unit_] >= 0) next_unit_ = (next_unit_ + 1) % unit_version_.size();

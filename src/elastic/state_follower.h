@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "elastic/board.h"
+#include "elastic/donor.h"
 #include "elastic/program.h"
 #include "elastic/worker_segment.h"
 
@@ -23,7 +24,7 @@ class StateFollower {
   StateFollower(Program& program, const Board& board, const WorkerSegment& own, Info info);
 
   // Does a piece of the work: one step applied or one unit copied. False: nothing to do now.
-  bool advance(const WorkerSegment* donor);
+  bool advance(const Donor* donor);
   // Whether the whole state is here, as it is before step version().
   bool complete() const;
   std::int64_t version() const { return next_step_; }

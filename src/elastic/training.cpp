@@ -138,19 +138,18 @@ Status Training::fill_board() {
 // Follows the job's state until this worker is admitted (true) or an event waits (false).
 bool Training::follow() {
   const Board& board = coordinator_.board();
-  const std::shared_ptr<const WorkerSegment> donor = coordinator_.donor();
   bool said_ready = false;
   for (;;) {
     if (coordinator_.pending()) return false;
-    if (follower_->complete()) {
+    if (follower_->complete() && coordinator_.sees_view()) {
       if (!said_ready) {
         said_ready = true;
         coordinator_.ready();
       }
       if (auto view = coordinator_.admitted_at(follower_->version())) return enter(std::move(view));
     }
-    const std::shared_ptr<const WorkerSegment> now = coordinator_.donor();
-    if (follower_->advance(now.get())) continue;
+    const std::shared_ptr<const Donor> donor = coordinator_.donor();
+    if (follower_->advance(donor.get())) continue;
     const std::int64_t seen = board.completed();
     const auto until = steady_clock::now() + std::chrono::milliseconds(2);
     board.wait([&] { return board.completed() != seen; },
@@ -195,10 +194,23 @@ bool Training::enter(std::shared_ptr<const ActiveView> view) {
                      first, version_));
     return false;
   }
+  // A newcomer that missed the last gradient copies the state, and nobody goes on before it has.
+  if (view_ &&
+      std::any_of(view->view.members.begin(), view->view.members.end(), [&](const Member& member) {
+        return view_->view.find(member.address.id) == nullptr;
+      })) {
+    mirror_state();
+  }
   redone_ = begun_step_ >= first ? begun_step_ - first + 1 : 0;
   scale_ = 1.0F / static_cast<float>(view->view.logical_workers());
   prepare_buffers(view->host);
   const bool leads = view->leads();
+  if (leads && !records_ && !coordinator_.newest_leads(view->view)) {
+    // Excluded on another node, and slow to see it: its successor writes the files now.
+    coordinator_.board().wait([&] { return coordinator_.pending(); }, [] { return false; });
+    view_ = std::move(view);
+    return true;
+  }
   if (leads && !records_) {
     Result<std::unique_ptr<LeaderRecords>> records = LeaderRecords::open(
         {.folder = context_.folder,
@@ -408,7 +420,7 @@ Training::Outcome Training::train() {
 // The leader writes the result; the others stay until they hear of it, for the leader might die.
 Training::Outcome Training::end_of_job() {
   mirror_state();
-  if (!view_->leads()) return Outcome::kInterrupted;
+  if (!view_->leads() || !records_) return Outcome::kInterrupted;
   const Status written = records_->write_result(view_->view, version_);
   if (!written.ok()) return fail(written.error().message);
   coordinator_.finish();

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "elastic/node_names.h"
+
 namespace rubato::elastic {
 
 const Member* View::find(int worker) const {
@@ -26,11 +28,9 @@ std::vector<int> View::ids() const {
 }
 
 nlohmann::json to_json(const WorkerAddress& address) {
-  return {{"id", address.id},
-          {"host", address.host},
-          {"port", address.port},
-          {"pid", address.pid},
-          {"segment", address.segment}};
+  return {{"id", address.id},      {"node", address.node}, {"host", address.host},
+          {"port", address.port},  {"pid", address.pid},   {"segment", address.segment},
+          {"board", address.board}};
 }
 
 nlohmann::json to_json(const View& view) {
@@ -92,15 +92,19 @@ Result<WorkerAddress> parse_address(const nlohmann::json& json) {
   Fields fields(json, "worker address");
   WorkerAddress address;
   const std::int64_t id = fields.integer("id");
+  address.node = fields.text("node");
   address.host = fields.text("host");
   const std::int64_t port = fields.integer("port");
   address.pid = fields.integer("pid");
   address.segment = fields.text("segment");
+  address.board = fields.text("board");
   if (!fields.problem().empty()) return invalid_input(fields.problem());
   if (id < 0 || id > 1'000'000'000) return invalid_input("worker address: id out of range");
   if (port < 1 || port > 65535) return invalid_input("worker address: port out of range");
   if (address.pid < 1) return invalid_input("worker address: pid out of range");
-  if (address.segment.find('/') != std::string::npos) {
+  if (!is_node_name(address.node)) return invalid_input("worker address: no name of a node");
+  if (address.segment.find('/') != std::string::npos ||
+      address.board.find('/') != std::string::npos) {
     return invalid_input("worker address: a segment name has no slash");
   }
   address.id = static_cast<int>(id);

@@ -18,6 +18,7 @@
 #include "elastic/coordinator.h"
 #include "elastic/job_folder.h"
 #include "elastic/job_plan.h"
+#include "elastic/node_names.h"
 #include "elastic/replay.h"
 #include "elastic/training.h"
 #include "elastic/worker_segment.h"
@@ -125,13 +126,16 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
   Result<std::unique_ptr<FileRegistry>> registry = FileRegistry::open(folder.registry_folder());
   if (!registry.ok()) return failed(registry.error());
 
+  Result<NodeIdentity> node = node_of_environment();
+  if (!node.ok()) return failed(node.error());
+
   Result<JobPlan> plan = JobPlan::make(*settings, program, options.epochs, options.steps);
   if (!plan.ok()) return failed(plan.error());
   const DataOrder& order = plan->order;
   const std::string& description = plan->description;
 
   Result<WorkerSegment> segment =
-      WorkerSegment::create(fmt::format("rubato.{}.worker.{}", settings->token, worker),
+      WorkerSegment::create(worker_segment_name(settings->token, node->name, worker),
                             program.shape(), settings->logical_workers);
   if (!segment.ok()) return failed(segment.error());
   const std::shared_ptr<const WorkerSegment> own = keep(std::move(*segment));
@@ -171,7 +175,8 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
                           .record =
                               [&folder](const nlohmann::json& event) {
                                 static_cast<void>(folder.append_event(event));
-                              }},
+                              },
+                          .node = *node},
                          **registry, *secret, own);
   if (!coordinator.ok()) return failed(coordinator.error());
   g_asked_to_leave_by_signal = coordinator->get();
@@ -190,6 +195,7 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
   if (end == Training::End::kFinished && options.at_end) {
     options.at_end(training.private_state(0));
   }
+  if (end == Training::End::kFinished || end == Training::End::kLeft) (*coordinator)->depart();
   std::signal(SIGTERM, SIG_DFL);
   g_asked_to_leave_by_signal = nullptr;
   switch (end) {

@@ -86,7 +86,7 @@ Result<ProcessOptions> parse_process_options(const nlohmann::json& options,
 }
 
 void WorkerProcesses::set_variable(const std::string& name, const std::string& value) {
-  variables_.emplace_back(name, value);
+  variables_[name] = value;
 }
 
 void WorkerProcesses::become_worker(int worker, const std::string& device, pid_t launcher) const {

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
@@ -49,7 +50,7 @@ class WorkerProcesses {
   WorkerProcesses(JobFolder folder, ProcessOptions options, std::vector<std::string> command)
       : folder_(std::move(folder)), options_(std::move(options)), command_(std::move(command)) {}
 
-  // Beside ProcessOptions::environment, and stronger.
+  // Of workers that are started from now on; beside ProcessOptions::environment, and stronger.
   void set_variable(const std::string& name, const std::string& value);
   Status start(int worker, const std::string& device);
   struct End {
@@ -73,7 +74,7 @@ class WorkerProcesses {
   JobFolder folder_;
   ProcessOptions options_;
   std::vector<std::string> command_;
-  std::vector<std::pair<std::string, std::string>> variables_;
+  std::map<std::string, std::string> variables_;
   std::vector<WorkerProcess> processes_;
 };
 

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 namespace rubato::elastic {
@@ -12,6 +14,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kStateOffset = kPage;
+constexpr int kMirrorTries = 50;
 
 constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -76,6 +79,22 @@ Result<WorkerSegment> WorkerSegment::open(const std::string& name, const Program
                     "run the same program",
                     name, segment->size(), total_bytes(shape, logical_workers)));
   }
+  return WorkerSegment(std::move(*segment), shape, logical_workers);
+}
+
+Result<WorkerSegment> WorkerSegment::mirror(const std::string& name, const ProgramShape& shape,
+                                            int logical_workers) {
+  const std::size_t bytes = total_bytes(shape, logical_workers);
+  Result<Segment> segment = Segment::create(name, bytes);
+  for (int tries = 0; !segment.ok() && tries < kMirrorTries; ++tries) {
+    segment = Segment::open(name, Segment::Access::kReadWrite);
+    if (segment.ok() && segment->size() != bytes) {
+      segment = invalid_input(fmt::format("shared memory '{}' has another size", name));
+    }
+    // Another worker of this node makes it just now.
+    if (!segment.ok()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (!segment.ok()) return segment.error();
   return WorkerSegment(std::move(*segment), shape, logical_workers);
 }
 

@@ -14,12 +14,13 @@
 #include <vector>
 
 #include "base/result.h"
+#include "elastic/donor.h"
 #include "elastic/program.h"
 #include "elastic/shared_memory.h"
 
 namespace rubato::elastic {
 
-class WorkerSegment {
+class WorkerSegment final : public Donor {
  public:
   // Most gradient buffers a host may need for N logical workers; memory is taken when a buffer is
   // first used.
@@ -29,6 +30,10 @@ class WorkerSegment {
                                       int logical_workers);
   static Result<WorkerSegment> open(const std::string& name, const ProgramShape& shape,
                                     int logical_workers);
+  // Memory of this node for the gradient buffers of a worker of another node; the first who needs
+  // it makes it. It has the same shape; what nobody writes takes no memory.
+  static Result<WorkerSegment> mirror(const std::string& name, const ProgramShape& shape,
+                                      int logical_workers);
 
   const std::string& name() const { return segment_.name(); }
   std::vector<std::span<std::byte>> units() const;
@@ -42,7 +47,7 @@ class WorkerSegment {
   // Writer: wraps an update of the state that takes it to `version`.
   void update(std::int64_t version, const std::function<void()>& work) const;
   // Reader: copies a unit and returns the version it has, or nothing when an update ran meanwhile.
-  std::optional<std::int64_t> copy_unit(std::size_t index, std::span<std::byte> out) const;
+  std::optional<std::int64_t> copy_unit(std::size_t index, std::span<std::byte> out) const override;
 
  private:
   struct Header {

@@ -97,7 +97,7 @@ class ApiTest : public ::testing::Test {
     const auto admin = read_file(folder_ + "/admin.token");
     ASSERT_TRUE(admin.ok());
     admin_ = trim(*admin);
-    ASSERT_TRUE(controller_->reserve(kAdmin, 4, 3600).ok());
+    ASSERT_TRUE(controller_->reserve(admin_caller_, 4, 3600).ok());
     alice_ = make_tenant("alice");
     bob_ = make_tenant("bob");
     start_server({});
@@ -108,14 +108,14 @@ class ApiTest : public ::testing::Test {
     remove_tree(folder_);
   }
 
-  void start_server(ServerOptions options) {
+  void start_server(const ServerOptions& options) {
     server_.reset();
     auto server = Server::start(*controller_, options);
     ASSERT_TRUE(server.ok()) << server.error().message;
     server_ = std::move(*server);
   }
   std::string make_tenant(const std::string& name) {
-    const auto token = controller_->set_tenant(kAdmin, name, 1, 0, false);
+    const auto token = controller_->set_tenant(admin_caller_, name, 1, 0, false);
     EXPECT_TRUE(token.ok()) << token.error().message;
     return token.ok() ? *token : "";
   }
@@ -155,7 +155,7 @@ class ApiTest : public ::testing::Test {
     return got.json.is_object() ? got.json.value("number", std::int64_t{0}) : 0;
   }
 
-  const control::Caller kAdmin{.tenant = "", .admin = true};
+  const control::Caller admin_caller_{.tenant = "", .admin = true};
   std::string folder_;
   std::unique_ptr<control::Controller> controller_;
   std::unique_ptr<Server> server_;

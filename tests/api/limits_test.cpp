@@ -61,9 +61,9 @@ TEST_F(LimitsTest, PlansAtATime) {
   start_server(options);
   std::atomic<int> made{0};
   std::atomic<int> other{0};
-  std::vector<std::thread> clients;
-  for (int i = 0; i < 8; ++i) {
-    clients.emplace_back([&] {
+  std::vector<std::thread> clients(8);
+  for (std::thread& client : clients) {
+    client = std::thread([&] {
       for (int k = 0; k < 10; ++k) {
         const int status = ask_raw("POST", "/api/v1/plan", alice_, document.dump(),
                                    {{"Content-Type", "application/json"}})
@@ -91,7 +91,7 @@ TEST_F(LimitsTest, LargeHeads) {
 
 TEST_F(LimitsTest, MalformedRequests) {
   for (const std::string& bytes : {
-           std::string("\x16\x03\x01\x02\x00\x01"),  // TLS to a plain port
+           std::string("\x16\x03\x01\x02\0\x01", 6),  // TLS to a plain port
            std::string("hello\r\n\r\n"),
            std::string("GET\r\n\r\n"),
            std::string("GET /healthz\r\n\r\n"),
@@ -103,7 +103,7 @@ TEST_F(LimitsTest, MalformedRequests) {
            std::string("GET /healthz HTTP/1.1\r\n: x\r\n\r\n"),
            std::string("GET /healthz HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n"),
            std::string("GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"),
-           std::string("GET /heal\0thz HTTP/1.1\r\n\r\n", 28),
+           std::string("GET /heal\0thz HTTP/1.1\r\n\r\n", 26),
            std::string("POST /api/v1/jobs HTTP/1.1\r\nContent-Length: -1\r\n\r\n"),
            std::string(
                "POST /api/v1/jobs HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"),

@@ -107,9 +107,9 @@ TEST_F(ApiTest, PlansWithoutChangingAnything) {
 }
 
 TEST_F(ApiTest, APlanNamesNoJobOfAnotherTenant) {
-  ASSERT_TRUE(controller_->use_policy(kAdmin, "elastic-dp", {}).ok());
+  ASSERT_TRUE(controller_->use_policy(admin_caller_, "elastic-dp", {}).ok());
   for (int i = 0; i < 4; ++i) submit(bob_, "secret-of-bob");
-  ASSERT_TRUE(controller_->release(kAdmin, 1).ok());
+  ASSERT_TRUE(controller_->release(admin_caller_, 1).ok());
   // Their supervisor is a program that ends at once: they keep their devices while it is tried
   // again.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);

@@ -14,7 +14,7 @@ class StreamsTest : public ApiTest {
     return client;
   }
   std::int64_t last_event() {
-    const auto events = controller_->events(kAdmin, 0, 0, 10'000, 0);
+    const auto events = controller_->events(admin_caller_, 0, 0, 10'000, 0);
     return events.ok() && !events->empty() ? events->back().seq : 0;
   }
 };

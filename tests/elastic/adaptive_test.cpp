@@ -9,6 +9,7 @@
 
 #include "elastic/checkpoint.h"
 #include "elastic/ledger.h"
+#include "elastic/node_runner.h"
 #include "elastic/runtime_fixture.h"
 
 namespace rubato::elastic {
@@ -46,6 +47,16 @@ class Adaptive : public RuntimeTest {
     EXPECT_EQ(ledger->epochs_complete, samples / 100);
   }
 };
+
+TEST_F(Adaptive, ASecondNodeIsRefused) {
+  auto job = start("job", adaptive(2, 300));
+  ASSERT_TRUE(job->until([&] { return job->step() > 2; })) << job->logs();
+  RunningNode node(RUBATO_PROGRAM, job->folder().path(), "other", 1);
+  EXPECT_EQ(node.wait(), 1);
+  EXPECT_NE(node.log().find("those run on one machine"), std::string::npos) << node.log();
+  ASSERT_EQ(job->wait(), 0) << job->logs();
+  EXPECT_EQ(replay(*job), 0) << *read_file(job->folder().path() + "/replay.log");
+}
 
 TEST_F(Adaptive, TheSameScheduleGivesTheSameBits) {
   std::string first;

@@ -4,7 +4,10 @@
 // bits of its replay in one process, and with the amount of training that was asked for.
 //
 //   chaos [--seeds 40] [--first 1] [--programs toy,device,mlp,cnn,lm] [--device cuda]
-//   [--examples DIR] [--adaptive] [--keep]
+//   [--examples DIR] [--adaptive] [--nodes 1] [--keep]
+//
+// With several nodes (played on this machine) the job starts on one of them; nodes join, leave and
+// are lost as a whole, too. Adaptive jobs have one node.
 //
 // Prints one line per schedule; a failed one is printed with the command that repeats it. Exit code
 // 0 when all schedules kept the promise.
@@ -22,8 +25,8 @@
 
 #include "base/random.h"
 #include "base/text.h"
-#include "elastic/job_runner.h"
 #include "elastic/ledger.h"
+#include "elastic/node_runner.h"
 
 namespace rubato::elastic {
 namespace {
@@ -45,6 +48,7 @@ struct Options {
   std::string examples;
   std::string device;  // empty: the programs' default
   bool adaptive = false;
+  int nodes = 1;
   bool keep = false;
 };
 
@@ -71,7 +75,8 @@ class Schedule {
   // The problem, or "".
   std::string run(const std::string& expected, std::int64_t steps) {
     steps_ = steps;
-    start(random_.between(1, program_.logical));
+    start(random_.between(1, options_.nodes > 1 ? 2 : program_.logical));
+    if (options_.nodes > 1 && job_->until([&] { return job_->step() > 0; })) join_node();
     const int actions = random_.between(3, 8);
     for (int i = 0; i < actions; ++i) {
       // Somewhere in the part of the job that is left, so that early and late steps are both hit.
@@ -103,6 +108,13 @@ class Schedule {
     const Result<LedgerSummary> ledger = check_ledger(folder_ + "/ledger", samples());
     if (!ledger.ok()) return ledger.error().message;
     if (ledger->steps != steps_) return fmt::format("the ledger has {} steps", ledger->steps);
+    for (auto& node : nodes_) {
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+      while (!node->ended()) {
+        if (std::chrono::steady_clock::now() > end) return "a node did not end with the job";
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+    }
     for (const nlohmann::json& event : job_->events()) {
       if (event.value("cause", "") != "restart" && event.value("steps_redone", 0) > 1) {
         return "more than the interrupted step was repeated: " + event.dump();
@@ -113,7 +125,11 @@ class Schedule {
 
   std::string story() const { return story_; }
   int views() const { return job_->result().value("views", 0); }
-  std::string logs() const { return job_->logs(); }
+  std::string logs() const {
+    std::string all = job_->logs();
+    for (const auto& node : nodes_) all += "--- launcher of " + node->node() + "\n" + node->log();
+    return all;
+  }
 
  private:
   // The bits of the replay, as many samples as the steps of the first batch have, a loss.
@@ -147,7 +163,7 @@ class Schedule {
                          ? random_.between(workers, program_.logical)
                          : program_.logical;
     if (first_workers_ == 0) first_workers_ = workers;
-    std::vector<std::string> arguments{"--workers", std::to_string(workers)};
+    std::vector<std::string> arguments{"--workers", std::to_string(workers), "--node", "home"};
     const std::vector<std::string> mode =
         options_.adaptive ? std::vector<std::string>{"--mode",        "adaptive",
                                                      "--max-workers", std::to_string(most),
@@ -179,8 +195,78 @@ class Schedule {
     return static_cast<pid_t>(chosen.address.pid);
   }
 
+  // Of those that do not run now, the next.
+  void join_node() {
+    std::erase_if(nodes_, [](const auto& node) { return node->ended(); });
+    if (static_cast<int>(nodes_.size()) + 1 >= options_.nodes) return;
+    const std::string name = fmt::format("n{}", ++joined_);
+    const int workers = random_.between(1, 2);
+    note(fmt::format("join {} {}", name, workers));
+    nodes_.push_back(
+        std::make_unique<RunningNode>(options_.rubato, folder_ + "/job", name, workers));
+  }
+  RunningNode* any_node() {
+    std::erase_if(nodes_, [](const auto& node) { return node->ended(); });
+    if (nodes_.empty()) return nullptr;
+    return nodes_[random_.below(static_cast<std::uint32_t>(nodes_.size()))].get();
+  }
+
+  void act_on_node() {
+    switch (random_.below(6)) {
+      case 0:
+      case 1:
+        join_node();
+        break;
+      case 2:
+        if (RunningNode* node = any_node()) {
+          note("leave " + node->node());
+          node->leave();
+        }
+        break;
+      case 3:
+        if (RunningNode* node = any_node()) {
+          note("kill node " + node->node());
+          node->kill_all();
+        }
+        break;
+      case 4: {  // all workers of a node at once
+        const View view = job_->view();
+        if (view.empty()) break;
+        const std::string name =
+            view.members[random_.below(static_cast<std::uint32_t>(view.members.size()))]
+                .address.node;
+        note("kill workers of " + name);
+        for (const Member& m : members_on(view, name)) {
+          kill(static_cast<pid_t>(m.address.pid), SIGKILL);
+        }
+        break;
+      }
+      default: {
+        const View view = job_->view();
+        if (view.empty()) break;
+        const std::string name =
+            view.members[random_.below(static_cast<std::uint32_t>(view.members.size()))]
+                .address.node;
+        const int us = random_.between(50'000, 1'500'000);
+        note(fmt::format("stop node {} {} ms", name, us / 1000));
+        for (const Member& m : members_on(view, name)) {
+          kill(static_cast<pid_t>(m.address.pid), SIGSTOP);
+        }
+        pause_us(us);
+        for (const Member& m : members_on(view, name)) {
+          kill(static_cast<pid_t>(m.address.pid), SIGCONT);
+        }
+        break;
+      }
+    }
+  }
+
   void act() {
     if (job_->ended()) return;
+    if (options_.nodes > 1 && random_.chance(0.5)) {
+      act_on_node();
+      return;
+    }
     switch (random_.below(10)) {
       case 0:
       case 1:
@@ -265,6 +351,8 @@ class Schedule {
   int first_workers_ = 0;
   bool finished_ = false;  // before its launcher was killed
   std::unique_ptr<RunningJob> job_;
+  std::vector<std::unique_ptr<RunningNode>> nodes_;
+  int joined_ = 0;
   std::vector<pid_t> stopped_;
   std::string story_;
 };
@@ -353,8 +441,10 @@ int run(const Options& options) {
     views += schedule.views();
     if (!problem.empty()) {
       ++failures;
-      fmt::print("repeat with: chaos --first {} --seeds 1 --programs {}{} (files in {})\n{}", seed,
-                 options.programs, options.adaptive ? " --adaptive" : "", folder, schedule.logs());
+      fmt::print(
+          "repeat with: chaos --first {} --seeds 1 --programs {} --nodes {}{} (files in {})\n{}",
+          seed, options.programs, options.nodes, options.adaptive ? " --adaptive" : "", folder,
+          schedule.logs());
     } else if (!options.keep) {
       std::filesystem::remove_all(folder);
     }
@@ -387,6 +477,8 @@ int main(int argc, char** argv) {
       options.first = std::stoi(value);
     } else if (name == "--programs") {
       options.programs = value;
+    } else if (name == "--nodes") {
+      options.nodes = std::stoi(value);
     } else if (name == "--device") {
       options.device = value;
     } else if (name == "--examples") {
@@ -395,6 +487,10 @@ int main(int argc, char** argv) {
       fmt::print(stderr, "chaos: unknown option {}\n", name);
       return 2;
     }
+  }
+  if (options.adaptive && options.nodes > 1) {
+    fmt::print(stderr, "chaos: adaptive jobs run on one node\n");
+    return 2;
   }
   return rubato::elastic::run(options);
 }

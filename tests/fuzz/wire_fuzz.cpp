@@ -1,7 +1,10 @@
-// libFuzzer: hostile bytes into the frame reader and both ends of the handshake (make fuzz).
+// libFuzzer: hostile bytes into the frame reader, both ends of the handshake, and the headers of
+// the streams between nodes (make fuzz).
 #include <algorithm>
 #include <cstdlib>
 
+#include "elastic/board.h"
+#include "elastic/bridge_frame.h"
 #include "elastic/handshake.h"
 #include "elastic/wire.h"
 
@@ -16,6 +19,31 @@ void require(bool condition) {
   if (!condition) std::abort();
 }
 
+// What a bridge takes is exactly what was expected, and nothing is lost in the header.
+void check_bridge_headers(std::span<const std::byte> bytes) {
+  using rubato::elastic::BridgeExpectation;
+  using rubato::elastic::BridgeFrame;
+  constexpr std::size_t kBytes = rubato::elastic::kBridgeHeaderBytes;
+  BridgeExpectation expected{
+      .view = 1, .arrived = -1, .reduced = -1, .arrived_bytes = 64, .reduced_bytes = 32};
+  for (; bytes.size() >= kBytes; bytes = bytes.subspan(kBytes)) {
+    const auto header = rubato::elastic::decode_bridge_header(bytes.first<kBytes>());
+    if (!header) break;
+    require(rubato::elastic::decode_bridge_header(rubato::elastic::encode(*header)) == header);
+    require(header->next_members >= 0 && header->next_members <= rubato::elastic::kMaxWorkers);
+    if (*rubato::elastic::problem_of(*header, expected) != '\0') break;
+    require(header->view == 1);
+    if (header->type == BridgeFrame::kArrived) {
+      require(header->step == expected.arrived + 1 && header->payload_bytes == 64);
+      ++expected.arrived;
+    } else {
+      require(header->type == BridgeFrame::kReduced && header->payload_bytes == 32);
+      require(header->step == expected.reduced + 1 && header->step <= expected.arrived);
+      ++expected.reduced;
+    }
+  }
+}
+
 }  // namespace
 
 // The first byte decides in what pieces the rest arrives.
@@ -23,6 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::size_t piece = data[0] == 0 ? size : data[0];
   const auto bytes = std::as_bytes(std::span(data, size)).subspan(1);
+  check_bridge_headers(bytes);
 
   Nonce nonce;
   nonce.fill(1);

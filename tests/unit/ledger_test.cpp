@@ -110,6 +110,28 @@ TEST_F(LedgerFile, AFormerLeaderThatWakesUpLateChangesNothing) {
   EXPECT_EQ(*read_file(path_), expected);
 }
 
+// It was stopped on another machine, where nobody could end it, while it opened the file.
+TEST_F(LedgerFile, WhatAFormerLeaderCutsOffIsNoticedAndWrittenAgain) {
+  const std::vector<std::vector<std::int64_t>> samples{{7}};
+  Ledger ledger = std::move(*Ledger::open(path_, 0));
+  for (int step = 0; step < 5; ++step) ASSERT_TRUE(ledger.append(step, 0, samples).ok());
+  EXPECT_TRUE(ledger.intact());
+  const std::string whole = *read_file(path_);
+  {
+    const Result<Ledger> former = Ledger::open(path_, 2);
+    ASSERT_TRUE(former.ok());
+  }
+  EXPECT_FALSE(ledger.intact());
+  ASSERT_TRUE(ledger.append(5, 0, samples).ok());
+  EXPECT_FALSE(ledger.intact());
+  Result<Ledger> again = Ledger::open(path_, 6);
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(again->next_step(), 2);
+  for (int step = 2; step < 5; ++step) ASSERT_TRUE(again->append(step, 0, samples).ok());
+  EXPECT_TRUE(again->intact());
+  EXPECT_EQ(*read_file(path_), whole);
+}
+
 TEST_F(LedgerFile, LongLinesAndManyLinesAreRead) {
   const DataOrder order({.seed = 1, .samples = 200'000, .logical_workers = 4, .batch = 25'000});
   {

@@ -29,6 +29,7 @@ void add_job_commands(CLI::App& app, const Context& context, Command& chosen);
 void add_sim(CLI::App& app, const Context& context, Command& chosen);
 void add_policies(CLI::App& app, Command& chosen);
 void add_workload(CLI::App& app, Command& chosen);
+void add_join(CLI::App& app, Command& chosen);
 void add_replay(CLI::App& app, Command& chosen);
 void add_describe_commands(CLI::App& app, Command& chosen);  // completion, manpage
 

@@ -68,6 +68,15 @@ Status require_running(const OpenJob& job) {
   return invalid_input(fmt::format("job {} is not running ({})", job.settings.name, state));
 }
 
+// The board of a node of the view that is this machine.
+Result<Board> open_board(const View& view) {
+  Result<Board> board = Board::open(view.board);
+  for (const elastic::Member& member : view.members) {
+    if (!board.ok()) board = Board::open(member.address.board);
+  }
+  return board;
+}
+
 json describe(OpenJob& job) {
   json result = {{"name", job.settings.name},
                  {"dir", job.folder.path()},
@@ -101,7 +110,7 @@ json describe(OpenJob& job) {
     result["batch"] = view->batch;
   }
   if (result["state"] != "running") return result;
-  const Result<Board> board = Board::open(view->board);
+  const Result<Board> board = open_board(*view);
   if (!board.ok()) return result;
   result["step"] = board->completed() + 1;
   result["ready_newcomers"] = board->ready_newcomers().load();
@@ -116,6 +125,7 @@ json describe(OpenJob& job) {
     result["workers"].push_back(
         {{"id", member.address.id},
          {"pid", member.address.pid},
+         {"node", member.address.node},
          {"logical", logical},
          {"leader", member.address.id == view->leader},
          {"step", begun ? block.rows[i].reduced.load() + 1 : view->first_step},
@@ -322,7 +332,7 @@ std::optional<Speed> measure(OpenJob& job, int workers) {
       })) {
     return std::nullopt;
   }
-  const Result<Board> board = Board::open(view.board);
+  const Result<Board> board = open_board(view);
   if (!board.ok()) return std::nullopt;
   if (!wait_for([&] { return board->completed() >= view.first_step + 1; })) return std::nullopt;
   const std::int64_t first = board->completed();

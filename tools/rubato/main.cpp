@@ -47,6 +47,7 @@ int run(int argc, char** argv) {
 #endif
   add_job_commands(app, context, chosen);
   add_run(app, chosen);
+  add_join(app, chosen);
   add_replay(app, chosen);
 #ifndef RUBATO_RUNTIME_ONLY
   add_sim(app, context, chosen);

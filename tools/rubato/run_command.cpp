@@ -1,4 +1,4 @@
-// rubato run: starts a training job on this machine.
+// rubato run: starts a training job on this machine. rubato join: adds workers on another one.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -65,9 +65,48 @@ Status choose_mode(const RunArguments& arguments, elastic::LaunchOptions& launch
   return ok_status();
 }
 
+// Exit code; `continue_hint` is what to do after a stop.
+int report(const Result<elastic::LaunchResult>& result, const std::string& folder,
+           const char* continue_hint) {
+  if (!result.ok()) return fail(result.error());
+  switch (result->state) {
+    case elastic::LaunchResult::State::kFinished: {
+      const Result<std::string> written = read_file(elastic::JobFolder(folder).result_file());
+      if (!written.ok()) return fail(written.error());
+      fmt::print("{}", *written);
+      return 0;
+    }
+    case elastic::LaunchResult::State::kStopped:
+      fmt::print(stderr, "{}; {}\n", result->message, continue_hint);
+      return 0;
+    case elastic::LaunchResult::State::kFailed:
+      break;
+  }
+  fmt::print(stderr, "rubato: the job failed: {}\nrubato: its logs are in {}/logs\n",
+             result->message, folder);
+  return 1;
+}
+
+Status check_node(const elastic::NodeIdentity& node) {
+  if (elastic::is_node_name(node.name)) return ok_status();
+  return invalid_input(fmt::format(
+      "--node: '{}' is no name of a node: up to 32 letters, digits, '-', '_'", node.name));
+}
+
+int join_job(elastic::LaunchOptions launch, const std::string& job) {
+  const Status node = check_node(launch.node);
+  if (!node.ok()) return fail(node.error());
+  Result<std::string> folder = elastic::find_job(job);
+  if (!folder.ok()) return fail(folder.error());
+  launch.folder = *folder;
+  return report(elastic::join(launch), launch.folder, "the same command comes back");
+}
+
 int run_job(RunArguments arguments) {
   elastic::LaunchOptions& launch = arguments.launch;
   elastic::JobSettings& settings = launch.settings;
+  const Status node = check_node(launch.node);
+  if (!node.ok()) return fail(node.error());
   if (launch.command.empty()) {
     return fail(
         invalid_input("run: nothing to run; put the program after '--', as in "
@@ -100,25 +139,17 @@ int run_job(RunArguments arguments) {
     fmt::print(stderr, "job {} in {}: {} on {} worker{}\n", settings.name, launch.folder, what,
                launch.workers, launch.workers == 1 ? "" : "s");
   }
-  const Result<elastic::LaunchResult> result = elastic::launch(launch);
-  if (!result.ok()) return fail(result.error());
-  switch (result->state) {
-    case elastic::LaunchResult::State::kFinished: {
-      const Result<std::string> written =
-          read_file(elastic::JobFolder(launch.folder).result_file());
-      if (!written.ok()) return fail(written.error());
-      fmt::print("{}", *written);
-      return 0;
-    }
-    case elastic::LaunchResult::State::kStopped:
-      fmt::print(stderr, "{}; the same command continues it\n", result->message);
-      return 0;
-    case elastic::LaunchResult::State::kFailed:
-      break;
-  }
-  fmt::print(stderr, "rubato: the job failed: {}\nrubato: its logs are in {}/logs\n",
-             result->message, launch.folder);
-  return 1;
+  return report(elastic::launch(launch), launch.folder, "the same command continues it");
+}
+
+void add_node_options(CLI::App& command, elastic::NodeIdentity& node) {
+  command.add_option("--node", node.name,
+                     "Name of this machine within the job (default: the host's name)");
+  command
+      .add_option("--listen", node.listen,
+                  "IPv4 address on which workers accept connections of other machines")
+      ->check(CLI::ValidIPV4)
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -171,10 +202,32 @@ void add_run(CLI::App& app, Command& chosen) {
                   "d1: all workers alike; d2: common denominator for unlike workers")
       ->check(CLI::IsMember({"d1", "d2"}))
       ->capture_default_str();
+  add_node_options(*run, launch.node);
   run->add_flag("--quiet", launch.quiet, "No progress on stderr");
   run->add_option("command", launch.command, "Program and arguments, after --")->required();
   run->positionals_at_end();
   run->callback([arguments, &chosen] { chosen = [arguments] { return run_job(*arguments); }; });
+}
+
+void add_join(CLI::App& app, Command& chosen) {
+  struct JoinArguments {
+    elastic::LaunchOptions launch;
+    std::string job;
+  };
+  auto arguments = std::make_shared<JoinArguments>();
+  elastic::LaunchOptions& launch = arguments->launch;
+  CLI::App* join =
+      app.add_subcommand("join", "Add workers on this machine to a job that another one started");
+  join->add_option("job", arguments->job,
+                   "Folder of the job, which all its machines see, or its name")
+      ->required();
+  join->add_option("--workers", launch.workers, "Worker processes on this machine")
+      ->check(CLI::Range(1, elastic::kMaxWorkers));
+  add_node_options(*join, launch.node);
+  join->add_flag("--quiet", launch.quiet, "No progress on stderr");
+  join->callback([arguments, &chosen] {
+    chosen = [arguments] { return join_job(arguments->launch, arguments->job); };
+  });
 }
 
 }  // namespace rubato::cli

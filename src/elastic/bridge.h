@@ -1,0 +1,130 @@
+// The bridge of a node in one view: what makes the boards of all nodes say the same. It runs in the
+// process of the node's lowest member (the gateway) and has, for every other node, a stream to that
+// node's gateway with a thread that sends and one that receives.
+//
+// What is sent, member by member, in this order, for every step:
+//   kArrived   when a local member has arrived: the slots of its logical workers after the step,
+//   and
+//              of its partial sums the slices that the other node's members own
+//   kReduced   when a local member has summed its slice: the slice
+// The receiver puts the bytes into its node's memory (board, mirrors of the remote members'
+// segments) and only then moves the member's row. So on every board `arrived` and `reduced` mean
+// what they mean on one machine, "a step is complete" is a fact in each node's own memory, and a
+// worker does not know which members are remote.
+//
+// Nothing is overwritten too early: a kArrived of step s + 1 is not taken before step s is complete
+// on the receiving board (its sender waits in TCP meanwhile). Until then the slots that step s
+// reads are intact there, so that it can be repeated if the others are lost.
+//
+// A bridge serves one view. Streams are opened while the view is prepared, or when it is started by
+// message, and end with it: what a former member sends late has no way to anybody's memory.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "elastic/active_view.h"
+#include "elastic/board.h"
+#include "elastic/bridge_frame.h"
+#include "elastic/bridge_layout.h"
+#include "elastic/stream.h"
+
+namespace rubato::elastic {
+
+class Bridge {
+ public:
+  struct Options {
+    std::string node;
+    Handshake::Identity identity;
+    // Of a planned view: its first step, once the registry has it with exactly these members.
+    // Called by other threads.
+    std::function<std::optional<std::int64_t>()> committed;
+    bool planned = true;
+  };
+  // `view` was made by the gateway of options.node. The board must outlive the bridge.
+  Bridge(std::shared_ptr<const ActiveView> view, const Board& board, Options options);
+  Bridge(const Bridge&) = delete;
+  Bridge& operator=(const Bridge&) = delete;
+  ~Bridge() { stop(); }
+
+  const View& view() const { return view_->view; }
+  // What the other gateway's kStream message must say.
+  static nlohmann::json purpose(const View& view, const std::string& to_node);
+  bool expects(int peer, const nlohmann::json& purpose) const;
+  void accept(int peer, Descriptor socket);
+  bool connected() const;  // with all other nodes
+
+  // A view that was started by message. When this node is one of `lagging`, it gets the step before
+  // the first one from `source`; restored() says when it has it (at once when it needs nothing).
+  struct Start {
+    std::int64_t first_step = 0;
+    std::string source;
+    std::vector<std::string> lagging;
+  };
+  void start(const Start& start);
+  bool restored() const { return restored_.load(std::memory_order_acquire); }
+
+  // Why it cannot go on; "" when it can.
+  std::string problem() const;
+  // This worker goes: sends what is on the board, then ends.
+  void close();
+  bool finished() const;  // all was sent and received
+  void stop();
+
+ private:
+  struct Link {
+    const NodeShare* remote = nullptr;
+    WorkerAddress gateway;
+    bool dials = false;
+    Stream stream;  // set once, before `connected`
+    std::atomic<bool> connected{false};
+    std::atomic<bool> sent{false};
+    std::atomic<bool> received{false};
+    std::thread sender;
+    std::thread receiver;
+  };
+
+  void connect(Link& link);
+  void set_stream(Link& link, Stream stream);
+  bool wait_connected(Link& link);
+  std::optional<std::int64_t> wait_begin();
+  bool wait(const std::function<bool()>& condition, bool until_close);
+  void send_all(Link& link);
+  bool send_step(Link& link, std::int64_t step, bool* closed);
+  bool send_arrived(Link& link, std::size_t position, std::int64_t step);
+  bool send_reduced(Link& link, std::size_t position, std::int64_t step);
+  bool send_restore(const Link& link, std::int64_t step) const;
+  void receive_all(Link& link);
+  bool receive_frame(Link& link, const BridgeHeader& header);
+  bool take_arrived(Link& link, std::size_t position, const BridgeHeader& header);
+  bool take_reduced(Link& link, std::size_t position, const BridgeHeader& header);
+  bool take_restore(Link& link, const BridgeHeader& header);
+  void fail(const Link& link, const std::string& why);
+  std::optional<std::int64_t> step_to_restore(const std::string& from, const std::string& to) const;
+
+  std::shared_ptr<const ActiveView> view_;
+  const Board& board_;
+  Options options_;
+  BridgeLayout layout_;
+  const NodeShare* own_ = nullptr;
+  ViewBlock& block_;
+  std::list<Link> links_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::optional<Start> start_ RUBATO_GUARDED_BY(mutex_);
+  std::optional<std::int64_t> first_ RUBATO_GUARDED_BY(mutex_);
+  std::string problem_ RUBATO_GUARDED_BY(mutex_);
+  std::atomic<bool> started_{false};
+  std::atomic<bool> restored_{false};
+  std::atomic<bool> closing_{false};
+  std::atomic<bool> stop_{false};
+};
+
+}  // namespace rubato::elastic

@@ -1,0 +1,69 @@
+// Frames on the streams between nodes: a header of fixed size, then a payload whose length the
+// receiver knows before it reads the header, from the view and the job's shape. So a length is
+// checked and never believed, and every byte goes straight to where it belongs.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace rubato::elastic {
+
+enum class BridgeFrame : std::uint32_t {
+  // Between the bridges of two nodes (bridge.h).
+  kArrived = 1,  // a member has computed a step: its logical workers' slots and its partial sums
+  kReduced,      // a member has summed its slice of a step: the slice
+  kRestore,      // a complete step for a node that had not got all of it: gradient and all slots
+  kEnd,          // nothing more in this view
+  // Between a newcomer and a member of another node (feed.h).
+  kNext = 16,  // newcomer: what comes after `step` of `view`?
+  kUnit,       // newcomer: a unit of the state, please
+  kStep,       // answer to kNext: the next complete step, perhaps with its gradient, and all slots
+  kAnnounce,   // answer to kNext: the view is followed by another
+  kSnapshot,   // answer to kNext: begin anew from here, with all slots
+  kNothing,    // answer to kNext or kUnit: ask again
+  kUnitData,   // answer to kUnit
+};
+
+struct BridgeHeader {
+  BridgeFrame type = BridgeFrame::kEnd;
+  std::int32_t member = 0;  // kArrived, kReduced: worker id; kUnit, kUnitData: number of the unit
+  std::int64_t view = 0;
+  std::int64_t step = 0;  // kUnitData: version of the unit
+  // The leader's announcement (kArrived, kAnnounce), as in ViewBlock.
+  std::int64_t next_view = 0;
+  std::int64_t next_first_step = 0;
+  std::int32_t next_members = 0;
+  std::int32_t watchers = 0;    // kArrived of the leader: newcomers that want to see gradients
+  std::int64_t compute_us = 0;  // of the step
+  std::int64_t stall_us = 0;    // as in MemberRow
+  std::int64_t step_us = 0;
+  std::int32_t flag = 0;  // kStep: whether the gradient is in the payload
+  std::uint64_t payload_bytes = 0;
+
+  friend bool operator==(const BridgeHeader&, const BridgeHeader&) = default;
+};
+
+inline constexpr std::size_t kBridgeHeaderBytes = 96;
+using BridgeHeaderBytes = std::array<std::byte, kBridgeHeaderBytes>;
+
+// Little-endian, whatever the machine.
+BridgeHeaderBytes encode(const BridgeHeader& header);
+// Nothing when it is no header of this version, or a field is out of its range.
+std::optional<BridgeHeader> decode_bridge_header(
+    std::span<const std::byte, kBridgeHeaderBytes> bytes);
+
+// What a receiver may take next in a view, given how far the member's row is.
+struct BridgeExpectation {
+  std::int64_t view = 0;
+  std::int64_t arrived = 0;  // of the member's row
+  std::int64_t reduced = 0;
+  std::size_t arrived_bytes = 0;  // payload lengths
+  std::size_t reduced_bytes = 0;
+};
+// What is wrong with a kArrived or kReduced of that member; "" when nothing is.
+const char* problem_of(const BridgeHeader& header, const BridgeExpectation& expected);
+
+}  // namespace rubato::elastic

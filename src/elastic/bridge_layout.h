@@ -1,0 +1,53 @@
+// Which node of a view hosts, owns and sends what. A pure function of the view.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "elastic/board.h"
+#include "elastic/reduction_tree.h"
+#include "elastic/view.h"
+
+namespace rubato::elastic {
+
+struct NodeShare {
+  std::string name;
+  int gateway = -1;                    // the member that runs the node's bridge: the lowest id
+  std::vector<std::size_t> positions;  // of its members in the view
+  std::vector<Slice> slices;  // of the gradient, which its members own; merged where adjacent
+};
+
+class BridgeLayout {
+ public:
+  BridgeLayout(const View& view, const BoardShape& shape, std::size_t slot_bytes);
+
+  const std::vector<NodeShare>& nodes() const { return nodes_; }
+  const NodeShare* find(const std::string& name) const;
+  // Of the member at a position, to a node.
+  std::size_t arrived_bytes(std::size_t position, const NodeShare& to) const;
+  std::size_t reduced_bytes(std::size_t position) const;
+  std::size_t restore_bytes() const;
+  // Where its partial sums are, in the member's segment.
+  const std::vector<HostRoot>& roots(std::size_t position) const { return roots_[position]; }
+  LogicalRange hosts(std::size_t position) const { return hosts_[position]; }
+  Slice slice(std::size_t position) const { return slices_[position]; }
+  int worker(std::size_t position) const { return workers_[position]; }
+
+ private:
+  std::vector<NodeShare> nodes_;
+  std::vector<std::vector<HostRoot>> roots_;
+  std::vector<LogicalRange> hosts_;
+  std::vector<Slice> slices_;
+  std::vector<int> workers_;
+  std::size_t slot_bytes_;
+  std::size_t gradient_floats_;
+};
+
+// Who runs the bridge of a node in a view; -1 when none of its workers is a member.
+int gateway_of(const View& view, const std::string& node);
+bool several_nodes(const View& view);
+// Names a membership: equal for two views of equal members and hosting.
+std::string membership_of(const View& view);
+
+}  // namespace rubato::elastic

@@ -1,0 +1,21 @@
+// Whose state a newcomer copies.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace rubato::elastic {
+
+class Donor {
+ public:
+  virtual ~Donor() = default;
+  // Copies a unit and returns the version it has, or nothing when that failed (now).
+  virtual std::optional<std::int64_t> copy_unit(std::size_t index,
+                                                std::span<std::byte> out) const = 0;
+  // Makes a copy_unit() of another thread return soon, and every later one fail.
+  virtual void cancel() const {}
+};
+
+}  // namespace rubato::elastic

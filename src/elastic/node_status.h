@@ -1,0 +1,61 @@
+// What the launcher of a further node ('rubato join') says about its workers, in the job's folder,
+// so that the job's first launcher knows when nobody is left: only a launcher sees its processes
+// end.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "elastic/job_folder.h"
+#include "elastic/view.h"
+
+namespace rubato::elastic {
+
+struct NodeStatus {
+  std::vector<int> workers;  // processes that live
+  std::int64_t beat = 0;     // grows as long as the launcher lives
+};
+
+Status write_node_status(const JobFolder& folder, const std::string& node,
+                         const NodeStatus& status);
+Result<NodeStatus> read_node_status(const JobFolder& folder, const std::string& node);
+void remove_node_status(const JobFolder& folder, const std::string& node);
+
+inline constexpr auto kNodeBeat = std::chrono::milliseconds(200);
+
+// Watches the beats of other nodes. Clocks of machines are not compared: a launcher is gone when
+// its beat has not changed for `patience` of this process's time.
+class NodeWatch {
+ public:
+  NodeWatch(JobFolder folder, std::string own, std::chrono::steady_clock::duration patience)
+      : folder_(std::move(folder)), own_(std::move(own)), patience_(patience) {}
+
+  void look();
+  // Whether a member of the view on another node lives, as far as is known: an unknown launcher has
+  // the benefit of the doubt until the patience is over, a worker that is not listed for some
+  // beats.
+  bool any_alive(const View& view);
+  // Whether the launcher of the node lives (with the same doubt).
+  bool launcher_alive(const std::string& node);
+  void forget(const std::string& node) { nodes_.erase(node); }
+
+ private:
+  struct Seen {
+    NodeStatus status;
+    std::chrono::steady_clock::time_point changed;
+  };
+  Seen& seen(const std::string& node);
+
+  JobFolder folder_;
+  std::string own_;
+  std::chrono::steady_clock::duration patience_;
+  std::map<std::string, Seen> nodes_;
+  std::int64_t dead_view_ = 0;
+  std::chrono::steady_clock::time_point dead_since_;
+};
+
+}  // namespace rubato::elastic

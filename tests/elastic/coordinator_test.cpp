@@ -1,0 +1,224 @@
+// What coordinators of several nodes agree on when something happens at a chosen moment of a step.
+#include "elastic/coordinator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "elastic/played_worker.h"
+#include "elastic/sockets.h"
+
+namespace rubato::elastic {
+namespace {
+
+using Event = Coordinator::Event;
+
+// Shuts all connections to a control port of this process: control connections, which are made
+// again, and streams.
+void cut_connections_to(int port) {
+  for (const SocketOf& socket : sockets_of(getpid())) {
+    if (socket.peer_port == port) shutdown(socket.remote_fd, SHUT_RDWR);
+  }
+}
+
+// A step is complete on node b and not on the leader's node a when a third worker is lost: a gets
+// the step from b, and the view that waits for it is begun, not given up for another one because
+// the lost worker is a member of the view before.
+TEST(Coordinators, TheLeadersNodeGetsAStepThatItLacksWhileSomebodyIsLost) {
+  const PlayedJob job({{"b", 1}, {"c", 1}});
+  PlayedWorker a(job, 0, "a");
+  ASSERT_TRUE(a.hears(Event::kFound));
+  a.coordinator().filled();
+  PlayedWorker b(job, 1, "b");
+  auto c = std::make_unique<PlayedWorker>(job, 2, "c");
+  for (PlayedWorker* newcomer : {&b, c.get()}) {
+    ASSERT_TRUE(newcomer->hears(Event::kObserve));
+    ASSERT_TRUE(newcomer->sees([&] { return newcomer->coordinator().sees_view(); }));
+    newcomer->coordinator().ready();
+  }
+  const std::vector<PlayedWorker*> all{&a, &b, c.get()};
+  for (PlayedWorker* worker : all) ASSERT_TRUE(worker->begins());
+  ASSERT_EQ(a.view().view.leader, 0);
+  ASSERT_EQ(a.view().view.members.size(), 3u);
+
+  // When this process is not scheduled for too long, the view is frozen before b has reduced; then
+  // once more in the next view.
+  bool complete_on_b = false;
+  while (!complete_on_b) {
+    for (PlayedWorker* worker : all) ASSERT_TRUE(worker->arrives(0));
+    for (PlayedWorker* worker : all) {
+      ASSERT_TRUE(worker->sees([&] { return worker->view().block->all_arrived(0); }));
+    }
+    ASSERT_TRUE(a.reduces(0, 1) && c->reduces(0, 3));
+    ASSERT_TRUE(b.sees([&] { return b.has_reduced(0, 0) && b.has_reduced(2, 0); }));
+    cut_connections_to(a.view().view.find(0)->address.port);
+    complete_on_b = b.reduces(0, 2);
+    if (!complete_on_b) {
+      for (PlayedWorker* worker : all) ASSERT_TRUE(worker->begins());
+    }
+  }
+  EXPECT_FALSE(a.has_reduced(1, 0));
+  const std::int64_t before = a.view().view.number;
+  c.reset();
+
+  for (PlayedWorker* worker : {&a, &b}) {
+    do {
+      ASSERT_TRUE(worker->begins());
+    } while (worker->view().view.members.size() > 2);  // the cut may have been seen first
+    EXPECT_EQ(worker->view().view.ids(), (std::vector<int>{0, 1}));
+    EXPECT_EQ(worker->view().view.first_step, 1);
+    EXPECT_LE(worker->view().view.number, before + 2);
+    EXPECT_EQ(worker->board().completed(), 0);
+    for (std::size_t i = 0; i < job.shape().gradient_floats; ++i) {
+      ASSERT_EQ(worker->board().gradient(0)[i], b.board().gradient(0)[i]) << i;
+    }
+  }
+  EXPECT_EQ(a.board().gradient(0)[job.shape().gradient_floats / 2], 2);
+  // And it works.
+  for (PlayedWorker* worker : {&a, &b}) ASSERT_TRUE(worker->arrives(1));
+  for (PlayedWorker* worker : {&a, &b}) {
+    ASSERT_TRUE(worker->sees([&] { return worker->view().block->all_arrived(1); }));
+  }
+}
+
+// Workers of a node share a board. One that waits on another board than the members who have come
+// in meanwhile can never come in.
+TEST(Coordinators, ANewcomerOnABoardThatItsNodeDoesNotUseGoes) {
+  const PlayedJob job({{"b", 1}});
+  PlayedWorker a(job, 0, "a");
+  ASSERT_TRUE(a.hears(Event::kFound));
+  a.coordinator().filled();
+  const PlayedWorker early(job, 1, "b", 1);
+  ASSERT_TRUE(early.hears(Event::kObserve));
+  PlayedWorker late(job, 2, "b", 2);  // its launcher has seen the node leave the view
+  ASSERT_TRUE(late.hears(Event::kObserve));
+  ASSERT_TRUE(late.sees([&] { return late.coordinator().sees_view(); }));
+  late.coordinator().ready();
+  ASSERT_TRUE(a.begins());
+  ASSERT_TRUE(late.begins());
+  EXPECT_EQ(a.view().view.ids(), (std::vector<int>{0, 2}));
+  EXPECT_TRUE(early.hears(Event::kLeave));
+  EXPECT_FALSE(early.coordinator().was_refused());  // another may come in its place
+}
+
+// The leader's node is lost right after it alone has completed the step before a view with a worker
+// of a new node, c. Node c knows the step from its feed, so the job goes on after it, and node b
+// gets it from c; but not when the feed has skipped the gradient, which b needs. Newcomers of node
+// d have been told of the view that never began elsewhere, and still find the way to the next one.
+void lose_leader_after_its_last_step(bool gradient_on_c) {
+  const PlayedJob job({{"b", 1}});
+  auto a = std::make_unique<PlayedWorker>(job, 0, "a");
+  ASSERT_TRUE(a->hears(Event::kFound));
+  a->coordinator().filled();
+  PlayedWorker b(job, 1, "b");
+  const auto follow = [](const PlayedWorker& newcomer) {
+    return newcomer.hears(Event::kObserve) &&
+           newcomer.sees([&] { return newcomer.coordinator().sees_view(); });
+  };
+  ASSERT_TRUE(follow(b));
+  b.coordinator().ready();
+  ASSERT_TRUE(a->begins() && b.begins());
+  PlayedWorker c(job, 2, "c", 2);
+  const PlayedWorker d(job, 3, "d", 3);
+  ASSERT_TRUE(follow(c) && follow(d));
+  cut_connections_to(b.view().view.find(1)->address.port);  // whoever was fed by b is fed by a now
+  job.want({{"b", 1}, {"c", 1}});
+  c.coordinator().ready();
+  ASSERT_TRUE(a->commits(job, 0));
+  const std::int64_t number = job.view().number;
+  ASSERT_EQ(job.view().ids(), (std::vector<int>{0, 1, 2}));
+
+  ASSERT_TRUE(a->arrives(0) && b.arrives(0));
+  ASSERT_TRUE(a->sees([&] { return a->view().block->all_arrived(0); }));
+  std::fill_n(a->board().gradient(0), job.shape().gradient_floats, 5.0F);
+  a->view().block->rows[1].reduced = 0;  // as if b's part had come, and a's were on its way to b
+  ASSERT_TRUE(a->reduces(0, 5) && a->finishes(0));
+  for (const PlayedWorker* fed : {&std::as_const(c), &d}) {
+    ASSERT_TRUE(fed->sees([&] { return fed->board().block(number - 1).next_view == number; }));
+    ASSERT_EQ(fed->board().gradient_step(0), 0);
+  }
+  if (!gradient_on_c) c.board().gradient_step(0) = -2;
+  a.reset();
+
+  ASSERT_TRUE(b.begins() && c.begins());
+  EXPECT_EQ(b.view().view.number, number + 1);
+  EXPECT_EQ(b.view().view.ids(), (std::vector<int>{1, 2}));
+  EXPECT_EQ(b.view().view.first_step, gradient_on_c ? 1 : 0);
+  if (gradient_on_c) {
+    for (std::size_t i = 0; i < job.shape().gradient_floats; ++i) {
+      ASSERT_EQ(b.board().gradient(0)[i], 5) << i;
+    }
+  }
+  EXPECT_TRUE(d.sees([&] { return d.board().block(number + 1).view == number + 1; }));
+}
+
+TEST(Coordinators, AStepThatOnlyANewcomersNodeHasIsTakenFromThere) {
+  lose_leader_after_its_last_step(true);
+}
+
+TEST(Coordinators, AStepWhoseGradientIsLostIsRepeated) { lose_leader_after_its_last_step(false); }
+
+// A board whose feeder hears of a view that was started by message after the node's gateway has
+// begun it there: the feed ends, and what the members have published stays.
+TEST(Feeds, LeaveAViewAloneThatTheGatewayHasBegun) {
+  const PlayedJob job({});
+  PlayedWorker a(job, 0, "a");
+  ASSERT_TRUE(a.hears(Event::kFound));
+  Result<Board> board = Board::create(board_name(job.settings().token, "b", 1), a.board().shape());
+  ASSERT_TRUE(board.ok());
+  std::atomic<bool> asked{false};
+  FeedClient feed(*board, {.identity = {std::string(kSecretBytes, 's'), job.settings().name, "1"},
+                           .view = 0,
+                           .successor = [&](std::int64_t view) {
+                             if (view < 2) return FeedClient::Options::Successor::kNobody;
+                             asked = true;
+                             return FeedClient::Options::Successor::kGateway;
+                           }});
+  const auto until = [&](const std::function<bool()>& condition) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    return board->wait(condition, [&] { return std::chrono::steady_clock::now() > end; });
+  };
+  feed.set_donor(job.view().find(0)->address);
+  ASSERT_TRUE(until([&] { return board->block(1).view == 1; }));
+  board->start_block(2, 3, 0);
+  board->block(2).rows[2].arrived = 0;
+  a.coordinator().filled();  // view 2 begins
+  ASSERT_TRUE(until([&] { return feed.ended(); }));
+  EXPECT_TRUE(asked);
+  EXPECT_EQ(board->block(2).members, 3);
+  EXPECT_EQ(board->block(2).rows[2].arrived, 0);
+  EXPECT_EQ(board->block(1).next_view, 0);
+}
+
+// Of two newcomers of a node the one that feeds their board goes when the other is in the next view
+// already: the other takes over, and sees the view begin.
+TEST(Coordinators, AMemberOfTheNextViewFeedsItsBoardWhenTheFeederIsGone) {
+  const PlayedJob job({});
+  PlayedWorker a(job, 0, "a");
+  ASSERT_TRUE(a.hears(Event::kFound));
+  a.coordinator().filled();
+  ASSERT_TRUE(a.begins());
+  auto feeder = std::make_unique<PlayedWorker>(job, 1, "b", 1);
+  ASSERT_TRUE(feeder->hears(Event::kObserve));
+  ASSERT_TRUE(feeder->sees([&] { return feeder->coordinator().sees_view(); }));
+  PlayedWorker next(job, 2, "b", 1);
+  ASSERT_TRUE(next.hears(Event::kObserve));
+  job.want({{"b", 1}});
+  next.coordinator().ready();
+  ASSERT_TRUE(a.commits(job, 0));
+  ASSERT_EQ(job.view().ids(), (std::vector<int>{0, 2}));
+  feeder.reset();
+  ASSERT_TRUE(a.arrives(0) && a.reduces(0, 7) && a.finishes(0));
+  EXPECT_TRUE(next.sees([&] { return next.coordinator().admitted_at(1) != nullptr; }));
+  EXPECT_EQ(next.board().gradient(0)[0], 7);
+}
+
+}  // namespace
+}  // namespace rubato::elastic

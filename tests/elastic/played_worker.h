@@ -1,0 +1,152 @@
+// Workers without processes: real coordinators of several nodes in the test's process, whose
+// training threads the test plays. So it chooses the moment at which something happens to a step.
+// Not more than one member per node: a coordinator may have to end a lost one of its own node.
+#pragma once
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "elastic/coordinator.h"
+#include "elastic/exchange.h"
+#include "elastic/secret.h"
+#include "elastic/shared_memory.h"
+
+namespace rubato::elastic {
+
+// What the workers of a job have in common; its first node is "a".
+class PlayedJob {
+ public:
+  explicit PlayedJob(const std::map<std::string, int>& elsewhere) {
+    std::string path = (std::filesystem::temp_directory_path() / "rubato-played-XXXXXX").string();
+    RUBATO_CHECK(mkdtemp(path.data()) != nullptr, "no folder");
+    folder_ = path;
+    settings_ = {.name = "played",
+                 .token = std::filesystem::path(path).filename(),
+                 .logical_workers = 4,
+                 .home = "a",
+                 .failure_timeout_s = 20};
+    auto opened = FileRegistry::open(folder_ + "/registry");
+    RUBATO_CHECK(opened.ok(), "no registry");
+    registry_ = std::move(*opened);
+    want(elsewhere);
+  }
+  PlayedJob(const PlayedJob&) = delete;
+  PlayedJob& operator=(const PlayedJob&) = delete;
+  ~PlayedJob() {
+    remove_segments("rubato." + settings_.token + ".");
+    std::filesystem::remove_all(folder_);
+  }
+
+  // One worker on its first node, and these on others.
+  void want(const std::map<std::string, int>& elsewhere) const {
+    const Status targeted = change_target(*registry_, [&](Target& target) {
+      target.workers = 1;
+      target.elsewhere = elsewhere;
+      for (const auto& [node, count] : elsewhere) target.workers += count;
+      return ok_status();
+    });
+    RUBATO_CHECK(targeted.ok(), "no target");
+  }
+  const JobSettings& settings() const { return settings_; }
+  Registry& registry() const { return *registry_; }
+  const ProgramShape& shape() const { return shape_; }
+  View view() const { return *newest_view(*registry_); }
+
+ private:
+  std::string folder_;
+  JobSettings settings_;
+  std::unique_ptr<FileRegistry> registry_;
+  ProgramShape shape_{.gradient_floats = 1000, .unit_bytes = {64}, .private_bytes = 8};
+};
+
+class PlayedWorker {
+ public:
+  using Event = Coordinator::Event;
+
+  PlayedWorker(const PlayedJob& job, int worker, const std::string& node, int board = -1) {
+    Result<WorkerSegment> made =
+        WorkerSegment::create(worker_segment_name(job.settings().token, node, worker), job.shape(),
+                              job.settings().logical_workers);
+    RUBATO_CHECK(made.ok(), "no segment");
+    auto started =
+        Coordinator::start({.settings = job.settings(),
+                            .worker = worker,
+                            .shape = job.shape(),
+                            .description = "played",
+                            .fingerprint = {},
+                            .logical_slots = job.settings().logical_workers,
+                            .batches = BatchRule::consistent(job.settings().logical_workers, 1),
+                            .data = std::nullopt,
+                            .record = [](const nlohmann::json&) {},
+                            .node = {.name = node, .board = board}},
+                           job.registry(), std::string(kSecretBytes, 's'),
+                           std::make_shared<WorkerSegment>(std::move(*made)));
+    RUBATO_CHECK(started.ok(), started.error().message.c_str());
+    coordinator_ = std::move(*started);
+  }
+
+  Coordinator& coordinator() const { return *coordinator_; }
+  const Board& board() const { return coordinator_->board(); }
+  const ActiveView& view() const { return *view_; }
+
+  // Whether this is what it hears next. Long: a test that waits in vain has failed.
+  bool hears(Event event) const { return coordinator_->wait_event(kPatience) == event; }
+  // Until the condition holds on its board.
+  bool sees(const std::function<bool()>& condition) const {
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    return board().wait(condition, [&] { return std::chrono::steady_clock::now() > end; });
+  }
+  bool begins() {
+    if (!hears(Event::kStart)) return false;
+    view_ = coordinator_->started_view();
+    if (!view_) return begins();  // it was brought by an earlier event
+    coordinator_->entered(view_);
+    return true;
+  }
+  bool arrives(std::int64_t step) const {
+    return coordinator_->publish([&] { view_->row().arrived = step; });
+  }
+  // Its slice of the gradient is `value` everywhere.
+  bool reduces(std::int64_t step, float value) const {
+    board().gradient_step(step) = -2 - step;
+    std::fill(board().gradient(step) + view_->slice.begin,
+              board().gradient(step) + view_->slice.end, value);
+    return coordinator_->publish([&] { view_->row().reduced = step; });
+  }
+  // The step is complete here.
+  bool finishes(std::int64_t step) const {
+    return sees([&] { return view_->block->all_reduced(step); }) && coordinator_->publish([&] {
+      mark_completed(board(), step);
+      board().gradient_step(step) = step;
+    });
+  }
+  // As the leader, before it arrives at the step: the next view begins after it.
+  bool commits(const PlayedJob& job, std::int64_t step) const {
+    return sees([&] {
+      coordinator_->commit_prepared(step);
+      return job.view().number > view_->view.number;
+    });
+  }
+  bool has_reduced(int worker, std::int64_t step) const {
+    const auto position = static_cast<std::size_t>(view_->view.position(worker));
+    return view_->block->rows[position].reduced.load(std::memory_order_acquire) >= step;
+  }
+
+ private:
+  static constexpr std::chrono::seconds kPatience{60};
+
+  std::unique_ptr<Coordinator> coordinator_;
+  std::shared_ptr<const ActiveView> view_;
+};
+
+}  // namespace rubato::elastic
