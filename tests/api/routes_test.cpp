@@ -64,8 +64,8 @@ TEST_F(ApiTest, ARepeatedKeyGivesTheSameJob) {
 }
 
 TEST_F(ApiTest, ListsInPages) {
-  std::vector<std::int64_t> numbers;
-  for (int i = 0; i < 5; ++i) numbers.push_back(submit(alice_));
+  std::vector<std::int64_t> numbers(5);
+  for (std::int64_t& number : numbers) number = submit(alice_);
   submit(bob_);
   EXPECT_EQ(ask("POST", "/api/v1/jobs/" + std::to_string(numbers[1]) + "/cancel", alice_).status,
             200);

@@ -146,9 +146,8 @@ TEST(Store, ReopensToTheSameState) {
     Random random(seed + 1'000'000);
     auto store = opened(folder.path());
     for (int i = 0; i < 150; ++i) {
-      std::vector<Event> group;
-      const int size = random.between(1, 4);
-      for (int k = 0; k < size; ++k) group.push_back(events.next(store->state()));
+      std::vector<Event> group(static_cast<std::size_t>(random.between(1, 4)));
+      for (Event& event : group) event = events.next(store->state());
       const json before = to_json(store->state());
       const Status status = store->append(group);
       if (!status.ok()) {
@@ -173,9 +172,9 @@ TEST(Store, ReadersBesideTheWriter) {
   const TemporaryFolder folder;
   const auto store = opened(folder.path());
   std::atomic<bool> done{false};
-  std::vector<std::thread> readers;
-  for (int i = 0; i < 3; ++i) {
-    readers.emplace_back([&] {
+  std::vector<std::thread> readers(3);
+  for (std::thread& reader : readers) {
+    reader = std::thread([&] {
       std::int64_t last = 0;
       while (!done.load()) {
         const auto events = store->read_events(last, 100, 0, "");
