@@ -49,6 +49,7 @@
 #include "sched/policies/policies.h"
 #include "sched/policies/rubato_divide.h"
 #include "sched/policies/rubato_outlook.h"
+#include "sched/policies/rubato_prices.h"
 
 namespace rubato {
 
@@ -63,6 +64,7 @@ struct Tuning {
   Seconds horizon_s;
   Seconds starvation_s;
   Seconds interval_s;
+  bool plans = true;         // the future, instead of ranks; with one type of device
   bool charges = true;       // for changes
   bool explores = true;      // types
   bool consolidates = true;  // instead of leaving nodes to the placer
@@ -83,7 +85,13 @@ class RubatoPolicy final : public Policy {
     std::vector<Candidate> jobs;
     jobs.reserve(input.jobs.size());
     for (const JobState* job : input.jobs) jobs.push_back({.outlook = book_.outlook(*job, input)});
-    weigh(jobs, input);
+    planned_ = tuning_.plans && input.cluster.type_count() == 1 && input.usable_by_type.total() > 0;
+    if (planned_) {
+      value(jobs, input);
+    } else {
+      rank(jobs);
+    }
+    prefer(jobs, input);
     if (tuning_.explores && input.cluster.type_count() > 1) send_explorers(jobs, input);
     std::vector<TypedChoices> choices;
     choices.reserve(jobs.size());
@@ -115,7 +123,24 @@ class RubatoPolicy final : public Policy {
     DeviceTypeId explores{};  // it should run here to measure its application
   };
 
-  void weigh(std::vector<Candidate>& jobs, const PolicyInput& input) const {
+  // A job weighs what a second of its work is worth if the future is as planned.
+  void value(std::vector<Candidate>& jobs, const PolicyInput& input) {
+    const DeviceTypeId type(0);
+    std::vector<PlannedJob> planned(jobs.size());
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      const Outlook& outlook = jobs[i].outlook;
+      planned[i].length_s = outlook.length_s;
+      for (const int size : sizes(outlook, type, input)) {
+        planned[i].sizes.push_back({size, book_.speed(outlook, type, size, input.cluster)});
+      }
+      keep_majorant(planned[i].sizes);
+      if (planned[i].sizes.empty()) planned[i].sizes.push_back({outlook.job->spec.min_devices, 1});
+    }
+    const std::vector<double> values = prices_.values(planned, input.usable_by_type[type]);
+    for (std::size_t i = 0; i < jobs.size(); ++i) jobs[i].weight = values[i];
+  }
+
+  void rank(std::vector<Candidate>& jobs) const {
     std::vector<Candidate*> longest_first;
     longest_first.reserve(jobs.size());
     for (Candidate& job : jobs) longest_first.push_back(&job);
@@ -124,11 +149,16 @@ class RubatoPolicy final : public Policy {
                        return a->outlook.length_s > b->outlook.length_s;
                      });
     for (std::size_t r = 0; r < longest_first.size(); ++r) {
-      const JobState& state = *longest_first[r]->outlook.job;
+      longest_first[r]->weight = std::pow(static_cast<double>(r + 1), tuning_.exponent);
+    }
+  }
+
+  // Jobs that wait, and those that their owners prefer.
+  void prefer(std::vector<Candidate>& jobs, const PolicyInput& input) const {
+    for (Candidate& job : jobs) {
+      const JobState& state = *job.outlook.job;
       const Seconds waited = state.running() ? 0 : input.now_s - state.changed_at_s;
-      longest_first[r]->weight = std::pow(static_cast<double>(r + 1), tuning_.exponent) *
-                                 (1 + waited / tuning_.starvation_s) *
-                                 std::pow(2.0, state.spec.priority);
+      job.weight *= (1 + waited / tuning_.starvation_s) * std::pow(2.0, state.spec.priority);
     }
   }
 
@@ -154,12 +184,30 @@ class RubatoPolicy final : public Policy {
     }
   }
 
+  // Sizes that a job may have on a type, ascending.
+  static std::vector<int> sizes(const Outlook& outlook, DeviceTypeId type,
+                                const PolicyInput& input) {
+    const JobSpec& spec = outlook.job->spec;
+    const bool rigid = spec.mode == ElasticMode::kRigid;
+    const int least = rigid ? spec.requested_devices : spec.min_devices;
+    int most = std::min(rigid ? least : spec.max_devices, input.usable_by_type[type]);
+    std::vector<int> result;
+    if (least > most) return result;
+    if (outlook.speeds != nullptr) {
+      most = std::min(most, std::max(least, 2 * outlook.speeds->max_profiled_devices()));
+    }
+    const int node = input.cluster.node_size(type);
+    result.push_back(least);
+    for (int k = 1; k <= most; k = k < node ? std::min(2 * k, node) : k + node) {
+      if (k > least) result.push_back(k);
+    }
+    return result;
+  }
+
   TypedChoices list_choices(const Candidate& job, const PolicyInput& input) const {
     TypedChoices result;
     const JobState& state = *job.outlook.job;
     const JobSpec& spec = state.spec;
-    const bool rigid = spec.mode == ElasticMode::kRigid;
-    const int least = rigid ? spec.requested_devices : spec.min_devices;
     const int now = state.allocation.devices();
     for (std::size_t i = 0; i < input.cluster.type_count(); ++i) {
       const DeviceTypeId type(i);
@@ -173,20 +221,13 @@ class RubatoPolicy final : public Policy {
         }
         choices.push_back({size, value});
       };
-      int most = std::min(rigid ? least : spec.max_devices, input.usable_by_type[type]);
-      if (least > most) continue;
+      const std::vector<int> possible = sizes(job.outlook, type, input);
+      if (possible.empty()) continue;
       if (job.outlook.unexplored() || job.explores == type) {
-        add(least, kExplore * job.weight);
+        add(possible.front(), kExplore * job.weight);
         continue;
       }
-      if (job.outlook.speeds != nullptr) {
-        most = std::min(most, std::max(least, 2 * job.outlook.speeds->max_profiled_devices()));
-      }
-      const int node = input.cluster.node_size(type);
-      add(least, worth(job, type, least, input));
-      for (int k = 1; k <= most; k = k < node ? std::min(2 * k, node) : k + node) {
-        if (k > least) add(k, worth(job, type, k, input));
-      }
+      for (const int size : possible) add(size, worth(job, type, size, input));
     }
     return result;
   }
@@ -201,11 +242,14 @@ class RubatoPolicy final : public Policy {
                       current_type(state, input) == type;
     const double length = std::min(job.outlook.length_s, speed * tuning_.horizon_s);
     const Seconds cost = same || !tuning_.charges ? 0 : state.resize_cost_s;
-    return job.weight * std::pow(length / (length / speed + cost), tuning_.concavity);
+    const double gained = length / (length / speed + cost);
+    return job.weight * (planned_ ? gained : std::pow(gained, tuning_.concavity));
   }
 
   Tuning tuning_;
   OutlookBook book_;
+  PricePath prices_;
+  bool planned_ = false;                         // this decision
   std::array<double, kMaxDeviceTypes> price_{};  // of a device, by type
 };
 
@@ -217,6 +261,7 @@ std::unique_ptr<Policy> make_rubato(const Params& params, Random) {
                 .horizon_s = params.number("horizon"),
                 .starvation_s = params.number("starvation"),
                 .interval_s = params.number("interval"),
+                .plans = has("plan"),
                 .charges = has("charge"),
                 .explores = has("exploration"),
                 .consolidates = has("consolidation")};
@@ -227,7 +272,8 @@ std::unique_ptr<Policy> make_rubato(const Params& params, Random) {
                                                                .goodput = has("goodput"),
                                                                .remaining = has("remaining"),
                                                                .shared = has("sharing"),
-                                                               .corrected = has("correction")});
+                                                               .corrected = has("correction"),
+                                                               .hopeful = has("trials")});
 }
 
 }  // namespace
@@ -269,10 +315,12 @@ PolicyInfo rubato_policy() {
                       .help = "seconds after which it decides again when nothing happens"},
                      {.name = "without",
                       .default_value = std::string("none"),
-                      .choices = {"none", "goodput", "remaining", "sharing", "correction", "charge",
-                                  "exact", "types", "prices", "exploration", "consolidation"},
+                      .choices = {"none", "goodput", "remaining", "sharing", "correction", "trials",
+                                  "plan", "charge", "exact", "types", "prices", "exploration",
+                                  "consolidation"},
                       .help = "an idea to switch off, to see what it contributes"}},
-          .make = make_rubato};
+          .make = make_rubato,
+          .at_events = true};
 }
 
 }  // namespace rubato
