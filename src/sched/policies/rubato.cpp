@@ -57,6 +57,8 @@ namespace {
 
 constexpr double kExplore = 1e6;  // worth of starting something unknown: more than all the rest
 constexpr double kLastResort = 1e-6;
+constexpr Seconds kLeastRun = 60;
+constexpr double kPaidFor = 1e3;  // worth of not stopping or shrinking a job that has just changed
 
 struct Tuning {
   double exponent;
@@ -137,7 +139,9 @@ class RubatoPolicy final : public Policy {
       if (planned[i].sizes.empty()) planned[i].sizes.push_back({outlook.job->spec.min_devices, 1});
     }
     const std::vector<double> values = prices_.values(planned, input.usable_by_type[type]);
-    for (std::size_t i = 0; i < jobs.size(); ++i) jobs[i].weight = values[i];
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      jobs[i].weight = jobs[i].outlook.unexplored() ? 1 : values[i];
+    }
   }
 
   void rank(std::vector<Candidate>& jobs) const {
@@ -204,6 +208,16 @@ class RubatoPolicy final : public Policy {
     return result;
   }
 
+  // Devices that a running job should keep. Planned values move a little even when nothing happens:
+  // it keeps what it got while it still pauses for it, and is not stopped soon after, since what a
+  // start costs is not known. So no job spends all of its time in pauses.
+  int paid_for(const JobState& job, const PolicyInput& input) const {
+    const Seconds since = input.now_s - job.changed_at_s;
+    if (!planned_) return 0;
+    if (since <= job.resize_cost_s) return job.allocation.devices();
+    return since < std::max(kLeastRun, 2 * job.resize_cost_s) ? 1 : 0;
+  }
+
   TypedChoices list_choices(const Candidate& job, const PolicyInput& input) const {
     TypedChoices result;
     const JobState& state = *job.outlook.job;
@@ -224,10 +238,14 @@ class RubatoPolicy final : public Policy {
       const std::vector<int> possible = sizes(job.outlook, type, input);
       if (possible.empty()) continue;
       if (job.outlook.unexplored() || job.explores == type) {
-        add(possible.front(), kExplore * job.weight);
+        // The one that explores already is not stopped for another.
+        add(possible.front(), kExplore * job.weight * (here ? 2 : 1));
         continue;
       }
-      for (const int size : possible) add(size, worth(job, type, size, input));
+      const int keeps = here ? paid_for(state, input) : 0;
+      for (const int size : possible) {
+        add(size, worth(job, type, size, input) + (keeps > 0 && size >= keeps ? kPaidFor : 0));
+      }
     }
     return result;
   }
@@ -294,7 +312,7 @@ PolicyInfo rubato_policy() {
                       .high = 1,
                       .help = "how much a job's speed counts beyond its first device: 1 fully"},
                      {.name = "horizon",
-                      .default_value = 400.0,
+                      .default_value = 200.0,
                       .low = 1,
                       .high = 1e9,
                       .help = "seconds over which a change must pay"},

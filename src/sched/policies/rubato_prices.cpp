@@ -12,7 +12,7 @@ constexpr Seconds kFirstPeriod = 60;
 constexpr double kGrowth = 1.25;  // of a period beside the one before
 constexpr double kFirstPrice = 0.1;
 constexpr double kLeastPrice = 1e-4;
-constexpr double kPace = 0.25;             // of prices, per step
+constexpr double kPace = 0.08;             // of prices, per step
 constexpr double kLeastPart = 0.05;        // of its last period that a job is assumed to need
 constexpr std::size_t kMostSteps = 10;     // of prices in one decision,
 constexpr std::size_t kCoursesHeld = 400;  // and courses that are computed in them
@@ -100,8 +100,8 @@ PricePath::Course PricePath::course(const PlannedJob& job) const {
 
 std::vector<double> PricePath::values(std::span<const PlannedJob> jobs, int capacity) {
   std::vector<double> result(jobs.size());
-  const std::size_t steps =
-      std::clamp(kCoursesHeld / std::max<std::size_t>(1, jobs.size()), std::size_t{1}, kMostSteps);
+  if (jobs.empty()) return result;
+  const std::size_t steps = std::clamp(kCoursesHeld / jobs.size(), std::size_t{1}, kMostSteps);
   for (std::size_t step = 0; step < steps; ++step) {
     Periods wanted{};
     for (std::size_t j = 0; j < jobs.size(); ++j) {

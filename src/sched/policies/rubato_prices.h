@@ -38,8 +38,8 @@ class PricePath {
   PricePath();
 
   // The worth of each job's work, at prices that follow from those of the last call: a few steps
-  // towards prices at which `capacity` >= 1 devices are wanted, fewer with many jobs. O(jobs x
-  // periods x sizes) per step.
+  // towards prices at which `capacity` >= 1 devices are wanted, fewer with many jobs, none
+  // without jobs. O(jobs x periods x sizes) per step.
   std::vector<double> values(std::span<const PlannedJob> jobs, int capacity);
 
  private:
