@@ -26,6 +26,7 @@ TEST(RubatoPrices, MajorantKeepsTheSizesThatCanBeBest) {
   std::vector<PlannedJob::Size> sizes{{1, 1}, {2, 1.2}, {4, 3}, {8, 2.5}, {16, 6}, {32, 6}};
   keep_majorant(sizes);
   std::vector<int> devices;
+  devices.reserve(sizes.size());
   for (const PlannedJob::Size& size : sizes) devices.push_back(size.devices);
   EXPECT_EQ(devices, (std::vector<int>{1, 4, 16}));
 

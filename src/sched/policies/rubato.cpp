@@ -3,43 +3,48 @@
 // Assumes nothing: speeds are learned from the reports of all jobs of an application
 // (rubato_speeds.h), remaining work from declared epochs and observed progress (rubato_outlook.h).
 // Steps, at every decision:
-//  1. jobs are ranked by expected length, longest first; the r-th weighs r^exponent. (The optimal
-//     division of one resource among jobs with speed k^p gives such weights: heSRPT.) A job without
-//     devices gains weight while it waits (1 + waited / starvation), which bounds how long it can
-//     starve;
-//  2. a size is worth weight x (length / (length / speed + what a change costs))^concavity, over at
-//     most `horizon` seconds: a change is charged honestly, so that stop-free ones happen and
-//     expensive ones must pay; and the second device of a job counts less than its first, which
-//     keeps jobs at efficient sizes and lets few of them wait;
+//  1. a job weighs what a second of its work is worth when the future is planned with prices of
+//     devices (rubato_prices.h): short jobs first, and those that cannot catch up later. With
+//     several types of devices jobs are ranked by expected length instead, longest first; the r-th
+//     weighs r^exponent. (The optimal division of one resource among jobs with speed k^p gives such
+//     weights: heSRPT.) A job without devices gains weight while it waits (1 + waited /
+//     starvation), which bounds how long it can starve;
+//  2. a size is worth weight x length / (length / speed + what a change costs), over at most
+//     `horizon` seconds: a change is charged honestly, so that stop-free ones happen and expensive
+//     ones must pay. By ranks, that is raised to `concavity`: the second device of a job counts
+//     less than its first, which keeps jobs at efficient sizes and lets few of them wait. A job
+//     that has just changed keeps what it paid for;
 //  3. sizes are 1, 2, 4, ... within a node and whole nodes beyond, at most twice what the
 //     application has been seen on. An application that nobody has measured starts small, before
 //     everything else; on mixed clusters one job of each application is sent to every type once;
 //  4. the exact solver divides the devices; several types are divided in turn, starting from prices
 //     and from what jobs have (rubato_divide.h);
 //  5. jobs are consolidated on as few nodes as possible, moving small ones out of the way; adaptive
-//     jobs get the batch with the best goodput.
-// O(jobs x sizes + the solver) per decision, x types x a handful of rounds on mixed clusters.
+//     jobs get the batch with the best goodput; those that nobody tried have the benefit of the
+//     doubt.
+// It asks to decide at every event. O(jobs x sizes x 32 + the solver) per decision, x types x a
+// handful of rounds on mixed clusters.
 //
 // What the ideas contribute: how much longer the mean completion time is without one, on the Pollux
 // workloads at load 1.0 with 30 s per change / with 1 s / on a Sia workload with three device types
 // (`make bench-ablation`; docs/policies.md has the table, and p99):
-//   goodput instead of one assumed scaling      +12 % / +14 % / +83 %
-//   what was measured nearby corrects the fit    +3 % /  +3 % /  +2 %
-//   jobs of an application learn together        +7 % /  +5 % / +26 %
-//   remaining work instead of age               +15 % / +14 % /  +5 %
-//   short jobs first                            +16 % / +15 % /   0 %
-//   further devices count less                   +4 % /  +4 % /  +9 %
-//   changes are charged                          +4 % /   0 % / +12 %
-//   exact solver instead of greedy               +7 % /  +2 % /  +2 %
-//   consolidation                                +7 % /  +6 % /   0 %
-//   division of types in turn                                 +69 %
-//   prices as a start / exploration of types                   +1 %
-// The bound on starvation changes little there (0 % / 0 % / +1.5 %): it is a promise, not a gain.
-// With an oracle for remaining work the mean would not be shorter; with one for speeds, 3 % (1 s
-// per change; tried once, not kept). `make bench-bound` estimates what knowing the future would
-// give. concavity was chosen on these Pollux workloads and Sia workloads 1 and 2, the other
-// parameters before that on the Pollux workloads; Sia workloads 3 and 5 and load 1.5 had no part in
-// it.
+//   goodput instead of one assumed scaling      +40 % / +50 % / +90 %
+//   what was measured nearby corrects the fit    +3 % /  +4 % /  +1 %
+//   jobs of an application learn together       +11 % /  +7 % / +25 %
+//   remaining work instead of age               +21 % / +20 % /  +5 %
+//   batches that nobody measured are tried       +2 % /  +2 % /  +1 %
+//   plan of the future instead of ranks          +1 % /  +2 %
+//   changes are charged                         +13 % /   0 % / +17 %
+//   exact solver instead of greedy              +15 % /  +5 % /  +4 %
+//   consolidation                                +9 % /  +9 % /  -1 %
+//   division of types in turn                                 +73 %
+//   prices as a start / exploration of types            +2 % /  0 %
+// Deciding at events instead of every 60 s: 2 % / 4 % (`make bench-policies`). The bound on
+// starvation gains nothing there: it is a promise. With an oracle for remaining work the mean would
+// not be shorter; with one for all speeds, about 2 % (1 s per change; tried once, not kept). `make
+// bench-bound` estimates what knowing the future would give. Parameters were chosen on the Pollux
+// workloads at loads 1.0 and 2.0 and Sia workloads 1 to 3; load 1.5 and Sia workload 5 had no part
+// in it.
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
