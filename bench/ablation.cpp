@@ -18,6 +18,7 @@ struct Variant {
   std::string_view idea;
   std::string_view setting;
   std::string_view value;
+  bool ranks = false;  // beside `without=plan`
 };
 
 constexpr std::array kVariants{
@@ -27,8 +28,10 @@ constexpr std::array kVariants{
     Variant{"correction of the fitted speed by what was measured nearby", "without", "correction"},
     Variant{"sharing of what is learned among the jobs of an application", "without", "sharing"},
     Variant{"remaining work from epochs and progress, instead of the age", "without", "remaining"},
-    Variant{"short jobs first", "exponent", "0"},
-    Variant{"a job's further devices count less", "concavity", "1"},
+    Variant{"batches that nobody measured are given the benefit of the doubt", "without", "trials"},
+    Variant{"plan of the future (off, and always on several types: ranks)", "without", "plan"},
+    Variant{"ranks: short jobs first", "exponent", "0", true},
+    Variant{"ranks: a job's further devices count less", "concavity", "1", true},
     Variant{"charge for what a change costs", "without", "charge"},
     Variant{"bound on starvation", "starvation", "1e9"},
     Variant{"exact solver, instead of the largest gain per device first", "without", "exact"},
@@ -55,9 +58,11 @@ std::vector<Figures> run_set(const Set& set) {
   const Applications applications = or_die(read_profiles(set.profiles, cluster));
   RunMatrix matrix;
   for (const Variant& variant : kVariants) {
+    Settings settings{{std::string(variant.setting), std::string(variant.value)}};
+    if (variant.ranks) settings.emplace("without", "plan");
+    const PolicyInfo* info = or_die(find_policy("rubato"));
     matrix.policies.push_back(
-        {.info = or_die(find_policy("rubato")),
-         .settings = {{std::string(variant.setting), std::string(variant.value)}}});
+        {.info = info, .settings = std::move(settings), .at_events = info->at_events});
   }
   matrix.seeds = {1};
   matrix.threads = hardware_threads();
@@ -104,14 +109,15 @@ int run() {
       "Written by `make bench-ablation`: mean (p99) completion time in seconds with one idea "
       "switched off, and the change of the\nmean; a positive change is what the idea is worth. "
       "Pollux: workloads 1-6, load 1.0, 16x4. Mixed: Sia workload 1,\n6x4:t4,3x8:rtx,2x8:a100, "
-      "30 s per change. Decisions every 60 s.\n\n"
+      "30 s per change. Decisions at events and after 60 s.\n\n"
       "| without | setting | Pollux, 30 s per change | | Pollux, 1 s | | mixed | |\n"
       "|---|---|---:|---:|---:|---:|---:|---:|\n");
   for (std::size_t v = 0; v < kVariants.size(); ++v) {
     const bool all = v == 0;
     fmt::print("| {} | {} |", all ? "nothing: all of it" : kVariants[v].idea,
                all ? std::string("(defaults)")
-                   : fmt::format("`{}={}`", kVariants[v].setting, kVariants[v].value));
+                   : fmt::format("{}`{}={}`", kVariants[v].ranks ? "`without=plan` " : "",
+                                 kVariants[v].setting, kVariants[v].value));
     for (const std::vector<Figures>& figures : sets) {
       fmt::print(" {:.0f} ({:.0f}) | {} |", figures[v].mean, figures[v].p99,
                  all ? std::string()

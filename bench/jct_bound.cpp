@@ -247,10 +247,11 @@ double bound(const Workload& workload, const Cluster& cluster) {
       .best_bound();
 }
 
-// Mean completion time with 1 s per change, deciding every minute.
+// Mean completion time with 1 s per change, deciding every minute or, if the policy asks for it, at
+// events.
 double simulated(const Workload& workload, const Cluster& cluster, std::string_view policy) {
   SimOptions options;
-  options.round_s = 60;
+  if (!or_die(find_policy(policy))->at_events) options.round_s = 60;
   options.resize.stop_s = 1;
   options.quirks = {.whole_second_epochs = true, .whole_epoch_remaining = true};
   return or_die(simulate(cluster, workload, *or_die(find_policy(policy)), options))

@@ -1,12 +1,15 @@
 // Every policy on every recorded workload set (`make bench-policies`): mean and p99 completion
 // times, each as a ratio to pollux in the same run. Sets: the Pollux workloads 1-6 at four loads
 // with 30 s and with 1 s per change, and each Sia workload on three device types, where ratios to
-// sia are printed too. Arguments: names of policies (default: all); `--only TEXT` leaves out the
-// sets whose names do not contain this text.
+// sia are printed too. Policies decide every 60 s, as published; those that ask for it
+// (PolicyInfo::at_events) decide at every arrival and end. At load 1.0 pollux and rubato are also
+// shown the other way, and pollux with its parameters for the cost of a change. Arguments: names of
+// policies (default: all); `--only TEXT` leaves out the sets whose names do not contain this text.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <string_view>
 
 #include "base/parallel.h"
@@ -56,6 +59,33 @@ std::vector<WorkloadSet> workload_sets(const std::string& data) {
   return sets;
 }
 
+struct Row {
+  std::string label;
+  PolicyChoice choice;
+};
+
+Row usual_row(const PolicyInfo& info) {
+  // A program over several periods at every round takes hours here: its exact one-period form.
+  const Settings settings = info.name == "mip" ? Settings{{"periods", "1"}} : Settings{};
+  return {info.name, {.info = &info, .settings = settings, .at_events = info.at_events}};
+}
+
+// The other ways of running pollux and rubato.
+std::vector<Row> further_rows(const std::vector<Row>& rows, Seconds resize_cost_s) {
+  std::vector<Row> result;
+  for (const Row& row : rows) {
+    const PolicyInfo* info = row.choice.info;
+    if (info->name == "rubato") {
+      result.push_back({"rubato, 60 s", {.info = info, .settings = {}, .at_events = false}});
+    }
+    if (info->name != "pollux") continue;
+    result.push_back({"pollux, events", {.info = info, .settings = {}, .at_events = true}});
+    const Settings fitting{{"restart_delay", fmt::format("{}", resize_cost_s)}, {"interval", "30"}};
+    result.push_back({"pollux, its best", {.info = info, .settings = fitting, .at_events = true}});
+  }
+  return result;
+}
+
 // Means over the workloads of a set; the decision times are those of the slowest workload.
 struct Line {
   double mean = 0, p99 = 0, queue = 0, resizes = 0;
@@ -85,12 +115,12 @@ Line to_line(const SimSummary& s) {
           .limited = s.decisions.noted};
 }
 
-// One line per policy.
-std::vector<Line> run_set(const WorkloadSet& set, const std::vector<PolicyChoice>& policies) {
+// One line per row.
+std::vector<Line> run_set(const WorkloadSet& set, const std::vector<Row>& rows) {
   const Cluster cluster = or_die(Cluster::parse(set.cluster));
   const Applications applications = or_die(read_profiles(set.profiles, cluster));
   RunMatrix matrix;
-  matrix.policies = policies;
+  for (const Row& row : rows) matrix.policies.push_back(row.choice);
   matrix.seeds = {1};
   matrix.threads = hardware_threads();
   matrix.options.round_s = 60;
@@ -102,38 +132,38 @@ std::vector<Line> run_set(const WorkloadSet& set, const std::vector<PolicyChoice
     matrix.quirks.push_back({.whole_second_epochs = artifact, .whole_epoch_remaining = artifact});
   }
   const auto runs = or_die(run_matrix(cluster, matrix, {}));
-  std::vector<Line> lines(policies.size());
+  std::vector<Line> lines(rows.size());
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    lines[i % policies.size()].add(to_line(runs[i].summary),
-                                   1.0 / static_cast<double>(set.files.size()));
+    lines[i % rows.size()].add(to_line(runs[i].summary),
+                               1.0 / static_cast<double>(set.files.size()));
   }
   return lines;
 }
 
-// Null when that policy is not there.
-const Line* find_line(const std::vector<Line>& lines, const std::vector<PolicyChoice>& policies,
-                      std::string_view name) {
-  for (std::size_t i = 0; i < policies.size(); ++i) {
-    if (policies[i].info->name == name) return &lines[i];
+// Null when that row is not there.
+const Line* find_line(const std::vector<Line>& lines, const std::vector<Row>& rows,
+                      std::string_view label) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].label == label) return &lines[i];
   }
   return nullptr;
 }
 
-void print(const std::string& name, const std::vector<Line>& lines,
-           const std::vector<PolicyChoice>& policies, bool against_sia) {
-  const Line* pollux = find_line(lines, policies, "pollux");
+void print(const std::string& name, const std::vector<Line>& lines, const std::vector<Row>& rows,
+           bool against_sia) {
+  const Line* pollux = find_line(lines, rows, "pollux");
   const Line& base = pollux == nullptr ? lines.front() : *pollux;
-  const Line* sia = against_sia ? find_line(lines, policies, "sia") : nullptr;
+  const Line* sia = against_sia ? find_line(lines, rows, "sia") : nullptr;
   fmt::print("\n{}\n{:<18} {:>10} {:>8} {:>10} {:>8} {:>9} {:>9} {:>12} {:>8} {:>8}{}\n", name,
              "policy", "mean JCT s", "ratio", "p99 JCT s", "ratio", "queue s", "resizes",
              "decision ms", "p50", "p99", sia == nullptr ? "" : "  mean/sia   p99/sia");
-  for (std::size_t i = 0; i < policies.size(); ++i) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
     const Line& line = lines[i];
     fmt::print(
         "{:<18} {:>10.0f} {:>7.2f}x {:>10.0f} {:>7.2f}x {:>9.0f} {:>9.0f} {:>12.3f} {:>8.3f} "
         "{:>8.3f}",
-        policies[i].info->name, line.mean, line.mean / base.mean, line.p99, line.p99 / base.p99,
-        line.queue, line.resizes, line.decision_ms, line.decision_p50_ms, line.decision_p99_ms);
+        rows[i].label, line.mean, line.mean / base.mean, line.p99, line.p99 / base.p99, line.queue,
+        line.resizes, line.decision_ms, line.decision_p50_ms, line.decision_p99_ms);
     if (sia != nullptr)
       fmt::print(" {:>8.3f}x {:>8.3f}x", line.mean / sia->mean, line.p99 / sia->p99);
     if (line.limited > 0) fmt::print("  ({} decisions at a limit)", line.limited);
@@ -142,44 +172,66 @@ void print(const std::string& name, const std::vector<Line>& lines,
   std::fflush(stdout);
 }
 
+// Nearly free changes beside what a change costs other systems.
+void print_across(const std::optional<Line>& rubato_1s, const std::optional<Line>& pollux_30s) {
+  if (!rubato_1s || !pollux_30s) return;
+  fmt::print(
+      "\nrubato with 1 s per change beside pollux with 30 s, load 1.0: mean {:.0f} / {:.0f} s = "
+      "{:.2f}x, p99 {:.0f} / {:.0f} s = {:.2f}x\n",
+      rubato_1s->mean, pollux_30s->mean, rubato_1s->mean / pollux_30s->mean, rubato_1s->p99,
+      pollux_30s->p99, rubato_1s->p99 / pollux_30s->p99);
+}
+
 int run(int argc, char** argv) {
   const std::string data = recorded_data();
   need_recorded_data(data + "/pollux");
-  std::vector<PolicyChoice> policies;
+  std::vector<Row> usual;
   std::string only;
   for (int i = 1; i < argc; ++i) {
     if (argv[i] == std::string_view("--only") && i + 1 < argc) {
       only = argv[++i];
       continue;
     }
-    policies.push_back({.info = or_die(find_policy(argv[i])), .settings = {}});
+    usual.push_back(usual_row(*or_die(find_policy(argv[i]))));
   }
-  if (policies.empty()) {
-    for (const PolicyInfo& info : policy_table()) {
-      // A program over several periods at every round takes hours here: its exact one-period form.
-      const Settings settings = info.name == "mip" ? Settings{{"periods", "1"}} : Settings{};
-      policies.push_back({.info = &info, .settings = settings});
-    }
+  if (usual.empty()) {
+    for (const PolicyInfo& info : policy_table()) usual.push_back(usual_row(info));
   }
-  fmt::print("Ratios are to pollux in the same run. mip plans one period here.\n");
+  fmt::print(
+      "Ratios are to pollux in the same run. Decisions every 60 s; rubato at every arrival and end "
+      "and after 60 s.\nmip plans one period here. pollux, its best: at events and after 30 s, "
+      "restart_delay = the cost of a change.\n");
   std::vector<std::vector<Line>> sia;
+  std::optional<Line> rubato_1s;
+  std::optional<Line> pollux_30s;
   for (const WorkloadSet& set : workload_sets(data)) {
     if (set.name.find(only) == std::string::npos) continue;
-    const std::vector<Line> lines = run_set(set, policies);
+    std::vector<Row> rows = usual;
+    const bool full_load = set.name.find("load 1.0") != std::string::npos;
+    if (full_load) {
+      const std::vector<Row> further = further_rows(usual, set.resize_cost_s);
+      rows.insert(rows.end(), further.begin(), further.end());
+    }
+    const std::vector<Line> lines = run_set(set, rows);
     const bool mixed = set.format == WorkloadFormat::kSia;
-    print(set.name, lines, policies, mixed);
+    print(set.name, lines, rows, mixed);
     if (mixed) sia.push_back(lines);
+    const Line* rubato = find_line(lines, rows, "rubato");
+    const Line* pollux = find_line(lines, rows, "pollux");
+    if (full_load && set.resize_cost_s == 1 && rubato != nullptr) rubato_1s = *rubato;
+    if (full_load && set.resize_cost_s == 30 && pollux != nullptr) pollux_30s = *pollux;
   }
   if (sia.size() > 1) {
-    std::vector<Line> mean(policies.size());
+    std::vector<Line> mean(usual.size());
     for (const std::vector<Line>& lines : sia) {
       for (std::size_t i = 0; i < lines.size(); ++i) {
         mean[i].add(lines[i], 1.0 / static_cast<double>(sia.size()));
       }
     }
     print(fmt::format("Mean of the {} Sia workloads (decision times: of the slowest)", sia.size()),
-          mean, policies, true);
+          mean, usual, true);
   }
+  print_across(rubato_1s, pollux_30s);
   return 0;
 }
 

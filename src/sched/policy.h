@@ -93,6 +93,9 @@ struct PolicyInfo {
   std::vector<Knowledge> needs;
   std::vector<ParamSpec> params;
   std::unique_ptr<Policy> (*make)(const Params& params, Random random) = nullptr;
+  // It wants to decide whenever something happens (an arrival, an end, a changed node) and when it
+  // asked to be woken. Other policies were published with an interval; comparisons keep to it.
+  bool at_events = false;
 
   bool needs_knowledge(Knowledge knowledge) const;
 };

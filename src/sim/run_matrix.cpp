@@ -44,6 +44,7 @@ Result<std::vector<SimResult>> run_matrix(const Cluster& cluster, const RunMatri
     SimOptions options = matrix.options;
     options.seed = matrix.seeds[i % matrix.seeds.size()];
     options.settings = policy.settings;
+    if (policy.at_events) options.round_s.reset();
     options.quirks = matrix.quirks[w];
     int reported = 0;
     const auto report = [&](int finished) {

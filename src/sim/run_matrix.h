@@ -13,6 +13,7 @@ namespace rubato {
 struct PolicyChoice {
   const PolicyInfo* info = nullptr;
   Settings settings;
+  bool at_events = false;  // decides at events, whatever SimOptions::round_s says
 };
 
 struct RunMatrix {

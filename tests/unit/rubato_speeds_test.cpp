@@ -28,7 +28,7 @@ Observation observed(std::size_t type, int nodes, int devices, std::int64_t loca
 }
 
 TEST(RubatoSpeeds, VersionCountsNewConfigurationsOnly) {
-  SharedSpeeds speeds(kLimits, true);
+  SharedSpeeds speeds(kLimits, true, true);
   const std::size_t before = speeds.version();
   speeds.report(observed(0, 1, 1, 128, 0.2, 0), kNoise);
   EXPECT_EQ(speeds.version(), before + 1);
@@ -40,8 +40,8 @@ TEST(RubatoSpeeds, VersionCountsNewConfigurationsOnly) {
 
 TEST(RubatoSpeeds, CorrectsTheFitWhereItWasMeasured) {
   // No parametric model passes through all of these; the corrected one comes close.
-  SharedSpeeds fitted(kLimits, false);
-  SharedSpeeds corrected(kLimits, true);
+  SharedSpeeds fitted(kLimits, false, true);
+  SharedSpeeds corrected(kLimits, true, true);
   JobSpec spec = adaptive_job();
   spec.mode = ElasticMode::kConsistent;
   for (SharedSpeeds* speeds : {&fitted, &corrected}) {
@@ -58,7 +58,7 @@ TEST(RubatoSpeeds, CorrectsTheFitWhereItWasMeasured) {
 }
 
 TEST(RubatoSpeeds, TakesSynchronisationFromAnotherTypeUntilItIsMeasured) {
-  SharedSpeeds speeds(kLimits, true);
+  SharedSpeeds speeds(kLimits, true, true);
   speeds.report(observed(0, 1, 1, 128, 0.40, 0), kNoise);
   speeds.report(observed(0, 1, 4, 128, 0.60, 0.2), kNoise);
   speeds.report(observed(1, 1, 1, 128, 0.10, 0), kNoise);
@@ -68,6 +68,24 @@ TEST(RubatoSpeeds, TakesSynchronisationFromAnotherTypeUntilItIsMeasured) {
   // Without the other type's synchronisation four devices would be about four times as fast.
   EXPECT_LT(four, 2.5 * one);
   EXPECT_GT(one, 2 * speeds.goodput(spec, kNoise, DeviceTypeId(0), 1, 1));
+}
+
+TEST(RubatoSpeeds, TriesBatchesThatNobodyMeasured) {
+  const JobSpec spec = adaptive_job();
+  const DeviceTypeId type(0);
+  SharedSpeeds careful(kLimits, true, false);
+  SharedSpeeds hopeful(kLimits, true, true);
+  for (SharedSpeeds* speeds : {&careful, &hopeful}) {
+    speeds->report(observed(0, 1, 1, 128, 0.128, 0), kNoise);
+  }
+  EXPECT_EQ(careful.to_try(spec, kNoise, type, 1, 1), careful.best(spec, kNoise, type, 1, 1).shape);
+  const BatchShape tried = hopeful.to_try(spec, kNoise, type, 1, 1);
+  EXPECT_NE(tried.local, 128);
+  // What is expected does not change with what is hoped, and a measured disappointment counts.
+  EXPECT_DOUBLE_EQ(hopeful.goodput(spec, kNoise, type, 1, 1),
+                   careful.goodput(spec, kNoise, type, 1, 1));
+  hopeful.report(observed(0, 1, 1, tried.local, static_cast<double>(tried.local) / 100, 0), kNoise);
+  EXPECT_FALSE(hopeful.to_try(spec, kNoise, type, 1, 1) == tried);
 }
 
 TEST(RubatoSpeeds, MemoForgetsWhenVersionOrNoiseChange) {

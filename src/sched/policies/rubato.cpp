@@ -3,43 +3,48 @@
 // Assumes nothing: speeds are learned from the reports of all jobs of an application
 // (rubato_speeds.h), remaining work from declared epochs and observed progress (rubato_outlook.h).
 // Steps, at every decision:
-//  1. jobs are ranked by expected length, longest first; the r-th weighs r^exponent. (The optimal
-//     division of one resource among jobs with speed k^p gives such weights: heSRPT.) A job without
-//     devices gains weight while it waits (1 + waited / starvation), which bounds how long it can
-//     starve;
-//  2. a size is worth weight x (length / (length / speed + what a change costs))^concavity, over at
-//     most `horizon` seconds: a change is charged honestly, so that stop-free ones happen and
-//     expensive ones must pay; and the second device of a job counts less than its first, which
-//     keeps jobs at efficient sizes and lets few of them wait;
+//  1. a job weighs what a second of its work is worth when the future is planned with prices of
+//     devices (rubato_prices.h): short jobs first, and those that cannot catch up later. With
+//     several types of devices jobs are ranked by expected length instead, longest first; the r-th
+//     weighs r^exponent. (The optimal division of one resource among jobs with speed k^p gives such
+//     weights: heSRPT.) A job without devices gains weight while it waits (1 + waited /
+//     starvation), which bounds how long it can starve;
+//  2. a size is worth weight x length / (length / speed + what a change costs), over at most
+//     `horizon` seconds: a change is charged honestly, so that stop-free ones happen and expensive
+//     ones must pay. By ranks, that is raised to `concavity`: the second device of a job counts
+//     less than its first, which keeps jobs at efficient sizes and lets few of them wait. A job
+//     that has just changed keeps what it paid for;
 //  3. sizes are 1, 2, 4, ... within a node and whole nodes beyond, at most twice what the
 //     application has been seen on. An application that nobody has measured starts small, before
 //     everything else; on mixed clusters one job of each application is sent to every type once;
 //  4. the exact solver divides the devices; several types are divided in turn, starting from prices
 //     and from what jobs have (rubato_divide.h);
 //  5. jobs are consolidated on as few nodes as possible, moving small ones out of the way; adaptive
-//     jobs get the batch with the best goodput.
-// O(jobs x sizes + the solver) per decision, x types x a handful of rounds on mixed clusters.
+//     jobs get the batch with the best goodput; those that nobody tried have the benefit of the
+//     doubt.
+// It asks to decide at every event. O(jobs x sizes x 32 + the solver) per decision, x types x a
+// handful of rounds on mixed clusters.
 //
 // What the ideas contribute: how much longer the mean completion time is without one, on the Pollux
 // workloads at load 1.0 with 30 s per change / with 1 s / on a Sia workload with three device types
 // (`make bench-ablation`; docs/policies.md has the table, and p99):
-//   goodput instead of one assumed scaling      +12 % / +14 % / +83 %
-//   what was measured nearby corrects the fit    +3 % /  +3 % /  +2 %
-//   jobs of an application learn together        +7 % /  +5 % / +26 %
-//   remaining work instead of age               +15 % / +14 % /  +5 %
-//   short jobs first                            +16 % / +15 % /   0 %
-//   further devices count less                   +4 % /  +4 % /  +9 %
-//   changes are charged                          +4 % /   0 % / +12 %
-//   exact solver instead of greedy               +7 % /  +2 % /  +2 %
-//   consolidation                                +7 % /  +6 % /   0 %
-//   division of types in turn                                 +69 %
-//   prices as a start / exploration of types                   +1 %
-// The bound on starvation changes little there (0 % / 0 % / +1.5 %): it is a promise, not a gain.
-// With an oracle for remaining work the mean would not be shorter; with one for speeds, 3 % (1 s
-// per change; tried once, not kept). `make bench-bound` estimates what knowing the future would
-// give. concavity was chosen on these Pollux workloads and Sia workloads 1 and 2, the other
-// parameters before that on the Pollux workloads; Sia workloads 3 and 5 and load 1.5 had no part in
-// it.
+//   goodput instead of one assumed scaling      +40 % / +50 % / +90 %
+//   what was measured nearby corrects the fit    +3 % /  +4 % /  +1 %
+//   jobs of an application learn together       +11 % /  +7 % / +25 %
+//   remaining work instead of age               +21 % / +20 % /  +5 %
+//   batches that nobody measured are tried       +2 % /  +2 % /  +1 %
+//   plan of the future instead of ranks          +1 % /  +2 %
+//   changes are charged                         +13 % /   0 % / +17 %
+//   exact solver instead of greedy              +15 % /  +5 % /  +4 %
+//   consolidation                                +9 % /  +9 % /  -1 %
+//   division of types in turn                                 +73 %
+//   prices as a start / exploration of types            +2 % /  0 %
+// Deciding at events instead of every 60 s: 2 % / 4 % (`make bench-policies`). The bound on
+// starvation gains nothing there: it is a promise. With an oracle for remaining work the mean would
+// not be shorter; with one for all speeds, about 2 % (1 s per change; tried once, not kept). `make
+// bench-bound` estimates what knowing the future would give. Parameters were chosen on the Pollux
+// workloads at loads 1.0 and 2.0 and Sia workloads 1 to 3; load 1.5 and Sia workload 5 had no part
+// in it.
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
@@ -49,6 +54,7 @@
 #include "sched/policies/policies.h"
 #include "sched/policies/rubato_divide.h"
 #include "sched/policies/rubato_outlook.h"
+#include "sched/policies/rubato_prices.h"
 
 namespace rubato {
 
@@ -56,6 +62,8 @@ namespace {
 
 constexpr double kExplore = 1e6;  // worth of starting something unknown: more than all the rest
 constexpr double kLastResort = 1e-6;
+constexpr Seconds kLeastRun = 60;
+constexpr double kPaidFor = 1e3;  // worth of not stopping or shrinking a job that has just changed
 
 struct Tuning {
   double exponent;
@@ -63,6 +71,7 @@ struct Tuning {
   Seconds horizon_s;
   Seconds starvation_s;
   Seconds interval_s;
+  bool plans = true;         // the future, instead of ranks; with one type of device
   bool charges = true;       // for changes
   bool explores = true;      // types
   bool consolidates = true;  // instead of leaving nodes to the placer
@@ -83,7 +92,13 @@ class RubatoPolicy final : public Policy {
     std::vector<Candidate> jobs;
     jobs.reserve(input.jobs.size());
     for (const JobState* job : input.jobs) jobs.push_back({.outlook = book_.outlook(*job, input)});
-    weigh(jobs, input);
+    planned_ = tuning_.plans && input.cluster.type_count() == 1 && input.usable_by_type.total() > 0;
+    if (planned_) {
+      value(jobs, input);
+    } else {
+      rank(jobs);
+    }
+    prefer(jobs, input);
     if (tuning_.explores && input.cluster.type_count() > 1) send_explorers(jobs, input);
     std::vector<TypedChoices> choices;
     choices.reserve(jobs.size());
@@ -115,7 +130,26 @@ class RubatoPolicy final : public Policy {
     DeviceTypeId explores{};  // it should run here to measure its application
   };
 
-  void weigh(std::vector<Candidate>& jobs, const PolicyInput& input) const {
+  // A job weighs what a second of its work is worth if the future is as planned.
+  void value(std::vector<Candidate>& jobs, const PolicyInput& input) {
+    const DeviceTypeId type(0);
+    std::vector<PlannedJob> planned(jobs.size());
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      const Outlook& outlook = jobs[i].outlook;
+      planned[i].length_s = outlook.length_s;
+      for (const int size : sizes(outlook, type, input)) {
+        planned[i].sizes.push_back({size, book_.speed(outlook, type, size, input.cluster)});
+      }
+      keep_majorant(planned[i].sizes);
+      if (planned[i].sizes.empty()) planned[i].sizes.push_back({outlook.job->spec.min_devices, 1});
+    }
+    const std::vector<double> values = prices_.values(planned, input.usable_by_type[type]);
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      jobs[i].weight = jobs[i].outlook.unexplored() ? 1 : values[i];
+    }
+  }
+
+  void rank(std::vector<Candidate>& jobs) const {
     std::vector<Candidate*> longest_first;
     longest_first.reserve(jobs.size());
     for (Candidate& job : jobs) longest_first.push_back(&job);
@@ -124,11 +158,16 @@ class RubatoPolicy final : public Policy {
                        return a->outlook.length_s > b->outlook.length_s;
                      });
     for (std::size_t r = 0; r < longest_first.size(); ++r) {
-      const JobState& state = *longest_first[r]->outlook.job;
+      longest_first[r]->weight = std::pow(static_cast<double>(r + 1), tuning_.exponent);
+    }
+  }
+
+  // Jobs that wait, and those that their owners prefer.
+  void prefer(std::vector<Candidate>& jobs, const PolicyInput& input) const {
+    for (Candidate& job : jobs) {
+      const JobState& state = *job.outlook.job;
       const Seconds waited = state.running() ? 0 : input.now_s - state.changed_at_s;
-      longest_first[r]->weight = std::pow(static_cast<double>(r + 1), tuning_.exponent) *
-                                 (1 + waited / tuning_.starvation_s) *
-                                 std::pow(2.0, state.spec.priority);
+      job.weight *= (1 + waited / tuning_.starvation_s) * std::pow(2.0, state.spec.priority);
     }
   }
 
@@ -154,12 +193,40 @@ class RubatoPolicy final : public Policy {
     }
   }
 
+  // Sizes that a job may have on a type, ascending.
+  static std::vector<int> sizes(const Outlook& outlook, DeviceTypeId type,
+                                const PolicyInput& input) {
+    const JobSpec& spec = outlook.job->spec;
+    const bool rigid = spec.mode == ElasticMode::kRigid;
+    const int least = rigid ? spec.requested_devices : spec.min_devices;
+    int most = std::min(rigid ? least : spec.max_devices, input.usable_by_type[type]);
+    std::vector<int> result;
+    if (least > most) return result;
+    if (outlook.speeds != nullptr) {
+      most = std::min(most, std::max(least, 2 * outlook.speeds->max_profiled_devices()));
+    }
+    const int node = input.cluster.node_size(type);
+    result.push_back(least);
+    for (int k = 1; k <= most; k = k < node ? std::min(2 * k, node) : k + node) {
+      if (k > least) result.push_back(k);
+    }
+    return result;
+  }
+
+  // Devices that a running job should keep. Planned values move a little even when nothing happens:
+  // it keeps what it got while it still pauses for it, and is not stopped soon after, since what a
+  // start costs is not known. So no job spends all of its time in pauses.
+  int paid_for(const JobState& job, const PolicyInput& input) const {
+    const Seconds since = input.now_s - job.changed_at_s;
+    if (!planned_) return 0;
+    if (since <= job.resize_cost_s) return job.allocation.devices();
+    return since < std::max(kLeastRun, 2 * job.resize_cost_s) ? 1 : 0;
+  }
+
   TypedChoices list_choices(const Candidate& job, const PolicyInput& input) const {
     TypedChoices result;
     const JobState& state = *job.outlook.job;
     const JobSpec& spec = state.spec;
-    const bool rigid = spec.mode == ElasticMode::kRigid;
-    const int least = rigid ? spec.requested_devices : spec.min_devices;
     const int now = state.allocation.devices();
     for (std::size_t i = 0; i < input.cluster.type_count(); ++i) {
       const DeviceTypeId type(i);
@@ -173,19 +240,16 @@ class RubatoPolicy final : public Policy {
         }
         choices.push_back({size, value});
       };
-      int most = std::min(rigid ? least : spec.max_devices, input.usable_by_type[type]);
-      if (least > most) continue;
+      const std::vector<int> possible = sizes(job.outlook, type, input);
+      if (possible.empty()) continue;
       if (job.outlook.unexplored() || job.explores == type) {
-        add(least, kExplore * job.weight);
+        // The one that explores already is not stopped for another.
+        add(possible.front(), kExplore * job.weight * (here ? 2 : 1));
         continue;
       }
-      if (job.outlook.speeds != nullptr) {
-        most = std::min(most, std::max(least, 2 * job.outlook.speeds->max_profiled_devices()));
-      }
-      const int node = input.cluster.node_size(type);
-      add(least, worth(job, type, least, input));
-      for (int k = 1; k <= most; k = k < node ? std::min(2 * k, node) : k + node) {
-        if (k > least) add(k, worth(job, type, k, input));
+      const int keeps = here ? paid_for(state, input) : 0;
+      for (const int size : possible) {
+        add(size, worth(job, type, size, input) + (keeps > 0 && size >= keeps ? kPaidFor : 0));
       }
     }
     return result;
@@ -201,11 +265,14 @@ class RubatoPolicy final : public Policy {
                       current_type(state, input) == type;
     const double length = std::min(job.outlook.length_s, speed * tuning_.horizon_s);
     const Seconds cost = same || !tuning_.charges ? 0 : state.resize_cost_s;
-    return job.weight * std::pow(length / (length / speed + cost), tuning_.concavity);
+    const double gained = length / (length / speed + cost);
+    return job.weight * (planned_ ? gained : std::pow(gained, tuning_.concavity));
   }
 
   Tuning tuning_;
   OutlookBook book_;
+  PricePath prices_;
+  bool planned_ = false;                         // this decision
   std::array<double, kMaxDeviceTypes> price_{};  // of a device, by type
 };
 
@@ -217,6 +284,7 @@ std::unique_ptr<Policy> make_rubato(const Params& params, Random) {
                 .horizon_s = params.number("horizon"),
                 .starvation_s = params.number("starvation"),
                 .interval_s = params.number("interval"),
+                .plans = has("plan"),
                 .charges = has("charge"),
                 .explores = has("exploration"),
                 .consolidates = has("consolidation")};
@@ -227,7 +295,8 @@ std::unique_ptr<Policy> make_rubato(const Params& params, Random) {
                                                                .goodput = has("goodput"),
                                                                .remaining = has("remaining"),
                                                                .shared = has("sharing"),
-                                                               .corrected = has("correction")});
+                                                               .corrected = has("correction"),
+                                                               .hopeful = has("trials")});
 }
 
 }  // namespace
@@ -248,7 +317,7 @@ PolicyInfo rubato_policy() {
                       .high = 1,
                       .help = "how much a job's speed counts beyond its first device: 1 fully"},
                      {.name = "horizon",
-                      .default_value = 400.0,
+                      .default_value = 200.0,
                       .low = 1,
                       .high = 1e9,
                       .help = "seconds over which a change must pay"},
@@ -269,10 +338,12 @@ PolicyInfo rubato_policy() {
                       .help = "seconds after which it decides again when nothing happens"},
                      {.name = "without",
                       .default_value = std::string("none"),
-                      .choices = {"none", "goodput", "remaining", "sharing", "correction", "charge",
-                                  "exact", "types", "prices", "exploration", "consolidation"},
+                      .choices = {"none", "goodput", "remaining", "sharing", "correction", "trials",
+                                  "plan", "charge", "exact", "types", "prices", "exploration",
+                                  "consolidation"},
                       .help = "an idea to switch off, to see what it contributes"}},
-          .make = make_rubato};
+          .make = make_rubato,
+          .at_events = true};
 }
 
 }  // namespace rubato

@@ -30,7 +30,7 @@ std::string OutlookBook::key(const JobState& job) const {
 void OutlookBook::observe(const PolicyInput& input) {
   for (const JobState* job : input.jobs) {
     if (job->learned == nullptr || job->learned->empty()) continue;
-    const auto found = applications_.try_emplace(key(*job), job->spec.batch, options_.corrected);
+    const auto found = applications_.try_emplace(key(*job), job->spec.batch, options_);
     Application& app = found.first->second;
     if (found.second) app.first_noise = job->learned->noise();
     Memory& memory = memory_[job->spec.id];
@@ -127,9 +127,9 @@ std::int64_t OutlookBook::batch(const Outlook& outlook, DeviceTypeId type, int d
   if (outlook.speeds == nullptr || !options_.goodput) return 0;
   if (spec.mode != ElasticMode::kAdaptive) return 0;
   const int nodes = devices > cluster.node_size(type) ? 2 : 1;
-  const BestBatch best = outlook.speeds->best(spec, outlook.memo->noise, type, nodes, devices);
-  if (best.goodput <= 0) return 0;
-  return std::clamp(best.shape.total(devices), spec.batch.initial, spec.batch.max);
+  const BatchShape shape = outlook.speeds->to_try(spec, outlook.memo->noise, type, nodes, devices);
+  if (shape.local < 1) return 0;
+  return std::clamp(shape.total(devices), spec.batch.initial, spec.batch.max);
 }
 
 }  // namespace rubato

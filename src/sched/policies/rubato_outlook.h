@@ -31,6 +31,7 @@ struct OutlookOptions {
   bool remaining = true;  // off: a job is expected to run as long again as it did
   bool shared = true;     // off: every job learns for itself
   bool corrected = true;  // off: speeds are those of the fit
+  bool hopeful = true;    // off: no batch is tried that looks worse than another
 };
 
 class OutlookBook {
@@ -53,7 +54,8 @@ class OutlookBook {
  private:
   // Measured by all jobs of an application.
   struct Application {
-    Application(const BatchLimits& limits, bool corrected) : speeds(limits, corrected) {}
+    Application(const BatchLimits& limits, const OutlookOptions& options)
+        : speeds(limits, options.corrected, options.hopeful) {}
     SharedSpeeds speeds;
     GradientNoise first_noise;
     SpeedMemo memo;     // of the jobs that did not start yet

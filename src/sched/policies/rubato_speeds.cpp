@@ -11,6 +11,14 @@ namespace {
 // 1 / (kSame + d^2); and of the fit itself.
 constexpr double kSame = 0.01;
 constexpr double kTrustInFit = 0.5;
+// How much faster than its fit a batch is hoped to be, in logarithms per doubling of the
+// micro-batch (and half as much per doubling of the devices), up to one doubling away from what was
+// measured.
+constexpr double kHope = 0.2;
+constexpr double kHopePerDevices = 0.5;
+
+// One device, one node and several nodes are three different things.
+int kind(int nodes, int devices) { return devices == 1 ? 0 : nodes == 1 ? 1 : 2; }
 
 }  // namespace
 
@@ -71,10 +79,6 @@ PerfParams SharedSpeeds::combined_fit(DeviceTypeId type) const {
 double SharedSpeeds::correction(const PerfParams& fitted, DeviceTypeId type, int nodes, int devices,
                                 std::int64_t local) const {
   if (!corrected_) return 1;
-  // One device, one node and several nodes are three different things.
-  const auto kind = [](int on_nodes, int on_devices) {
-    return on_devices == 1 ? 0 : on_nodes == 1 ? 1 : 2;
-  };
   double weights = kTrustInFit;
   double sum = 0;
   for (const Observation& o : model_.observations(type)) {
@@ -89,7 +93,18 @@ double SharedSpeeds::correction(const PerfParams& fitted, DeviceTypeId type, int
   return std::exp(sum / weights);
 }
 
-const SharedSpeeds::Size& SharedSpeeds::size(DeviceTypeId type, int nodes, int devices) const {
+double SharedSpeeds::hope(DeviceTypeId type, int nodes, int devices, std::int64_t local) const {
+  double nearest = 1;
+  for (const Observation& o : model_.observations(type)) {
+    if (kind(o.nodes, o.devices) != kind(nodes, devices)) continue;
+    const double wider = kHopePerDevices * std::log2(static_cast<double>(o.devices) / devices);
+    const double larger = std::log2(static_cast<double>(o.local) / static_cast<double>(local));
+    nearest = std::min(nearest, std::hypot(wider, larger));
+  }
+  return std::exp(kHope * nearest);
+}
+
+SharedSpeeds::Size& SharedSpeeds::size(DeviceTypeId type, int nodes, int devices) const {
   std::vector<Size>& sizes = sizes_[type.index()];
   const std::size_t slot = 2 * static_cast<std::size_t>(devices) + (nodes > 1 ? 1 : 0);
   if (slot >= sizes.size()) sizes.resize(slot + 1);
@@ -99,6 +114,7 @@ const SharedSpeeds::Size& SharedSpeeds::size(DeviceTypeId type, int nodes, int d
   size.curve.emplace(fitted, model_.limits(), nodes, devices);
   size.curve->correct(
       [&](std::int64_t local) { return correction(fitted, type, nodes, devices, local); });
+  size.hoped.reset();
   size.version = version_;
   return size;
 }
@@ -107,6 +123,17 @@ BestBatch SharedSpeeds::best(const JobSpec& spec, const GradientNoise& noise, De
                              int nodes, int devices) const {
   if (!usual(spec)) return best_batch(params(type), noise, spec.batch, nodes, devices);
   return size(type, nodes, devices).curve->best(noise);
+}
+
+BatchShape SharedSpeeds::to_try(const JobSpec& spec, const GradientNoise& noise, DeviceTypeId type,
+                                int nodes, int devices) const {
+  if (!usual(spec) || !hopeful_) return best(spec, noise, type, nodes, devices).shape;
+  Size& here = size(type, nodes, devices);
+  if (!here.hoped) {
+    here.hoped = here.curve;
+    here.hoped->correct([&](std::int64_t local) { return hope(type, nodes, devices, local); });
+  }
+  return here.hoped->best(noise).shape;
 }
 
 double SharedSpeeds::goodput(const JobSpec& spec, const GradientNoise& noise, DeviceTypeId type,

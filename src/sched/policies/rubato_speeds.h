@@ -14,8 +14,9 @@ namespace rubato {
 
 class SharedSpeeds {
  public:
-  // Without `corrected`, speeds are those of the fit alone.
-  SharedSpeeds(const BatchLimits& limits, bool corrected) : model_(limits), corrected_(corrected) {}
+  // Without `corrected`, speeds are those of the fit alone; without `hopeful`, so are the batches.
+  SharedSpeeds(const BatchLimits& limits, bool corrected, bool hopeful)
+      : model_(limits), corrected_(corrected), hopeful_(hopeful) {}
 
   void report(const Observation& observation, const GradientNoise& noise);
 
@@ -33,22 +34,30 @@ class SharedSpeeds {
                  int devices) const;
   BestBatch best(const JobSpec& spec, const GradientNoise& noise, DeviceTypeId type, int nodes,
                  int devices) const;
+  // The batch to use: where little was measured nearby, the fit is given the benefit of the doubt,
+  // or the batches that it underrates would never be tried. All jobs learn from one try.
+  BatchShape to_try(const JobSpec& spec, const GradientNoise& noise, DeviceTypeId type, int nodes,
+                    int devices) const;
 
  private:
   struct Size {
     std::size_t version = 0;          // 0: never asked for
     std::optional<BatchCurve> curve;  // for the limits of the model
+    std::optional<BatchCurve> hoped;  // with the benefit of the doubt; made when it is asked for
   };
-  const Size& size(DeviceTypeId type, int nodes, int devices) const;
+  Size& size(DeviceTypeId type, int nodes, int devices) const;
   // Fitted / measured seconds of a step, from what was measured nearby.
   double correction(const PerfParams& fitted, DeviceTypeId type, int nodes, int devices,
                     std::int64_t local) const;
+  // Grows with the distance to what was measured.
+  double hope(DeviceTypeId type, int nodes, int devices, std::int64_t local) const;
   // The fit of this type; how devices synchronise is taken from another one where it is not known.
   const PerfParams& params(DeviceTypeId type) const;
   PerfParams combined_fit(DeviceTypeId type) const;
 
   LearnedModel model_;
   bool corrected_;
+  bool hopeful_;
   std::size_t version_ = 1;
   // By type and 2 * devices + (nodes > 1): the model depends on nothing else of a placement.
   mutable std::array<std::vector<Size>, kMaxDeviceTypes> sizes_;
