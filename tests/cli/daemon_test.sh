@@ -107,14 +107,14 @@ exits 0 "fifo" "tiresias" -- sim --from-live --policy fifo,tiresias
 exits 1 "did you mean 'fifo'" -- sim --from-live --policy fifp
 exits 0 "would start now" -- plan --devices 1 -- "$RUBATO_TOY"
 exits 0 "2 cpu devices" "running" -- top
+has_trained() { [[ $("$RUBATO" logs long --worker 0 2>/dev/null) == *epoch* ]]; }
+until_true has_trained
+exits 0 "epoch" -- logs long --tail 3 --worker 0
 exits 0 "scale" -- scale long 1 --json
 exits 0 "next: rubato resume" "paused" -- pause long
 exits 1 "paused" -- pause long
 exits 0 "long" -- resume long
 until_true phase_is long running
-has_trained() { [[ $("$RUBATO" logs long --worker 0 2>/dev/null) == *epoch* ]]; }
-until_true has_trained
-exits 0 "epoch" -- logs long --tail 3 --worker 0
 exits 0 "next: rubato cluster" "reservation" -- reserve 2 --for 10m
 exits 0 "DEVICES" -- reserve list
 exits 2 "cannot be placed now" -- plan --devices 1 -- "$RUBATO_TOY"
