@@ -18,8 +18,9 @@ trap cleanup EXIT
 export RUBATO_HOME="$work/home"
 
 if ! ip netns add "$a" 2>"$work/why" || ! ip netns add "$b" 2>>"$work/why" ||
-  ! ip link add "${a}v" netns "$a" type veth peer name "${b}v" netns "$b" 2>>"$work/why"; then
-  echo "SKIPPED: network namespaces cannot be made here: $(tail -1 "$work/why")"
+  ! ip link add "${a}v" netns "$a" type veth peer name "${b}v" netns "$b" 2>>"$work/why" ||
+  ! ip netns exec "$a" true 2>>"$work/why"; then
+  echo "SKIPPED: network namespaces cannot be made or entered here: $(tail -1 "$work/why")"
   exit 77
 fi
 ip -n "$a" addr add 10.77.0.1/24 dev "${a}v" && ip -n "$a" link set "${a}v" up && ip -n "$a" link set lo up
