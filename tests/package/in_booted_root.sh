@@ -15,8 +15,8 @@ check() { # check WHAT -- COMMAND: the command must succeed
   tail -15 /tmp/check.log | sed 's/^/    /'
   failed=$((failed + 1))
 }
-until_true() { # at most two minutes
-  local end=$((SECONDS + 120))
+until_true() { # at most ten minutes
+  local end=$((SECONDS + 600))
   until "$@" >/dev/null 2>&1; do
     [ "$SECONDS" -lt "$end" ] || return 1
     sleep 0.1
