@@ -11,9 +11,8 @@
 //     (speedup_now / speedup_new - 1) / devices freed; when nobody can shrink, the newest job stops
 //     [ours].
 //  2. Waiting jobs, by priority and arrival, get their smallest plan; where nothing is free,
-//  running
-//     jobs make room as in 1 [ours]. A job that may not mix types goes where a fair share promises
-//     most [ours].
+//     running jobs make room as in 1 [ours]. A job that may not mix types goes where a fair share
+//     promises most [ours].
 //  3. Running jobs propose one increment per type, at most doubling their devices, and faster
 //     devices in place of slower ones [ours]; ranked by (speedup_new / speedup_now - 1) / devices
 //     added; taken greedily, one per job and round of proposals, for at most `proposals` rounds
@@ -21,56 +20,46 @@
 //     change anyway or last changed `interval` seconds ago; the policy asks to be woken for that.
 //  4. Such a job may also grow at the cost of another one when it gains `exchange` times what the
 //     other loses, per device [ours].
+// [ours] Gains and losses are divided by the work that a job has left, estimated from its epochs
+// and progress (`urgency`), and a job does not grow where that saves it less than `payback` times
+// the cost of the change: the published ranking treats an hour and a minute alike and restarts a
+// job for a second. proposals=1, exchange=0, urgency=0, payback=0 is the published scheduler.
 // A job with logical workers that may not mix types stays on the type it first ran on: on another
 // one its bits would differ. type=homogeneous gives every job one type at a time.
 // O(jobs x types x devices of a job) per round of proposals and per exchange, of which there are at
 // most 4 x jobs; a plan's split costs O(workers x types) and is remembered per job.
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <limits>
-#include <map>
 #include <unordered_map>
 
-#include "model/logical_workers.h"
 #include "sched/gang.h"
 #include "sched/order.h"
+#include "sched/policies/easyscale_plans.h"
 #include "sched/policies/policies.h"
-#include "sched/speedup.h"
+#include "sched/policies/remaining_estimate.h"
 
 namespace rubato {
 
 namespace {
 
+using easyscale::Holder;
+using easyscale::JobPlans;
+using easyscale::Outcome;
+using easyscale::workers_of;
+
+// Device-seconds that a job is taken to have left while nothing is known of it.
+constexpr double kPriorWork = 3600;
+
 struct EasyScaleParams {
   bool heterogeneous = true;
-  double waste = 0.30;
+  JobPlans::Options plans;
   Seconds interval_s = 60;
   int proposals = 1;
-  bool communication = true;
   double exchange = 0;
+  double urgency = 0;
+  double payback = 0;
   PlacementRule placement = PlacementRule::kBestFit;
-};
-
-// What a job would make of certain devices.
-struct Outcome {
-  double speed = 0;  // updates per second
-  double waste = 0;
-};
-
-// A job in this decision, with the devices planned for it so far.
-struct Holder {
-  const JobState* job = nullptr;
-  std::size_t index = 0;  // into the input
-  int smallest = 1;
-  int most = 1;
-  bool mixes = false;
-  std::uint32_t types = 0;  // bit per type that it may use
-  double waste = 0;         // of a plan at most
-  DeviceCounts current;
-  DeviceCounts devices;
-
-  bool holds() const { return devices.total() > 0; }
-  bool may_use(std::size_t type) const { return (types >> type & 1U) != 0; }
 };
 
 // Other devices for a holder; `value` is gain or loss per device.
@@ -83,20 +72,14 @@ struct Change {
   std::size_t instead_of = kMaxDeviceTypes;
 };
 
-int workers_of(const JobSpec& spec) {
-  return spec.logical_workers > 0 ? spec.logical_workers : spec.requested_devices;
-}
-
 class EasyScale final : public Policy {
  public:
-  explicit EasyScale(const EasyScaleParams& params) : params_(params) {}
+  explicit EasyScale(const EasyScaleParams& params) : params_(params), plans_(params.plans) {}
 
   Plan decide(const PolicyInput& input) override {
-    speed_.forget(input.finished);
-    for (const FinishedJob& job : input.finished) {
-      known_.erase(job.id);
-      stays_on_.erase(job.id);
-    }
+    plans_.observe(input);
+    estimate_.observe(input);
+    for (const FinishedJob& job : input.finished) stays_on_.erase(job.id);
     cluster_ = &input.cluster;
     usable_ = input.usable_by_type;
     read_jobs(input);
@@ -126,59 +109,6 @@ class EasyScale final : public Policy {
   }
 
  private:
-  // --- What a job makes of devices
-
-  Outcome outcome(const JobState& job, const DeviceCounts& devices) {
-    auto& known = known_[job.spec.id];
-    const auto [entry, fresh] = known.try_emplace(devices.of);
-    if (fresh) entry->second = compute(job, devices);
-    return entry->second;
-  }
-
-  Outcome compute(const JobState& job, const DeviceCounts& devices) {
-    const JobSpec& spec = job.spec;
-    const int workers = workers_of(spec);
-    if (spec.logical_workers == 0 || job.profiled == nullptr) {
-      WorkerSeconds alike;
-      alike.fill(1.0);
-      const DeviceTypeId type = devices.single_type();
-      const double waste = split_workers(devices, alike, workers).waste;
-      if (!type.valid()) return {split_workers(devices, alike, workers).speed, waste};
-      return {1.0 / speed_.update_s(job, type, devices[type], *cluster_), waste};
-    }
-    const std::int64_t local = spec.worker_batch();
-    const WorkerSplit split =
-        split_workers(devices, worker_seconds(*job.profiled, devices, local), workers);
-    if (!params_.communication) return {1.0 / split.round_s, split.waste};
-    std::vector<int> per_node;
-    for (std::size_t type = 0; type < cluster_->type_count(); ++type) {
-      const Placement packed = Placement::packed(DeviceTypeId(type), devices.of[type],
-                                                 cluster_->node_size(DeviceTypeId(type)));
-      per_node.insert(per_node.end(), packed.per_node().begin(), packed.per_node().end());
-    }
-    const WorkerUpdate update = update_of_workers(*job.profiled, devices, per_node, workers, local);
-    return {1.0 / update.update_s, split.waste};
-  }
-
-  static bool wasteful(const Holder& holder, const Outcome& outcome) {
-    return outcome.waste > holder.waste + 1e-9;
-  }
-
-  // The waste that this job's plans may have: as configured, unless its range leaves it none.
-  double allowed_waste(const Holder& holder) {
-    double least = 1;
-    for (std::size_t type = 0; type < cluster_->type_count(); ++type) {
-      if (!holder.may_use(type)) continue;
-      DeviceCounts devices;
-      const int most = std::min(holder.most, cluster_->capacity().of[type]);
-      for (devices.of[type] = holder.smallest; devices.of[type] <= most; ++devices.of[type]) {
-        least = std::min(least, outcome(*holder.job, devices).waste);
-        if (least <= params_.waste) return params_.waste;
-      }
-    }
-    return least;
-  }
-
   // --- The state of this decision
 
   void read_jobs(const PolicyInput& input) {
@@ -197,13 +127,22 @@ class EasyScale final : public Policy {
       if (const auto held = stays_on_.find(spec.id); held != stays_on_.end()) {
         holder.types = 1U << held->second.index();
       }
-      holder.waste = allowed_waste(holder);
+      holder.waste = plans_.allowed_waste(holder);
+      estimate_work(holder, input);
       holder.current = holder.devices = job.allocation.counts(*cluster_);
       for (std::size_t type = 0; type < kMaxDeviceTypes; ++type) {
         free_.of[type] -= holder.devices.of[type];
       }
       holders_.push_back(holder);
     }
+  }
+
+  void estimate_work(Holder& holder, const PolicyInput& input) {
+    const auto first = std::countr_zero(holder.job->spec.allowed_types);
+    const DeviceTypeId type(static_cast<std::size_t>(first));
+    const Seconds left_s = estimate_.one_device_s(*holder.job, type, input, plans_.one_type());
+    holder.updates_left = left_s / plans_.one_type().update_s(*holder.job, type, 1, *cluster_);
+    holder.urgency = std::pow(left_s, -params_.urgency);
   }
 
   void change(Holder& holder, std::size_t type, int by) {
@@ -224,13 +163,13 @@ class EasyScale final : public Policy {
     Change best{.holder = h, .type = type};
     const int most = std::min(holder.devices.of[type], holder.devices.total() - holder.smallest);
     if (most <= 0) return best;
-    const double now = outcome(*holder.job, holder.devices).speed;
+    const double now = plans_.speed(holder);
     DeviceCounts smaller = holder.devices;
     for (int freed = 1; freed <= most; ++freed) {
       --smaller.of[type];
-      const Outcome after = outcome(*holder.job, smaller);
-      if (wasteful(holder, after)) continue;
-      const double loss = (now / after.speed - 1) / freed;
+      const Outcome after = plans_.outcome(*holder.job, smaller);
+      if (holder.too_wasteful(after)) continue;
+      const double loss = (now / after.speed - 1) / freed * holder.urgency;
       // Of equal losses the larger one: it leaves a plan without idle devices.
       if (best.devices == 0 || loss <= best.value) {
         best.value = loss;
@@ -272,28 +211,6 @@ class EasyScale final : public Policy {
 
   // --- Starting
 
-  // The fewest devices of one type from `smallest` on that are not wasteful; 0: there are none.
-  int smallest_plan(const Holder& holder, std::size_t type) {
-    DeviceCounts devices;
-    for (int count = holder.smallest; count <= holder.most; ++count) {
-      devices.of[type] = count;
-      if (!wasteful(holder, outcome(*holder.job, devices))) return count;
-    }
-    return 0;
-  }
-
-  // The most that this type promises: the speed of the best plan on at most so many devices.
-  double promise(const Holder& holder, std::size_t type, int devices) {
-    double best = 0;
-    DeviceCounts counts;
-    for (int count = holder.smallest; count <= std::min(holder.most, devices); ++count) {
-      counts.of[type] = count;
-      const Outcome result = outcome(*holder.job, counts);
-      if (!wasteful(holder, result)) best = std::max(best, result.speed);
-    }
-    return best;
-  }
-
   // Starts the job on one type: on free devices, or on what running jobs make free. A job that may
   // not mix types will have to make do with the one it gets: what counts is a fair share of it.
   bool start(Holder& holder, bool may_make_room) {
@@ -305,7 +222,8 @@ class EasyScale final : public Policy {
                         [&](const Holder& other) { return other.devices.of[type] > 0; });
       const int share = usable_.of[type] / static_cast<int>(sharing + 1);
       const int expected = std::max({share, free_.of[type], holder.smallest});
-      types.emplace_back(-promise(holder, type, holder.mixes ? holder.smallest : expected), type);
+      types.emplace_back(-plans_.promise(holder, type, holder.mixes ? holder.smallest : expected),
+                         type);
     }
     std::sort(types.begin(), types.end());
     if (holder.mixes) {
@@ -321,7 +239,7 @@ class EasyScale final : public Policy {
   }
 
   bool start_on(Holder& holder, std::size_t type, bool may_make_room) {
-    const int count = smallest_plan(holder, type);
+    const int count = plans_.smallest_plan(holder, type);
     if (count == 0 || count > usable_.of[type]) return false;
     if (free_.of[type] < count) {
       if (!may_make_room) return false;
@@ -348,13 +266,13 @@ class EasyScale final : public Policy {
         if (!holder.may_use(type) || free_.of[type] <= 0) continue;
         DeviceCounts more = holder.devices;
         ++more.of[type];
-        const double speed = outcome(*holder.job, more).speed;
+        const double speed = plans_.outcome(*holder.job, more).speed;
         if (best.devices == 0 || speed > best.value) best = {speed, 0, type, 1};
       }
       if (best.devices == 0) break;
       change(holder, best.type, 1);
       if (holder.devices.total() >= holder.smallest &&
-          !wasteful(holder, outcome(*holder.job, holder.devices))) {
+          !holder.too_wasteful(plans_.outcome(*holder.job, holder.devices))) {
         return true;
       }
     }
@@ -385,6 +303,15 @@ class EasyScale final : public Policy {
 
   // --- Growing
 
+  // A plan for a job that does `now` updates per second: faster, not wasteful, and, where its
+  // devices would not change otherwise, saving enough of the time that is left.
+  bool worth_it(const Holder& holder, double now, const Outcome& after) const {
+    if (holder.too_wasteful(after) || after.speed / now - 1 <= 1e-9) return false;
+    if (holder.devices != holder.current) return true;
+    const Seconds saved = holder.updates_left / now - holder.updates_left / after.speed;
+    return saved >= params_.payback * holder.job->resize_cost_s;
+  }
+
   Change best_increment(std::size_t h, std::size_t type) {
     const Holder& holder = holders_[h];
     Change best{.holder = h, .type = type};
@@ -393,15 +320,15 @@ class EasyScale final : public Policy {
     if (!holder.mixes && holder.devices.of[type] != total) return best;
     const int most = std::min({total, free_.of[type], holder.most - total});
     if (most <= 0) return best;
-    const double now = outcome(*holder.job, holder.devices).speed;
+    const double now = plans_.speed(holder);
     DeviceCounts larger = holder.devices;
     for (int added = 1; added <= most; ++added) {
       ++larger.of[type];
-      const Outcome after = outcome(*holder.job, larger);
-      const double gain = after.speed / now - 1;
-      if (wasteful(holder, after) || gain <= 1e-9) continue;
-      if (best.devices == 0 || gain / added > best.value) {
-        best.value = gain / added;
+      const Outcome after = plans_.outcome(*holder.job, larger);
+      if (!worth_it(holder, now, after)) continue;
+      const double gain = (after.speed / now - 1) / added * holder.urgency;
+      if (best.devices == 0 || gain > best.value) {
+        best.value = gain;
         best.devices = added;
       }
     }
@@ -413,7 +340,7 @@ class EasyScale final : public Policy {
     const Holder& holder = holders_[h];
     Change best{.holder = h, .type = type};
     if (!holder.mixes || !holder.may_use(type)) return best;
-    const double now = outcome(*holder.job, holder.devices).speed;
+    const double now = plans_.speed(holder);
     for (std::size_t other = 0; other < cluster_->type_count(); ++other) {
       if (other == type) continue;
       DeviceCounts replaced = holder.devices;
@@ -421,11 +348,11 @@ class EasyScale final : public Policy {
       for (int count = 1; count <= most; ++count) {
         ++replaced.of[type];
         --replaced.of[other];
-        const Outcome after = outcome(*holder.job, replaced);
-        const double gain = after.speed / now - 1;
-        if (wasteful(holder, after) || gain <= 1e-9) continue;
-        if (best.devices == 0 || gain / count > best.value) {
-          best.value = gain / count;
+        const Outcome after = plans_.outcome(*holder.job, replaced);
+        if (!worth_it(holder, now, after)) continue;
+        const double gain = (after.speed / now - 1) / count * holder.urgency;
+        if (best.devices == 0 || gain > best.value) {
+          best.value = gain;
           best.devices = count;
           best.instead_of = other;
         }
@@ -533,8 +460,8 @@ class EasyScale final : public Policy {
   }
 
   EasyScaleParams params_;
-  RequestedBatchSpeed speed_;
-  std::unordered_map<JobId, std::map<std::array<int, kMaxDeviceTypes>, Outcome>> known_;
+  JobPlans plans_;
+  RemainingEstimate estimate_{kPriorWork};
   std::unordered_map<JobId, DeviceTypeId> stays_on_;  // jobs that may not change their type
 
   const Cluster* cluster_ = nullptr;
@@ -580,15 +507,29 @@ PolicyInfo easyscale_policy() {
                       .high = 1e6,
                       .help = "devices move between running jobs when one gains this many times "
                               "what the other loses; 0: never"},
+                     {.name = "urgency",
+                      .default_value = 1.0,
+                      .low = 0,
+                      .high = 10,
+                      .help = "gains and losses count by the work that a job has left, to the "
+                              "power of minus this; 0: alike, as published"},
+                     {.name = "payback",
+                      .default_value = 4.0,
+                      .low = 0,
+                      .high = 1e6,
+                      .help = "a running job grows where that saves it this many times what the "
+                              "change costs; 0: always, as published"},
                      placement_param(PlacementRule::kBestFit)},
           .make = [](const Params& params, Random) -> std::unique_ptr<Policy> {
             return std::make_unique<EasyScale>(
                 EasyScaleParams{.heterogeneous = params.choice("type") == "heterogeneous",
-                                .waste = params.number("waste"),
+                                .plans = {.waste = params.number("waste"),
+                                          .communication = params.flag("communication")},
                                 .interval_s = params.number("interval"),
                                 .proposals = static_cast<int>(params.integer("proposals")),
-                                .communication = params.flag("communication"),
                                 .exchange = params.number("exchange"),
+                                .urgency = params.number("urgency"),
+                                .payback = params.number("payback"),
                                 .placement = placement_rule(params)});
           }};
 }
