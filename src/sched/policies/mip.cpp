@@ -174,7 +174,7 @@ PolicyInfo mip_policy() {
                       .default_value = true,
                       .help = "whether running jobs may be stopped for others"},
                      {.name = "run_value",
-                      .default_value = 1.0,
+                      .default_value = 0.2,
                       .low = 0,
                       .high = 1'000,
                       .help = "what it is worth that a job does not wait for a period, as a share "
