@@ -9,9 +9,9 @@ namespace {
 
 // On 1, 2, 4, ... devices, as fast as devices^exponent.
 PlannedJob planned(Seconds length_s, double exponent, int most = 64) {
-  PlannedJob job{.sizes = {}, .length_s = length_s};
-  for (int k = 1; k <= most; k *= 2) job.sizes.push_back({k, std::pow(k, exponent)});
-  return job;
+  PlannedJob::Phase phase{.sizes = {}, .length_s = length_s};
+  for (int k = 1; k <= most; k *= 2) phase.sizes.push_back({k, std::pow(k, exponent)});
+  return {.phases = {phase}};
 }
 
 // Prices settle over several decisions.
@@ -53,6 +53,25 @@ TEST(RubatoPrices, WithDevicesForAllAJobIsWorthItsTimeAtItsBestSize) {
   const std::vector<double> values = settled({planned(1'000, 0.5, 4)}, 1'000);
   // Devices cost next to nothing: a second of work costs 1 / speed seconds.
   EXPECT_NEAR(values[0], 0.5, 0.01);
+}
+
+// A job of two phases of 1,000 s each; forty others keep devices dear.
+double first_phase(double exponent_now, double exponent_later) {
+  const PlannedJob now = planned(1'000, exponent_now);
+  const PlannedJob later = planned(1'000, exponent_later);
+  std::vector<PlannedJob> jobs(40, planned(20'000, 0.8));
+  jobs.push_back({.phases = {now.phases[0], later.phases[0]}});
+  return settled(jobs, 64).back();
+}
+
+TEST(RubatoPrices, TwoPhasesThatScaleAlikeAreOne) {
+  std::vector<PlannedJob> jobs(40, planned(20'000, 0.8));
+  jobs.push_back(planned(2'000, 0.7));
+  EXPECT_NEAR(first_phase(0.7, 0.7), settled(jobs, 64).back(), 1e-9);
+}
+
+TEST(RubatoPrices, WorkNowIsWorthMoreWhereItDoesNotScaleButWhatFollowsDoes) {
+  EXPECT_GT(first_phase(0.1, 0.9), first_phase(0.9, 0.9));
 }
 
 TEST(RubatoPrices, ManyJobsTakeOneStepAndDevicesBecomeDearer) {

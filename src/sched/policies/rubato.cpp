@@ -62,8 +62,8 @@ namespace {
 
 constexpr double kExplore = 1e6;  // worth of starting something unknown: more than all the rest
 constexpr double kLastResort = 1e-6;
-constexpr Seconds kLeastRun = 60;
 constexpr double kPaidFor = 1e3;  // worth of not stopping or shrinking a job that has just changed
+constexpr Seconds kTuneBatches = 10;  // between two looks at the batches of running jobs
 
 struct Tuning {
   double exponent;
@@ -89,6 +89,70 @@ class RubatoPolicy final : public Policy {
 
   Plan decide(const PolicyInput& input) override {
     book_.observe(input);
+    Plan plan = nothing_happened(input) ? tune_batches(input) : divide(input);
+    plan.wake_at_s = std::min(divided_at_s_ + tuning_.interval_s, input.now_s + kTuneBatches);
+    remember(input, plan);
+    return plan;
+  }
+
+ private:
+  struct Candidate {
+    Outlook outlook;
+    double weight = 1;
+    DeviceTypeId explores{};  // it should run here to measure its application
+  };
+
+  // What a division of devices depends on, apart from what is measured.
+  struct Seen {
+    JobId id{};
+    int least = 0;
+    int most = 0;
+    int priority = 0;
+    int devices = 0;
+    bool operator==(const Seen&) const = default;
+  };
+
+  static Seen seen(const JobSpec& spec, int devices) {
+    return {spec.id, spec.min_devices, spec.max_devices, spec.priority, devices};
+  }
+
+  // Since the devices were divided last, which is not long ago.
+  bool nothing_happened(const PolicyInput& input) const {
+    if (input.now_s >= divided_at_s_ + tuning_.interval_s - 1e-6) return false;
+    if (input.usable_by_type != usable_) return false;
+    return std::equal(input.jobs.begin(), input.jobs.end(), seen_.begin(), seen_.end(),
+                      [](const JobState* job, const Seen& before) {
+                        return seen(job->spec, job->allocation.devices()) == before;
+                      });
+  }
+
+  void remember(const PolicyInput& input, const Plan& plan) {
+    usable_ = input.usable_by_type;
+    seen_.clear();
+    for (std::size_t i = 0; i < input.jobs.size(); ++i) {
+      seen_.push_back(seen(input.jobs[i]->spec, plan.grants[i].devices.total()));
+    }
+    book_.remember(input);
+  }
+
+  // Everybody keeps the devices they have. The best batch moves with the noise, and a change of it
+  // costs nothing.
+  Plan tune_batches(const PolicyInput& input) {
+    Plan plan = empty_plan(input);
+    for (std::size_t i = 0; i < input.jobs.size(); ++i) {
+      const JobState& job = *input.jobs[i];
+      Grant& grant = plan.grants[i];
+      grant.waiting = Reason::kNotWorthwhile;
+      if (!job.running()) continue;
+      grant.devices = job.allocation.counts(input.cluster);
+      grant.batch = book_.batch(book_.outlook(job, input), current_type(job, input),
+                                job.allocation.devices(), input.cluster);
+    }
+    return plan;
+  }
+
+  Plan divide(const PolicyInput& input) {
+    divided_at_s_ = input.now_s;
     std::vector<Candidate> jobs;
     jobs.reserve(input.jobs.size());
     for (const JobState* job : input.jobs) jobs.push_back({.outlook = book_.outlook(*job, input)});
@@ -107,7 +171,6 @@ class RubatoPolicy final : public Policy {
         choices, input.usable_by_type, input.cluster.type_count(), tuning_.method, price_);
 
     Plan plan = empty_plan(input);
-    plan.wake_at_s = input.now_s + tuning_.interval_s;
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       Grant& grant = plan.grants[i];
       grant.waiting = Reason::kNotWorthwhile;
@@ -119,16 +182,8 @@ class RubatoPolicy final : public Policy {
       grant.batch = book_.batch(jobs[i].outlook, type, devices, input.cluster);
     }
     if (tuning_.consolidates) consolidate(plan, input);
-    book_.remember(input);
     return plan;
   }
-
- private:
-  struct Candidate {
-    Outlook outlook;
-    double weight = 1;
-    DeviceTypeId explores{};  // it should run here to measure its application
-  };
 
   // A job weighs what a second of its work is worth if the future is as planned.
   void value(std::vector<Candidate>& jobs, const PolicyInput& input) {
@@ -136,12 +191,16 @@ class RubatoPolicy final : public Policy {
     std::vector<PlannedJob> planned(jobs.size());
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       const Outlook& outlook = jobs[i].outlook;
-      planned[i].length_s = outlook.length_s;
-      for (const int size : sizes(outlook, type, input)) {
-        planned[i].sizes.push_back({size, book_.speed(outlook, type, size, input.cluster)});
+      const std::vector<int> possible = sizes(outlook, type, input);
+      for (const OutlookPart& part : book_.parts(outlook, input)) {
+        PlannedJob::Phase phase{.sizes = {}, .length_s = part.length_s};
+        for (const int size : possible) {
+          phase.sizes.push_back({size, book_.speed(outlook, part, type, size, input.cluster)});
+        }
+        keep_majorant(phase.sizes);
+        if (phase.sizes.empty()) phase.sizes.push_back({outlook.job->spec.min_devices, 1});
+        planned[i].phases.push_back(std::move(phase));
       }
-      keep_majorant(planned[i].sizes);
-      if (planned[i].sizes.empty()) planned[i].sizes.push_back({outlook.job->spec.min_devices, 1});
     }
     const std::vector<double> values = prices_.values(planned, input.usable_by_type[type]);
     for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -220,7 +279,7 @@ class RubatoPolicy final : public Policy {
     const Seconds since = input.now_s - job.changed_at_s;
     if (!planned_) return 0;
     if (since <= job.resize_cost_s) return job.allocation.devices();
-    return since < std::max(kLeastRun, 2 * job.resize_cost_s) ? 1 : 0;
+    return since < 2 * job.resize_cost_s ? 1 : 0;
   }
 
   TypedChoices list_choices(const Candidate& job, const PolicyInput& input) const {
@@ -272,7 +331,10 @@ class RubatoPolicy final : public Policy {
   Tuning tuning_;
   OutlookBook book_;
   PricePath prices_;
-  bool planned_ = false;                         // this decision
+  Seconds divided_at_s_ = -1e18;
+  std::vector<Seen> seen_;  // of the last decision, with the devices that were granted,
+  DeviceCounts usable_;     // and what there was to grant
+  bool planned_ = false;    // this decision
   std::array<double, kMaxDeviceTypes> price_{};  // of a device, by type
 };
 
@@ -296,7 +358,9 @@ std::unique_ptr<Policy> make_rubato(const Params& params, Random) {
                                                                .remaining = has("remaining"),
                                                                .shared = has("sharing"),
                                                                .corrected = has("correction"),
-                                                               .hopeful = has("trials")});
+                                                               .hopeful = has("trials"),
+                                                               .noise = has("noise"),
+                                                               .parts = has("parts")});
 }
 
 }  // namespace
@@ -339,8 +403,8 @@ PolicyInfo rubato_policy() {
                      {.name = "without",
                       .default_value = std::string("none"),
                       .choices = {"none", "goodput", "remaining", "sharing", "correction", "trials",
-                                  "plan", "charge", "exact", "types", "prices", "exploration",
-                                  "consolidation"},
+                                  "noise", "parts", "plan", "charge", "exact", "types", "prices",
+                                  "exploration", "consolidation"},
                       .help = "an idea to switch off, to see what it contributes"}},
           .make = make_rubato,
           .at_events = true};

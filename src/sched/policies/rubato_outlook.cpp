@@ -13,6 +13,14 @@ constexpr double kAssumedExponent = 0.9;
 // An epoch is never assumed to be nearer than this to its end: rounding must not make a job look
 // finished.
 constexpr double kLeastEpochs = 0.05;
+// Stages whose noise differs by less than this (in logarithms, at a few times the initial batch)
+// are one part of a job.
+constexpr double kAlike = 0.15;
+constexpr double kAlikeDoublings = 3;
+
+double share_done(const JobState& job, Seconds now_s) {
+  return job.progress->epochs_done(now_s) / job.spec.epochs;
+}
 
 }  // namespace
 
@@ -40,6 +48,12 @@ void OutlookBook::observe(const PolicyInput& input) {
         app.speeds.report(seen[copied], job->learned->noise());
       }
     }
+    if (job->spec.epochs > 0 && job->allocation.batch > 0) {
+      memory.noise = {.ratio = noise_ratio(job->learned->noise()),
+                      .doublings = std::log2(static_cast<double>(job->allocation.batch) /
+                                             static_cast<double>(job->spec.batch.initial))};
+      app.noise.report(share_done(*job, input.now_s), memory.noise);
+    }
     if (memory.goodput > 0) {
       app.work += memory.goodput * (input.now_s - memory.at_s);
       app.epochs += job->progress->epochs_done(input.now_s) - memory.epochs;
@@ -62,9 +76,10 @@ void OutlookBook::remember(const PolicyInput& input) {
     // goodput.
     if (!job->running() || input.now_s - job->changed_at_s < job->resize_cost_s) continue;
     const DeviceTypeId type = input.cluster.node(job->allocation.shares.front().node).type;
-    memory.goodput = applications_.at(key(*job)).speeds.goodput(
-        job->spec, job->learned->noise(), type, static_cast<int>(job->allocation.shares.size()),
-        job->allocation.devices());
+    const Application& app = applications_.at(key(*job));
+    memory.goodput = app.speeds.goodput(job->spec, noise(*job, app, input), type,
+                                        static_cast<int>(job->allocation.shares.size()),
+                                        job->allocation.devices());
   }
 }
 
@@ -73,6 +88,18 @@ void OutlookBook::remember(const PolicyInput& input) {
 Seconds OutlookBook::as_long_again(double service) const {
   return options_.prior_s *
          std::exp2(std::ceil(std::log2(std::max(1.0, service / options_.prior_s))));
+}
+
+NoiseCurve OutlookBook::noise(const JobState& job, const Application& app,
+                              const PolicyInput& input) const {
+  const bool fresh = job.learned->empty();
+  const double last = noise_ratio(fresh ? app.first_noise : job.learned->noise());
+  if (!options_.noise || job.spec.epochs == 0) return NoiseCurve::flat(last);
+  const std::size_t stage = NoiseStages::stage_at(share_done(job, input.now_s));
+  if (!app.noise.known(stage)) return NoiseCurve::flat(last);
+  const auto memory = memory_.find(job.spec.id);
+  if (fresh || memory == memory_.end()) return app.noise.curve(stage);
+  return app.noise.curve(stage, memory->second.noise);
 }
 
 Outlook OutlookBook::outlook(const JobState& job, const PolicyInput& input) {
@@ -87,10 +114,10 @@ Outlook OutlookBook::outlook(const JobState& job, const PolicyInput& input) {
   result.speeds = &app.speeds;
   const bool fresh = job.learned->empty();
   result.memo = fresh && app.speeds.usual(job.spec) ? &app.memo : &memory_[job.spec.id].memo;
-  result.memo->refresh(app.speeds.version(), fresh ? app.first_noise : job.learned->noise());
+  result.memo->refresh(app.speeds.version(), noise(job, app, input));
   result.reference_goodput = 1;
-  const double reference =
-      known_goodput(result, reference_type(job.spec, input.cluster), 1, input.cluster);
+  const double reference = known_goodput(result, *result.memo,
+                                         reference_type(job.spec, input.cluster), 1, input.cluster);
   if (reference > 0) result.reference_goodput = reference;
   if (options_.remaining && app.epochs > 0 && job.spec.epochs > 0) {
     const double left =
@@ -102,15 +129,45 @@ Outlook OutlookBook::outlook(const JobState& job, const PolicyInput& input) {
   return result;
 }
 
-double OutlookBook::known_goodput(const Outlook& outlook, DeviceTypeId type, int devices,
-                                  const Cluster& cluster) {
-  std::vector<double>& known = outlook.memo->goodput[type.index()];
+std::vector<OutlookPart> OutlookBook::parts(const Outlook& outlook, const PolicyInput& input) {
+  std::vector<OutlookPart> result{{.length_s = outlook.length_s, .memo = outlook.memo}};
+  const JobState& job = *outlook.job;
+  if (!options_.parts || !options_.remaining || outlook.speeds == nullptr) return result;
+  if (job.spec.epochs == 0) return result;
+  Application& app = applications_.at(key(job));
+  const double done = std::min(share_done(job, input.now_s), 1 - kLeastEpochs / job.spec.epochs);
+  const Seconds whole_s = outlook.length_s / (1 - done);
+  double from = done;
+  double noise = outlook.memo->noise.at(kAlikeDoublings);
+  for (std::size_t s = NoiseStages::stage_at(done) + 1; s < NoiseStages::kStages; ++s) {
+    if (!app.noise.known(s)) continue;
+    const NoiseCurve curve = app.noise.curve(s);
+    if (std::abs(std::log(curve.at(kAlikeDoublings) / noise)) < kAlike) continue;
+    noise = curve.at(kAlikeDoublings);
+    const double at = NoiseStages::begin(s);
+    result.back().length_s = (at - from) * whole_s;
+    from = at;
+    app.stage_memos[s].refresh(app.speeds.version(), curve);
+    result.push_back({.length_s = 0, .memo = &app.stage_memos[s]});
+  }
+  result.back().length_s = (1 - from) * whole_s;
+  return result;
+}
+
+double OutlookBook::speed(const Outlook& outlook, const OutlookPart& part, DeviceTypeId type,
+                          int devices, const Cluster& cluster) const {
+  if (part.memo == outlook.memo || !options_.goodput) return speed(outlook, type, devices, cluster);
+  return known_goodput(outlook, *part.memo, type, devices, cluster) / outlook.reference_goodput;
+}
+
+double OutlookBook::known_goodput(const Outlook& outlook, SpeedMemo& memo, DeviceTypeId type,
+                                  int devices, const Cluster& cluster) {
+  std::vector<double>& known = memo.goodput[type.index()];
   const auto slot = static_cast<std::size_t>(devices);
   if (slot >= known.size()) known.resize(slot + 1, -1);
   if (known[slot] < 0) {
     const int nodes = devices > cluster.node_size(type) ? 2 : 1;
-    known[slot] =
-        outlook.speeds->goodput(outlook.job->spec, outlook.memo->noise, type, nodes, devices);
+    known[slot] = outlook.speeds->goodput(outlook.job->spec, memo.noise, type, nodes, devices);
   }
   return known[slot];
 }
@@ -118,7 +175,7 @@ double OutlookBook::known_goodput(const Outlook& outlook, DeviceTypeId type, int
 double OutlookBook::speed(const Outlook& outlook, DeviceTypeId type, int devices,
                           const Cluster& cluster) const {
   if (outlook.speeds == nullptr || !options_.goodput) return std::pow(devices, kAssumedExponent);
-  return known_goodput(outlook, type, devices, cluster) / outlook.reference_goodput;
+  return known_goodput(outlook, *outlook.memo, type, devices, cluster) / outlook.reference_goodput;
 }
 
 std::int64_t OutlookBook::batch(const Outlook& outlook, DeviceTypeId type, int devices,

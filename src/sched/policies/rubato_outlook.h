@@ -23,6 +23,12 @@ struct Outlook {
   bool unexplored() const { return speeds == nullptr && job->learned != nullptr; }
 };
 
+// A part of what a job has left that scales alike.
+struct OutlookPart {
+  Seconds length_s = 0;       // at the speed that one device of the reference type has now
+  SpeedMemo* memo = nullptr;  // with the noise to expect
+};
+
 struct OutlookOptions {
   // Length assumed where neither progress nor a finished epoch says more.
   Seconds prior_s = 600;
@@ -32,6 +38,8 @@ struct OutlookOptions {
   bool shared = true;     // off: every job learns for itself
   bool corrected = true;  // off: speeds are those of the fit
   bool hopeful = true;    // off: no batch is tried that looks worse than another
+  bool noise = true;      // off: noise is what the job reported last, at any batch
+  bool parts = true;      // off: a job is expected to scale to its end as it does now
 };
 
 class OutlookBook {
@@ -47,6 +55,10 @@ class OutlookBook {
   // Speed on `devices` >= 1 of a type, packed, relative to one device of the reference type.
   double speed(const Outlook& outlook, DeviceTypeId type, int devices,
                const Cluster& cluster) const;
+  // In this order, at least one: later parts as in jobs of the application that were further.
+  std::vector<OutlookPart> parts(const Outlook& outlook, const PolicyInput& input);
+  double speed(const Outlook& outlook, const OutlookPart& part, DeviceTypeId type, int devices,
+               const Cluster& cluster) const;
   // The batch that an adaptive job should use there; 0: its own choice.
   std::int64_t batch(const Outlook& outlook, DeviceTypeId type, int devices,
                      const Cluster& cluster) const;
@@ -58,6 +70,8 @@ class OutlookBook {
         : speeds(limits, options.corrected, options.hopeful) {}
     SharedSpeeds speeds;
     GradientNoise first_noise;
+    NoiseStages noise;
+    std::array<SpeedMemo, NoiseStages::kStages> stage_memos;
     SpeedMemo memo;     // of the jobs that did not start yet
     double work = 0;    // goodput x seconds,
     double epochs = 0;  // and the epochs done with it
@@ -65,14 +79,16 @@ class OutlookBook {
   struct Memory {
     std::array<std::size_t, kMaxDeviceTypes> copied{};  // observations passed on to the application
     SpeedMemo memo;
+    NoiseReport noise;  // as it was last, in the batch that it had
     Seconds at_s = 0;
     double epochs = 0;
     double goodput = 0;  // 0: it did not train steadily since
   };
   Seconds as_long_again(double service) const;
-  // On packed devices, from the job's memo.
-  static double known_goodput(const Outlook& outlook, DeviceTypeId type, int devices,
-                              const Cluster& cluster);
+  NoiseCurve noise(const JobState& job, const Application& app, const PolicyInput& input) const;
+  // On packed devices, from a memo.
+  static double known_goodput(const Outlook& outlook, SpeedMemo& memo, DeviceTypeId type,
+                              int devices, const Cluster& cluster);
   // Jobs with equal keys learn together.
   std::string key(const JobState& job) const;
 

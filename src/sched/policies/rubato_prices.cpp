@@ -13,15 +13,15 @@ constexpr double kGrowth = 1.25;  // of a period beside the one before
 constexpr double kFirstPrice = 0.1;
 constexpr double kLeastPrice = 1e-4;
 constexpr double kPace = 0.08;             // of prices, per step
-constexpr double kLeastPart = 0.05;        // of its last period that a job is assumed to need
+constexpr int kHalvings = 4;               // of the period in which a job ends
 constexpr std::size_t kMostSteps = 10;     // of prices in one decision,
 constexpr std::size_t kCoursesHeld = 400;  // and courses that are computed in them
 
 // Null: at this price it is better to wait.
-const PlannedJob::Size* choose(const PlannedJob& job, double value, double price) {
+const PlannedJob::Size* choose(const PlannedJob::Phase& phase, double value, double price) {
   const PlannedJob::Size* best = nullptr;
   double most = 0;
-  for (const PlannedJob::Size& size : job.sizes) {
+  for (const PlannedJob::Size& size : phase.sizes) {
     const double gain = value * size.speed - price * size.devices;
     // Along a concave majorant, gains rise and then fall.
     if (gain <= most) break;
@@ -29,6 +29,15 @@ const PlannedJob::Size* choose(const PlannedJob& job, double value, double price
     best = &size;
   }
   return best;
+}
+
+// The worth of work at which running gains so much per second.
+double value_of_gain(const PlannedJob::Phase& phase, double gain, double price) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const PlannedJob::Size& size : phase.sizes) {
+    least = std::min(least, (gain + price * size.devices) / size.speed);
+  }
+  return least;
 }
 
 }  // namespace
@@ -56,61 +65,91 @@ PricePath::PricePath() {
   price_.fill(kFirstPrice);
 }
 
-double PricePath::value_at_end(const PlannedJob& job, std::size_t period) const {
-  double least = std::numeric_limits<double>::infinity();
-  for (const PlannedJob::Size& size : job.sizes) {
-    least = std::min(least, (1 + price_[period] * size.devices) / size.speed);
+bool PricePath::fits(const PlannedJob& job, End end, std::vector<double>& values) const {
+  std::size_t phase = job.phases.size() - 1;
+  double left = job.phases[phase].length_s;
+  values.resize(job.phases.size());
+  values[phase] = value_of_gain(job.phases[phase], 1, price_[end.period]);
+  if (end.period > 0 && end.part < 1) {
+    // Between two periods, so that the worth does not jump when the end moves to the next one.
+    const double before = value_of_gain(job.phases[phase], 1, price_[end.period - 1]);
+    values[phase] = std::pow(before, 1 - end.part) * std::pow(values[phase], end.part);
   }
-  return least;
+  for (std::size_t p = end.period + 1; p-- > 0;) {
+    Seconds open = seconds_[p] * (p == end.period ? end.part : 1.0);
+    while (open > 0) {
+      const PlannedJob::Size* size = choose(job.phases[phase], values[phase], price_[p]);
+      if (size == nullptr) break;
+      const Seconds needed = left / size->speed;
+      if (needed > open) {
+        left -= open * size->speed;
+        break;
+      }
+      open -= needed;
+      if (phase == 0) return true;
+      const double gain = values[phase] * size->speed - price_[p] * size->devices;
+      --phase;
+      left = job.phases[phase].length_s;
+      values[phase] = value_of_gain(job.phases[phase], gain, price_[p]);
+    }
+  }
+  // No time for the phases before this one.
+  while (phase-- > 0) values[phase] = values[phase + 1];
+  return false;
 }
 
-double PricePath::done(const PlannedJob& job, double value, std::size_t periods) const {
-  double work = 0;
-  for (std::size_t p = 0; p < periods; ++p) {
-    const PlannedJob::Size* size = choose(job, value, price_[p]);
-    if (size != nullptr) work += seconds_[p] * size->speed;
+void PricePath::note_use(const PlannedJob& job, End end, const std::vector<double>& values,
+                         Periods& wanted) const {
+  std::size_t phase = 0;
+  double left = job.phases[0].length_s;
+  for (std::size_t p = 0; p <= end.period; ++p) {
+    Seconds open = seconds_[p];
+    while (open > 0) {
+      const PlannedJob::Size* size = choose(job.phases[phase], values[phase], price_[p]);
+      if (size == nullptr) break;
+      const Seconds spent = std::min(open, left / size->speed);
+      wanted[p] += size->devices * spent / seconds_[p];
+      left -= spent * size->speed;
+      if (spent >= open) break;
+      open -= spent;
+      if (++phase == job.phases.size()) return;
+      left = job.phases[phase].length_s;
+    }
   }
-  return work;
 }
 
-PricePath::Course PricePath::course(const PlannedJob& job) const {
+PricePath::End PricePath::earliest_end(const PlannedJob& job, std::vector<double>& values) const {
   std::size_t low = 0;
   std::size_t high = kPeriods - 1;
   while (low < high) {
     const std::size_t middle = (low + high) / 2;
-    if (done(job, value_at_end(job, middle), middle + 1) >= job.length_s) {
+    if (fits(job, {middle, 1}, values)) {
       high = middle;
     } else {
       low = middle + 1;
     }
   }
-  Course result{.value = value_at_end(job, low), .end = low};
-  const double before = done(job, result.value, low);
-  const double with = done(job, result.value, low + 1);
-  if (with > before) {
-    result.part = std::clamp((job.length_s - before) / (with - before), kLeastPart, 1.0);
+  double least = 0;
+  double most = 1;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double part = (least + most) / 2;
+    (fits(job, {low, part}, values) ? most : least) = part;
   }
-  // Between the two periods, so that the worth does not jump when the end moves to the next one.
-  if (low > 0) {
-    result.value =
-        std::pow(value_at_end(job, low - 1), 1 - result.part) * std::pow(result.value, result.part);
-  }
-  return result;
+  fits(job, {low, most}, values);
+  return {low, most};
 }
 
 std::vector<double> PricePath::values(std::span<const PlannedJob> jobs, int capacity) {
   std::vector<double> result(jobs.size());
   if (jobs.empty()) return result;
+  std::vector<double> of_phases;
   const std::size_t steps = std::clamp(kCoursesHeld / jobs.size(), std::size_t{1}, kMostSteps);
   for (std::size_t step = 0; step < steps; ++step) {
     Periods wanted{};
     for (std::size_t j = 0; j < jobs.size(); ++j) {
-      const Course way = course(jobs[j]);
-      result[j] = way.value;
-      for (std::size_t p = 0; p <= way.end; ++p) {
-        const PlannedJob::Size* size = choose(jobs[j], way.value, price_[p]);
-        if (size != nullptr) wanted[p] += size->devices * (p == way.end ? way.part : 1.0);
-      }
+      const End end = earliest_end(jobs[j], of_phases);
+      result[j] = of_phases.front();
+      note_use(jobs[j], end, of_phases, wanted);
     }
     for (std::size_t p = 0; p < kPeriods; ++p) {
       const double excess = std::clamp(wanted[p] / capacity - 1, -0.5, 1.0);

@@ -2,13 +2,14 @@
 //
 // A device has a price at every future moment: what one more of it would save in the sum of all
 // completion times. At given prices every job plans for itself. A job whose work is worth v per
-// second (of its length on one device) runs at the size with the largest v x speed - price x size,
-// or waits; it ends when a further second would cost as much as it gains: then
-// v = min (1 + price x size) / speed. So v follows from the price at the job's end, and the end
-// from v. Prices rise where the jobs want more devices than there are and fall where they want
+// second (of its length at speed 1) runs at the size with the largest gain v x speed - price x
+// size, or waits; it ends when a further second would cost as much as it gains: then the gain is 1,
+// so v = min (1 + price x size) / speed. A job passes through phases that scale differently (early
+// in a training large batches hardly help); where one passes into the next, both gain the same,
+// which gives the v of the phase before. So v follows from the prices around the job's end, and the
+// end from v. Prices rise where the jobs want more devices than there are and fall where they want
 // fewer. Short jobs end while devices are dear, so their work is worth more; long ones wait for
-// the time after that. Work of jobs that scale badly is worth more than that of jobs that can
-// catch up.
+// the time after that. Work that scales badly is worth more than work that can catch up.
 //
 // Only the jobs that are here are planned: nothing is assumed about future arrivals.
 #pragma once
@@ -24,10 +25,13 @@ namespace rubato {
 struct PlannedJob {
   struct Size {
     int devices = 0;
-    double speed = 0;  // relative to one device
+    double speed = 0;
   };
-  std::vector<Size> sizes;  // ascending, speeds on their concave majorant, at least one
-  Seconds length_s = 0;     // on one device
+  struct Phase {
+    std::vector<Size> sizes;  // ascending, speeds on their concave majorant, at least one
+    Seconds length_s = 0;     // at speed 1
+  };
+  std::vector<Phase> phases;  // in this order, at least one
 };
 
 // Leaves the sizes that can be the best at some price; ascending ones go in and come out.
@@ -37,9 +41,9 @@ class PricePath {
  public:
   PricePath();
 
-  // The worth of each job's work, at prices that follow from those of the last call: a few steps
-  // towards prices at which `capacity` >= 1 devices are wanted, fewer with many jobs, none
-  // without jobs. O(jobs x periods x sizes) per step.
+  // The worth of the present work of each job, at prices that follow from those of the last call: a
+  // few steps towards prices at which `capacity` >= 1 devices are wanted, fewer with many jobs,
+  // none without jobs. O(jobs x periods x sizes) per step.
   std::vector<double> values(std::span<const PlannedJob> jobs, int capacity);
 
  private:
@@ -47,16 +51,18 @@ class PricePath {
   static constexpr std::size_t kPeriods = 32;
   using Periods = std::array<double, kPeriods>;
 
-  struct Course {
-    double value = 0;
-    std::size_t end = 0;  // the period in which the job ends,
-    double part = 1;      // and how much of it is needed
+  // When a job ends: within this period, after this part of it.
+  struct End {
+    std::size_t period = 0;
+    double part = 1;
   };
-  Course course(const PlannedJob& job) const;
-  // The worth of the work of a job that ends in this period.
-  double value_at_end(const PlannedJob& job, std::size_t period) const;
-  // Work done in the first so many periods.
-  double done(const PlannedJob& job, double value, std::size_t periods) const;
+  // Backwards from an end: the worth of the work of each phase, and whether there is time for all.
+  bool fits(const PlannedJob& job, End end, std::vector<double>& values) const;
+  // The first end for which there is time, with the values that belong to it.
+  End earliest_end(const PlannedJob& job, std::vector<double>& values) const;
+  // Adds the devices that the job uses.
+  void note_use(const PlannedJob& job, End end, const std::vector<double>& values,
+                Periods& wanted) const;
 
   Periods seconds_{};
   Periods price_{};  // of a device for a second

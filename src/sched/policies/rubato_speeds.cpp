@@ -7,20 +7,74 @@ namespace rubato {
 
 namespace {
 
-// Weights of an observation at a distance d (in doublings of devices and of the micro-batch):
-// 1 / (kSame + d^2); and of the fit itself.
-constexpr double kSame = 0.01;
-constexpr double kTrustInFit = 0.5;
+// Weight of an observation at a distance d (in doublings of the micro-batch; a doubling of the
+// devices is twice as far): 1 / (kSame + d^2)^2; and of the fit itself.
+constexpr double kSame = 0.005;
+constexpr double kDevicesAreFar = 4;  // squared
+constexpr double kTrustInFit = 10;
 // How much faster than its fit a batch is hoped to be, in logarithms per doubling of the
 // micro-batch (and half as much per doubling of the devices), up to one doubling away from what was
 // measured.
 constexpr double kHope = 0.2;
 constexpr double kHopePerDevices = 0.5;
+// How much of that hope counts when the size of a job is chosen, not only its batch.
+constexpr double kHopeForSizes = 0.25;
+constexpr int kBatches = 50;
 
 // One device, one node and several nodes are three different things.
 int kind(int nodes, int devices) { return devices == 1 ? 0 : nodes == 1 ? 1 : 2; }
 
+// Mean logarithm of fitted / measured, by weight; the fit itself is not off.
+class MeanError {
+ public:
+  void add(double wider, double larger, double fitted, double measured) {
+    const double distance = kSame + kDevicesAreFar * wider * wider + larger * larger;
+    const double weight = 1 / (distance * distance);
+    weights_ += weight;
+    sum_ += weight * std::log(fitted / measured);
+  }
+  double factor() const { return std::exp(sum_ / weights_); }
+
+ private:
+  double weights_ = kTrustInFit;
+  double sum_ = 0;
+};
+
 }  // namespace
+
+std::vector<BatchShape> BatchTable::shapes(const BatchLimits& limits, int devices) {
+  std::vector<BatchShape> result;
+  const auto smallest = static_cast<double>(std::max(limits.initial, limits.min_local * devices));
+  const double range = static_cast<double>(limits.max) / smallest;
+  if (range < 1) return result;
+  for (int i = 0; i < kBatches; ++i) {
+    const double total = smallest * std::pow(range, static_cast<double>(i) / (kBatches - 1));
+    const BatchShape shape = split_batch(std::llround(total), devices, limits);
+    if (shape.local < limits.min_local) continue;
+    if (result.empty() || !(shape == result.back())) result.push_back(shape);
+  }
+  return result;
+}
+
+void BatchTable::add(const BatchShape& shape, int devices, const BatchLimits& limits,
+                     const MicroBatch& seconds) {
+  const auto total = static_cast<double>(shape.total(devices));
+  const double scale = total / static_cast<double>(limits.initial);
+  options_.push_back(
+      {.shape = shape,
+       .scale = scale,
+       .doublings = std::log2(scale),
+       .throughput = total / (shape.accumulation * seconds.compute_s + seconds.step_s)});
+}
+
+BestBatch BatchTable::best(const NoiseCurve& noise) const {
+  BestBatch best;
+  for (const Option& option : options_) {
+    const double goodput = option.throughput * noise.efficiency(option.scale, option.doublings);
+    if (goodput > best.goodput) best = {.goodput = goodput, .shape = option.shape};
+  }
+  return best;
+}
 
 void SharedSpeeds::report(const Observation& observation, const GradientNoise& noise) {
   const std::size_t before = model_.observations(observation.type).size();
@@ -76,21 +130,26 @@ PerfParams SharedSpeeds::combined_fit(DeviceTypeId type) const {
   return params;
 }
 
-double SharedSpeeds::correction(const PerfParams& fitted, DeviceTypeId type, int nodes, int devices,
-                                std::int64_t local) const {
-  if (!corrected_) return 1;
-  double weights = kTrustInFit;
-  double sum = 0;
+BatchTable::MicroBatch SharedSpeeds::micro_batch(const PerfParams& fitted, DeviceTypeId type,
+                                                 int nodes, int devices, std::int64_t local) const {
+  const auto samples = static_cast<double>(local);
+  BatchTable::MicroBatch result{.step_s = fitted.step_s(nodes, devices, samples),
+                                .compute_s = fitted.compute_s(samples)};
+  if (!corrected_) return result;
+  MeanError step;
+  MeanError compute;  // the same on any number of devices, nearly
   for (const Observation& o : model_.observations(type)) {
-    if (kind(o.nodes, o.devices) != kind(nodes, devices)) continue;
+    const auto seen = static_cast<double>(o.local);
     const double wider = std::log2(static_cast<double>(o.devices) / devices);
-    const double larger = std::log2(static_cast<double>(o.local) / static_cast<double>(local));
-    const double weight = 1 / (kSame + wider * wider + larger * larger);
-    const double off = fitted.step_s(o.nodes, o.devices, static_cast<double>(o.local)) / o.step_s;
-    weights += weight;
-    sum += weight * std::log(off);
+    const double larger = std::log2(seen / samples);
+    const Seconds computed_s = o.step_s - o.sync_s;
+    if (computed_s > 0) compute.add(wider, larger, fitted.compute_s(seen), computed_s);
+    if (kind(o.nodes, o.devices) != kind(nodes, devices)) continue;
+    step.add(wider, larger, fitted.step_s(o.nodes, o.devices, seen), o.step_s);
   }
-  return std::exp(sum / weights);
+  result.step_s /= step.factor();
+  result.compute_s /= compute.factor();
+  return result;
 }
 
 double SharedSpeeds::hope(DeviceTypeId type, int nodes, int devices, std::int64_t local) const {
@@ -111,50 +170,51 @@ SharedSpeeds::Size& SharedSpeeds::size(DeviceTypeId type, int nodes, int devices
   Size& size = sizes[slot];
   if (size.version == version_) return size;
   const PerfParams& fitted = params(type);
-  size.curve.emplace(fitted, model_.limits(), nodes, devices);
-  size.curve->correct(
-      [&](std::int64_t local) { return correction(fitted, type, nodes, devices, local); });
-  size.hoped.reset();
+  size.batches.emplace(model_.limits(), devices, [&](std::int64_t local) {
+    return micro_batch(fitted, type, nodes, devices, local);
+  });
+  size.hoped = size.batches->faster(
+      [&](std::int64_t local) { return hopeful_ ? hope(type, nodes, devices, local) : 1.0; });
   size.version = version_;
   return size;
 }
 
-BestBatch SharedSpeeds::best(const JobSpec& spec, const GradientNoise& noise, DeviceTypeId type,
+BestBatch SharedSpeeds::best(const JobSpec& spec, const NoiseCurve& noise, DeviceTypeId type,
                              int nodes, int devices) const {
-  if (!usual(spec)) return best_batch(params(type), noise, spec.batch, nodes, devices);
-  return size(type, nodes, devices).curve->best(noise);
+  if (usual(spec)) return size(type, nodes, devices).batches->best(noise);
+  const PerfParams& fitted = params(type);
+  const BatchTable batches(spec.batch, devices, [&](std::int64_t local) {
+    return micro_batch(fitted, type, nodes, devices, local);
+  });
+  return batches.best(noise);
 }
 
-BatchShape SharedSpeeds::to_try(const JobSpec& spec, const GradientNoise& noise, DeviceTypeId type,
+BatchShape SharedSpeeds::to_try(const JobSpec& spec, const NoiseCurve& noise, DeviceTypeId type,
                                 int nodes, int devices) const {
-  if (!usual(spec) || !hopeful_) return best(spec, noise, type, nodes, devices).shape;
-  Size& here = size(type, nodes, devices);
-  if (!here.hoped) {
-    here.hoped = here.curve;
-    here.hoped->correct([&](std::int64_t local) { return hope(type, nodes, devices, local); });
-  }
-  return here.hoped->best(noise).shape;
+  if (!usual(spec)) return best(spec, noise, type, nodes, devices).shape;
+  return size(type, nodes, devices).hoped->best(noise).shape;
 }
 
-double SharedSpeeds::goodput(const JobSpec& spec, const GradientNoise& noise, DeviceTypeId type,
+double SharedSpeeds::goodput(const JobSpec& spec, const NoiseCurve& noise, DeviceTypeId type,
                              int nodes, int devices) const {
-  if (spec.mode == ElasticMode::kAdaptive) return best(spec, noise, type, nodes, devices).goodput;
+  if (spec.mode == ElasticMode::kAdaptive) {
+    const double sure = best(spec, noise, type, nodes, devices).goodput;
+    if (!usual(spec) || sure <= 0) return sure;
+    const double hoped = size(type, nodes, devices).hoped->best(noise).goodput;
+    return sure * std::pow(hoped / sure, kHopeForSizes);
+  }
   const BatchShape shape = split_batch(spec.requested_batch, devices, spec.batch);
   if (shape.local < 1) return 0;
-  const PerfParams& fitted = params(type);
-  const auto local = static_cast<double>(shape.local);
-  const double seconds =
-      fitted.step_s(nodes, devices, local) + shape.accumulation * fitted.compute_s(local);
+  const BatchTable::MicroBatch seconds =
+      micro_batch(params(type), type, nodes, devices, shape.local);
   const auto total = static_cast<double>(shape.total(devices));
-  return total / seconds * correction(fitted, type, nodes, devices, shape.local) *
-         statistical_efficiency(noise, total, static_cast<double>(spec.batch.initial));
+  const double scale = total / static_cast<double>(spec.batch.initial);
+  return total / (seconds.step_s + shape.accumulation * seconds.compute_s) *
+         noise.efficiency(scale, std::log2(scale));
 }
 
-void SpeedMemo::refresh(std::size_t version_now, const GradientNoise& noise_now) {
-  if (version == version_now && noise.squared_norm == noise_now.squared_norm &&
-      noise.variance == noise_now.variance) {
-    return;
-  }
+void SpeedMemo::refresh(std::size_t version_now, const NoiseCurve& noise_now) {
+  if (version == version_now && noise == noise_now) return;
   version = version_now;
   noise = noise_now;
   for (std::vector<double>& type : goodput) type.clear();

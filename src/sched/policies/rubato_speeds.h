@@ -9,8 +9,48 @@
 
 #include "model/job.h"
 #include "model/learned.h"
+#include "sched/policies/rubato_noise.h"
 
 namespace rubato {
+
+// The batches that a job can have on certain devices, and how fast it is with each.
+class BatchTable {
+ public:
+  struct MicroBatch {
+    Seconds step_s = 0;     // with synchronisation
+    Seconds compute_s = 0;  // without
+  };
+  // `micro_batch(local)` says how long one takes.
+  template <typename MicroBatchOf>
+  BatchTable(const BatchLimits& limits, int devices, MicroBatchOf micro_batch) {
+    for (const BatchShape& shape : shapes(limits, devices)) {
+      add(shape, devices, limits, micro_batch(shape.local));
+    }
+  }
+
+  BestBatch best(const NoiseCurve& noise) const;
+  // The same with the speed at each micro-batch multiplied by `factor(local)`.
+  template <typename Factor>
+  BatchTable faster(Factor factor) const {
+    BatchTable result = *this;
+    for (Option& option : result.options_) option.throughput *= factor(option.shape.local);
+    return result;
+  }
+
+ private:
+  struct Option {
+    BatchShape shape;
+    double scale = 0;       // of the initial batch,
+    double doublings = 0;   // and its logarithm
+    double throughput = 0;  // samples per second
+  };
+  // As a job splits the batches that it is given.
+  static std::vector<BatchShape> shapes(const BatchLimits& limits, int devices);
+  void add(const BatchShape& shape, int devices, const BatchLimits& limits,
+           const MicroBatch& seconds);
+
+  std::vector<Option> options_;
+};
 
 class SharedSpeeds {
  public:
@@ -29,26 +69,27 @@ class SharedSpeeds {
   bool usual(const JobSpec& spec) const;
 
   // Of a job of this application: the fit, corrected by what was measured where this size was.
-  // Adaptive jobs with their best batch, others with the one they requested.
-  double goodput(const JobSpec& spec, const GradientNoise& noise, DeviceTypeId type, int nodes,
+  // Adaptive jobs with their best batch and a little of the benefit of the doubt, others with the
+  // batch they requested.
+  double goodput(const JobSpec& spec, const NoiseCurve& noise, DeviceTypeId type, int nodes,
                  int devices) const;
-  BestBatch best(const JobSpec& spec, const GradientNoise& noise, DeviceTypeId type, int nodes,
+  BestBatch best(const JobSpec& spec, const NoiseCurve& noise, DeviceTypeId type, int nodes,
                  int devices) const;
   // The batch to use: where little was measured nearby, the fit is given the benefit of the doubt,
   // or the batches that it underrates would never be tried. All jobs learn from one try.
-  BatchShape to_try(const JobSpec& spec, const GradientNoise& noise, DeviceTypeId type, int nodes,
+  BatchShape to_try(const JobSpec& spec, const NoiseCurve& noise, DeviceTypeId type, int nodes,
                     int devices) const;
 
  private:
   struct Size {
-    std::size_t version = 0;          // 0: never asked for
-    std::optional<BatchCurve> curve;  // for the limits of the model
-    std::optional<BatchCurve> hoped;  // with the benefit of the doubt; made when it is asked for
+    std::size_t version = 0;            // 0: never asked for
+    std::optional<BatchTable> batches;  // for the limits of the model
+    std::optional<BatchTable> hoped;    // with the benefit of the doubt
   };
   Size& size(DeviceTypeId type, int nodes, int devices) const;
-  // Fitted / measured seconds of a step, from what was measured nearby.
-  double correction(const PerfParams& fitted, DeviceTypeId type, int nodes, int devices,
-                    std::int64_t local) const;
+  // The fit, corrected by what was measured nearby.
+  BatchTable::MicroBatch micro_batch(const PerfParams& fitted, DeviceTypeId type, int nodes,
+                                     int devices, std::int64_t local) const;
   // Grows with the distance to what was measured.
   double hope(DeviceTypeId type, int nodes, int devices, std::int64_t local) const;
   // The fit of this type; how devices synchronise is taken from another one where it is not known.
@@ -71,11 +112,11 @@ class SharedSpeeds {
 // Goodputs on packed devices that were asked for, of jobs with the same noise.
 struct SpeedMemo {
   std::size_t version = 0;
-  GradientNoise noise;
+  NoiseCurve noise;
   std::array<std::vector<double>, kMaxDeviceTypes> goodput;  // by devices; below 0: not known
 
   // Forgets everything unless it was computed from this version with this noise.
-  void refresh(std::size_t version_now, const GradientNoise& noise_now);
+  void refresh(std::size_t version_now, const NoiseCurve& noise_now);
 };
 
 }  // namespace rubato
