@@ -157,11 +157,10 @@ class Maker {
       case 4:
         return std::string(random_.below(3000), 'x');
       case 5:
-        return pick<std::string>(
-            random_, {"",       "..",    "1..", "..1",       "4..2",      "9999999999999..1",
-                      "-1",     "0",     "1e9", "NaN",       "inf",       "1d1d",
-                      "\u0000", "a\nb",  "{}",  "$(reboot)", "../../etc", "true",
-                      "~",      "\u202e"});
+        if (random_.chance(0.05)) return std::string(1, '\0');
+        return pick<std::string>(random_, {"", "..", "1..", "..1", "4..2", "9999999999999..1", "-1",
+                                           "0", "1e9", "NaN", "inf", "1d1d", "a\nb", "{}",
+                                           "$(reboot)", "../../etc", "true", "~", "\u202e"});
       case 6:
         return "j" + std::to_string(random_.below(100));
       case 7:
