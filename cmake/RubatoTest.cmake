@@ -15,7 +15,7 @@ function(rubato_test name)
   target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}/tests")
   target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gtest_main rubato_warnings)
   target_compile_definitions(${name} PRIVATE RUBATO_TEST_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-  gtest_discover_tests(${name} TEST_PREFIX "${group}/" DISCOVERY_TIMEOUT 60)
+  gtest_discover_tests(${name} TEST_PREFIX "${group}/" DISCOVERY_TIMEOUT 600)
   # gtest_discover_tests(PROPERTIES) loses all but the first of several labels, so ctest sets them
   # itself when it loads the list of cases (<name>_TESTS, empty before the first build).
   set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")

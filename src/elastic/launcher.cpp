@@ -36,7 +36,7 @@ using std::chrono::steady_clock;
 
 constexpr auto kLook = std::chrono::milliseconds(20);
 constexpr int kMostFailuresWithoutProgress = 5;
-constexpr int kLockTries = 25;
+constexpr auto kLockPatience = std::chrono::seconds(3);
 // While the job trains, newcomers that fail are tried again after a while, up to this long.
 constexpr auto kFirstPause = std::chrono::milliseconds(100);
 constexpr auto kLongestPause = std::chrono::seconds(30);
@@ -444,10 +444,11 @@ Result<Descriptor> lock_node(const JobFolder& folder, const std::string& node) {
   if (!file.valid()) {
     return Error{ErrorCode::kIo, fmt::format("{}: cannot open: {}", path, std::strerror(errno))};
   }
-  // A worker that a killed launcher was about to start may hold it for a moment.
-  bool locked = false;
-  for (int tries = 0; !locked && tries < kLockTries; ++tries) {
-    if (tries > 0) std::this_thread::sleep_for(kLook);
+  // A worker that a killed launcher was about to start holds it until it is scheduled.
+  bool locked = flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+  for (const auto began = steady_clock::now();
+       !locked && steady_clock::now() - began < kLockPatience;) {
+    std::this_thread::sleep_for(kLook);
     locked = flock(file.get(), LOCK_EX | LOCK_NB) == 0;
   }
   if (!locked) {

@@ -124,7 +124,7 @@ class ApiTest : public ::testing::Test {
   Got ask_raw(const std::string& method, const std::string& path, const std::string& token,
               const std::string& body, const httplib::Headers& headers) {
     httplib::Client client(server_->url());
-    client.set_read_timeout(30);
+    client.set_read_timeout(120);
     httplib::Request request;
     request.method = method;
     request.path = path;

@@ -44,12 +44,12 @@ class RawSocket {
     return true;
   }
   void end_sending() const { shutdown(fd_, SHUT_WR); }
-  // What arrives until `stop` has, the other end closes, or 20 s pass.
+  // What arrives until `stop` has, the other end closes, or two minutes pass.
   std::string read_until(std::string_view stop) const {
     std::string got;
     std::array<char, 4096> block{};
     pollfd one{.fd = fd_, .events = POLLIN, .revents = 0};
-    while ((stop.empty() || got.find(stop) == std::string::npos) && poll(&one, 1, 20'000) > 0) {
+    while ((stop.empty() || got.find(stop) == std::string::npos) && poll(&one, 1, 120'000) > 0) {
       const ssize_t count = recv(fd_, block.data(), block.size(), 0);
       if (count <= 0) {
         closed_ = true;

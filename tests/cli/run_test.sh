@@ -45,9 +45,9 @@ refused() {
   failed=$((failed + 1))
 }
 
-# until CONDITION...: at most a minute.
+# until CONDITION...: at most five minutes.
 until_true() {
-  local end=$((SECONDS + 60))
+  local end=$((SECONDS + 300))
   until "$@" >/dev/null 2>&1; do
     [ "$SECONDS" -lt "$end" ] || { echo "FAILED: never true: $*"; failed=$((failed + 1)); return 1; }
     sleep 0.05
@@ -83,8 +83,9 @@ refused "short" "consistent" "run it anew" -- replay short
 refused "finished job" "--dir" -- run --workers 2 --logical 4 --dir "$work/short" -- "$RUBATO_TOY" --steps 20
 
 # --- A running one --------------------------------------------------------------------------------
-"$RUBATO" run --workers 2 --logical 4 --max-workers 3 --spares 1 --dir "$work/long" --quiet -- \
-  "$RUBATO_TOY" --steps 1000000 --compute-us 1000 >"$work/long.out" 2>&1 &
+# A worker that a busy machine does not schedule for a while is not to count as lost.
+"$RUBATO" run --workers 2 --logical 4 --max-workers 3 --spares 1 --failure-timeout 60 --dir "$work/long" --quiet -- \
+  "$RUBATO_TOY" --steps 1000000 --compute-us 5000 >"$work/long.out" 2>&1 &
 launchers+=($!)
 until_true ps_is 'j["state"] == "running" and len(j["workers"]) == 2 and j["step"] > 5'
 until_true ps_is 'j["ready_newcomers"] == 1'
@@ -143,8 +144,8 @@ check "the stopped launcher ends well" -- test $? = 0
 refused "long" "not running" "stopped" -- scale long 2
 
 # --- An adaptive one ------------------------------------------------------------------------------
-"$RUBATO" run --mode adaptive --batch-range 4..60 --lr-rule sqrt --workers 2 --max-workers 4 --dir "$work/long2" \
-  --name wide --quiet -- "$RUBATO_TOY" --steps 100000 --compute-us 1000 --batch 5 >"$work/wide.out" 2>&1 &
+"$RUBATO" run --mode adaptive --batch-range 4..60 --lr-rule sqrt --workers 2 --max-workers 4 --failure-timeout 60 --dir "$work/long2" \
+  --name wide --quiet -- "$RUBATO_TOY" --steps 1000000 --compute-us 5000 --batch 5 >"$work/wide.out" 2>&1 &
 launchers+=($!)
 wide_is() {
   "$RUBATO" ps wide --json >"$work/ps.json" && [ "$(field "$work/ps.json" "$1")" = True ]

@@ -14,7 +14,7 @@ import time
 
 RUBATO = os.environ["RUBATO"]
 STATE = os.environ["RUBATO_STATE"]
-PATIENCE = 60
+PATIENCE = 300
 AWAY = "does not answer"
 
 

@@ -66,6 +66,10 @@ std::vector<pid_t> newcomers(RunningJob& job) {
   return found;
 }
 
+// A job that takes longer hangs. It may begin again from a checkpoint, and load LibTorch, and all
+// that on a busy machine.
+constexpr std::chrono::seconds kTimeToEnd{600};
+
 class Schedule {
  public:
   Schedule(const ProgramUnderTest& program, const Options& options, const std::string& folder,
@@ -92,9 +96,11 @@ class Schedule {
       }
     }
     for (const pid_t pid : stopped_) kill(pid, SIGCONT);
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+    const auto deadline = std::chrono::steady_clock::now() + kTimeToEnd;
     while (!job_->ended()) {
-      if (std::chrono::steady_clock::now() > deadline) return "the job did not end within 120 s";
+      if (std::chrono::steady_clock::now() > deadline) {
+        return fmt::format("the job did not end within {} s", kTimeToEnd.count());
+      }
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     if (!finished_ && job_->wait() != 0) return "the job failed";
@@ -109,7 +115,7 @@ class Schedule {
     if (!ledger.ok()) return ledger.error().message;
     if (ledger->steps != steps_) return fmt::format("the ledger has {} steps", ledger->steps);
     for (auto& node : nodes_) {
-      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+      const auto end = std::chrono::steady_clock::now() + kPatience;
       while (!node->ended()) {
         if (std::chrono::steady_clock::now() > end) return "a node did not end with the job";
         std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -41,9 +41,9 @@ class Connections : public RuntimeTest {
   }
 };
 
-TEST_F(Connections, ThatBreakAreMadeAgainWithoutAViewChange) {
-  const std::string expected = undisturbed(1, 3, 600);
-  auto job = start("job", toy(3, 3, 600));
+TEST_F(Connections, ThatBreakAreMadeAgainAndNobodyIsLost) {
+  const std::string expected = undisturbed(1, 3, 1000);
+  auto job = start("job", toy(3, 3, 1000));
   ASSERT_TRUE(job->until([&] { return job->step() > 5; })) << job->logs();
   const View view = job->view();
   ASSERT_EQ(view.members.size(), 3u);
@@ -59,22 +59,26 @@ TEST_F(Connections, ThatBreakAreMadeAgainWithoutAViewChange) {
              (now[0].local_port != before[0].local_port || now[0].peer_port != before[0].peer_port);
     })) << job->logs();
   }
-  EXPECT_EQ(job->view().number, view.number) << job->logs();
-  EXPECT_EQ(job->wait(), 0) << job->logs();
-  EXPECT_EQ(job->result().value("views", std::int64_t{0}), view.number) << job->logs();
+  EXPECT_EQ(job->view().ids(), view.ids()) << job->logs();
+  EXPECT_EQ(finish(*job), 0) << job->logs();
   EXPECT_EQ(job->hash(), expected);
+  EXPECT_TRUE(events_of(*job, "lost").empty()) << job->logs();
+  for (const nlohmann::json& event : events_of(*job, "view")) {
+    const std::string cause = event.value("cause", "");
+    EXPECT_TRUE(cause == "start" || cause == "rebalance") << event;  // see runtime_fixture.h
+  }
 }
 
 // Messages of view changes are lost with the connection that carried them.
 TEST_F(Connections, MayBreakAtAnyTimeOfAViewChange) {
-  const std::string expected = undisturbed(1, 4, 800);
+  const std::string expected = undisturbed(1, 4, 1000);
   constexpr std::uint64_t kSeed = 11;
   SCOPED_TRACE(kSeed);
   Random random(kSeed);
-  auto job = start("job", toy(2, 4, 800));
+  auto job = start("job", toy(2, 4, 1000, {"--failure-timeout", "2"}));
   ASSERT_TRUE(job->until([&] { return job->step() > 5; })) << job->logs();
   std::int64_t broken = 0;
-  while (job->step() < 650 && !job->ended()) {
+  while (broken <= 100 && !job->ended()) {
     if (random.chance(0.2)) {
       const int wanted = random.between(1, 4);
       job->change([&](Target& target) { target.workers = wanted; });
@@ -93,23 +97,27 @@ TEST_F(Connections, MayBreakAtAnyTimeOfAViewChange) {
     ASSERT_TRUE(job->until([&] { return job->step() != step; })) << "no step after " << step << "\n"
                                                                  << job->logs();
   }
-  EXPECT_EQ(job->wait(), 0) << job->logs();
+  EXPECT_EQ(finish(*job), 0) << job->logs();
   EXPECT_EQ(job->hash(), expected) << job->logs();
-  EXPECT_GT(broken, 50);
+  EXPECT_GT(broken, 100);
   expect_one_chain(*job);
 }
 
 TEST_F(Connections, OfWhichNoneCanBeMadeLetOneSideGoOn) {
-  const std::string expected = undisturbed(1, 4, 500);
+  const std::string expected = undisturbed(1, 4, 1000);
   for (const int workers : {2, 3}) {
     auto job =
-        start(fmt::format("job-{}", workers), toy(workers, 4, 500, {"--failure-timeout", "0.5"}));
-    ASSERT_TRUE(job->until([&] { return job->step() > 5; })) << job->logs();
-    const View view = job->view();
-    ASSERT_EQ(view.members.size(), static_cast<std::size_t>(workers));
+        start(fmt::format("job-{}", workers), toy(workers, 4, 1000, {"--failure-timeout", "2"}));
+    View view;
+    ASSERT_TRUE(job->until([&] {
+      view = job->view();  // of one whom a busy machine made silent there is a successor
+      return view.members.size() == static_cast<std::size_t>(workers) && job->step() > 5;
+    })) << job->logs();
     // One of them leads: two others need no connection to train.
     const auto leader = static_cast<std::size_t>(view.position(view.leader));
     const std::size_t other = (leader + 1) % view.members.size();
+    const int first_id = view.members[leader].address.id;
+    const int second_id = view.members[other].address.id;
     const pid_t first = pid_of(view, leader);
     const pid_t second = pid_of(view, other);
     ASSERT_TRUE(stop_listening(first));
@@ -117,17 +125,15 @@ TEST_F(Connections, OfWhichNoneCanBeMadeLetOneSideGoOn) {
     for (const SocketOf& socket : connections_between(first, second)) {
       ASSERT_TRUE(shut_down(first, socket.remote_fd));
     }
-    ASSERT_TRUE(job->until([&] { return job->view().number > view.number; })) << job->logs();
-    EXPECT_EQ(job->wait(), 0) << job->logs();
+    View now;
+    ASSERT_TRUE(job->until([&] {
+      now = job->view();
+      return now.find(first_id) == nullptr || now.find(second_id) == nullptr;
+    })) << job->logs();
+    EXPECT_NE(now.find(first_id) == nullptr, now.find(second_id) == nullptr) << job->logs();
+    EXPECT_EQ(finish(*job), 0) << job->logs();
     EXPECT_EQ(job->hash(), expected) << job->logs();
-    const nlohmann::json event = view_event(*job, "failure");
-    ASSERT_FALSE(event.is_null()) << job->logs();
-    const auto members = event.value("members", std::vector<int>());
-    const bool has_first =
-        std::find(members.begin(), members.end(), view.members[leader].address.id) != members.end();
-    const bool has_second =
-        std::find(members.begin(), members.end(), view.members[other].address.id) != members.end();
-    EXPECT_NE(has_first, has_second) << job->logs();
+    EXPECT_FALSE(view_event(*job, "failure").is_null()) << job->logs();
     expect_one_chain(*job);
   }
 }

@@ -182,7 +182,7 @@ TEST(Feeds, LeaveAViewAloneThatTheGatewayHasBegun) {
                              return FeedClient::Options::Successor::kGateway;
                            }});
   const auto until = [&](const std::function<bool()>& condition) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto end = std::chrono::steady_clock::now() + kPatience;
     return board->wait(condition, [&] { return std::chrono::steady_clock::now() > end; });
   };
   feed.set_donor(job.view().find(0)->address);

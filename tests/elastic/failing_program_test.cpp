@@ -9,16 +9,16 @@ namespace {
 using FailingProgram = RuntimeTest;
 
 TEST_F(FailingProgram, ThatThrowsOnOneWorkerDoesNotTakeTheOthersDown) {
-  const std::string expected = undisturbed(1, 4, 300);
+  const std::string expected = undisturbed(1, 4, 1000);
   set_fault("");
-  auto job = start("job", faulty_toy(3, 4, 300));
+  auto job = start("job", faulty_toy(3, 4, 1000));
   ASSERT_TRUE(job->until([&] { return job->step() > 10; })) << job->logs();
   set_fault("throw 1 0");
   ASSERT_TRUE(job->until([&] {
     const View view = job->view();
     return view.find(1) == nullptr && view.members.size() == 3;
   })) << job->logs();
-  EXPECT_EQ(job->wait(), 0) << job->logs();
+  EXPECT_EQ(finish(*job), 0) << job->logs();
   EXPECT_EQ(job->hash(), expected) << job->logs();
   const auto failed = events_of(*job, "failed");
   ASSERT_EQ(failed.size(), 1u) << job->logs();
@@ -51,16 +51,16 @@ TEST_F(FailingProgram, ThatEndsDuringAStepEndsTheJobAfterAFewAttempts) {
 
 // All but the first worker fail at once, again and again, while the first one trains.
 TEST_F(FailingProgram, OfNewcomersLeavesAHealthyJobAlone) {
-  const std::string expected = undisturbed(1, 4, 300);
+  const std::string expected = undisturbed(1, 4, 1000);
   const std::string script =
-      "[ $RUBATO_WORKER = 0 ] || { echo no disk; exit 5; }; exec \"$0\" --steps 300 "
-      "--compute-us 2000";
+      "[ $RUBATO_WORKER = 0 ] || { echo no disk; exit 5; }; exec \"$0\" --steps 1000 "
+      "--compute-us 20000";
   auto job = start("job", {"--workers", "1", "--logical", "4", "--", "/bin/sh", "-c", script,
                            RUBATO_TOY_PROGRAM});
   ASSERT_TRUE(job->until([&] { return job->step() > 5; })) << job->logs();
   ASSERT_TRUE(job->change([](Target& t) { t.workers = 2; }));
   ASSERT_TRUE(job->until([&] { return events_of(*job, "failed").size() >= 3; })) << job->logs();
-  EXPECT_EQ(job->wait(), 0) << job->logs();
+  EXPECT_EQ(finish(*job), 0) << job->logs();
   EXPECT_EQ(job->hash(), expected) << job->logs();
   EXPECT_LE(events_of(*job, "failed").size(), 12u);  // not one after the other
   EXPECT_EQ(events_of(*job, "failed")[0].value("reason", ""),

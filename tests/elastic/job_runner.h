@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -21,6 +22,24 @@
 #include "elastic/job_folder.h"
 
 namespace rubato::elastic {
+
+// How long tests wait for something that must happen, however busy the machine is. Nothing is
+// learned by giving up earlier: a test that waits in vain has failed.
+inline constexpr std::chrono::seconds kPatience{200};
+
+// The step of the newest checkpoint that is durable; -1: there is none. Checkpoints are written
+// beside the training, so it depends on the disk how many steps later they are there.
+inline std::int64_t newest_checkpoint(const JobFolder& folder) {
+  constexpr std::string_view kBefore = "checkpoint-";
+  const Result<std::vector<std::string>> names = list_directory(folder.checkpoint_folder());
+  std::int64_t newest = -1;
+  if (!names.ok()) return newest;
+  for (const std::string& name : *names) {
+    if (!name.starts_with(kBefore) || !name.ends_with(".rubato")) continue;
+    newest = std::max<std::int64_t>(newest, std::atoll(name.c_str() + kBefore.size()));
+  }
+  return newest;
+}
 
 class RunningJob {
  public:
@@ -68,14 +87,15 @@ class RunningJob {
     pid_ = -1;
     return WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
   }
-  // Waits for a condition while the job runs; false when the job ends or 60 s pass before.
+  // Waits for a condition while the job runs; false when the job ends or kPatience passes before.
   bool until(const std::function<bool()>& condition) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (!condition()) {
-      if (ended() || std::chrono::steady_clock::now() > deadline) return false;
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    for (;;) {
+      const bool over = ended() || std::chrono::steady_clock::now() > deadline;
+      if (condition()) return true;  // also if it came true with the end of the job
+      if (over) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    return true;
   }
   View view() {
     if (!open_registry()) return {};
@@ -94,6 +114,7 @@ class RunningJob {
     }
     return board_->completed() + 1;
   }
+  std::int64_t checkpoint() const { return newest_checkpoint(folder_); }
   bool change(const std::function<void(Target&)>& how) {
     if (!open_registry()) return false;
     return change_target(*registry_,

@@ -18,6 +18,7 @@
 #include "base/check.h"
 #include "elastic/coordinator.h"
 #include "elastic/exchange.h"
+#include "elastic/job_runner.h"
 #include "elastic/secret.h"
 #include "elastic/shared_memory.h"
 
@@ -99,7 +100,7 @@ class PlayedWorker {
   const Board& board() const { return coordinator_->board(); }
   const ActiveView& view() const { return *view_; }
 
-  // Whether this is what it hears next. Long: a test that waits in vain has failed.
+  // Whether this is what it hears next.
   bool hears(Event event) const { return coordinator_->wait_event(kPatience) == event; }
   // Until the condition holds on its board.
   bool sees(const std::function<bool()>& condition) const {
@@ -143,8 +144,6 @@ class PlayedWorker {
   }
 
  private:
-  static constexpr std::chrono::seconds kPatience{60};
-
   std::unique_ptr<Coordinator> coordinator_;
   std::shared_ptr<const ActiveView> view_;
 };

@@ -25,54 +25,54 @@ TEST_F(Runtime, AnyNumberOfWorkersGivesTheSameBits) {
 
 // Where the state is, and how late results arrive, changes no bit; nor does a change of workers.
 TEST_F(Runtime, AProgramOnADeviceGivesTheSameBits) {
-  const std::string expected = undisturbed(1, 4, 300);
-  std::vector<std::string> arguments = toy(1, 4, 300, {"--checkpoint-steps", "7"});
+  const std::string expected = undisturbed(1, 4, 1000);
+  std::vector<std::string> arguments = toy(1, 4, 1000, {"--checkpoint-steps", "7"});
   arguments.insert(arguments.end(), {"--device", "1"});
   auto job = start("job", arguments);
-  ASSERT_TRUE(job->until([&] { return job->step() > 20; })) << job->logs();
+  ASSERT_TRUE(job->until([&] { return job->step() > 10; })) << job->logs();
   ASSERT_TRUE(job->change([](Target& t) { t.workers = 2; }));
   ASSERT_TRUE(job->until([&] { return job->view().members.size() == 2; })) << job->logs();
   const std::int64_t joined = job->step();
   ASSERT_TRUE(job->until([&] { return job->step() > joined + 10; })) << job->logs();
   ASSERT_TRUE(job->change([](Target& t) { t.workers = 1; }));
-  EXPECT_EQ(job->wait(), 0) << job->logs();
+  EXPECT_EQ(finish(*job), 0) << job->logs();
   EXPECT_EQ(job->hash(), expected) << job->logs();
 }
 
 TEST_F(Runtime, GrowsAndShrinksWithoutRepeatingAStep) {
-  const std::string expected = undisturbed(1, 4, 400);
-  auto job = start("job", toy(1, 4, 400, {"--ledger", root_ + "/ledger"}));
-  ASSERT_TRUE(job->until([&] { return job->step() > 20; })) << job->logs();
+  const std::string expected = undisturbed(1, 4, 1000);
+  auto job = start("job", toy(1, 4, 1000, {"--ledger", root_ + "/ledger"}));
+  ASSERT_TRUE(job->until([&] { return job->step() > 10; })) << job->logs();
   ASSERT_TRUE(job->change([](Target& t) { t.workers = 4; }));
   ASSERT_TRUE(job->until([&] { return job->view().members.size() == 4; })) << job->logs();
   ASSERT_TRUE(job->change([](Target& t) { t.workers = 2; }));
   ASSERT_TRUE(job->until([&] { return job->view().members.size() == 2; })) << job->logs();
-  EXPECT_EQ(job->wait(), 0) << job->logs();
+  EXPECT_EQ(finish(*job), 0) << job->logs();
   EXPECT_EQ(job->hash(), expected) << job->logs();
   EXPECT_EQ(view_event(*job, "join").value("steps_redone", -1), 0);
   EXPECT_EQ(view_event(*job, "leave").value("steps_redone", -1), 0);
   const Result<LedgerSummary> ledger = check_ledger(root_ + "/ledger", 100);
   ASSERT_TRUE(ledger.ok()) << ledger.error().message;
-  EXPECT_EQ(ledger->steps, 400);
+  EXPECT_EQ(ledger->steps, 1000);
 }
 
 TEST_F(Runtime, AWorkerIsReplaced) {
-  const std::string expected = undisturbed(2, 4, 300);
-  auto job = start("job", toy(2, 4, 300));
+  const std::string expected = undisturbed(2, 4, 1000);
+  auto job = start("job", toy(2, 4, 1000));
   ASSERT_TRUE(job->until([&] { return job->step() > 10; })) << job->logs();
   const int replaced = job->view().leader;
   ASSERT_TRUE(job->change([&](Target& t) { t.migrate = {replaced}; }));
   ASSERT_TRUE(job->until([&] { return job->view().find(replaced) == nullptr; })) << job->logs();
   EXPECT_EQ(job->view().members.size(), 2u);
-  EXPECT_EQ(job->wait(), 0) << job->logs();
+  EXPECT_EQ(finish(*job), 0) << job->logs();
   EXPECT_EQ(job->hash(), expected) << job->logs();
   EXPECT_FALSE(view_event(*job, "migrate").is_null());
 }
 
 TEST_F(Runtime, AKilledFollowerCostsOneStep) {
-  const std::string expected = undisturbed(1, 4, 300);
-  auto job = start("job", toy(3, 4, 300));
-  ASSERT_TRUE(job->until([&] { return job->step() > 20; })) << job->logs();
+  const std::string expected = undisturbed(1, 4, 1000);
+  auto job = start("job", toy(3, 4, 1000));
+  ASSERT_TRUE(job->until([&] { return job->step() > 10; })) << job->logs();
   const View view = job->view();
   ASSERT_EQ(view.members.size(), 3u);
   for (const Member& member : view.members) {
@@ -80,7 +80,7 @@ TEST_F(Runtime, AKilledFollowerCostsOneStep) {
     kill(static_cast<pid_t>(member.address.pid), SIGKILL);
     break;
   }
-  EXPECT_EQ(job->wait(), 0) << job->logs();
+  EXPECT_EQ(finish(*job), 0) << job->logs();
   EXPECT_EQ(job->hash(), expected) << job->logs();
   const nlohmann::json event = view_event(*job, "failure");
   ASSERT_FALSE(event.is_null()) << job->logs();
@@ -88,39 +88,42 @@ TEST_F(Runtime, AKilledFollowerCostsOneStep) {
 }
 
 TEST_F(Runtime, AKilledLeaderIsSucceeded) {
-  const std::string expected = undisturbed(1, 4, 300);
-  auto job = start("job", toy(3, 4, 300));
-  ASSERT_TRUE(job->until([&] { return job->step() > 20; })) << job->logs();
+  const std::string expected = undisturbed(1, 4, 1000);
+  auto job = start("job", toy(3, 4, 1000));
+  ASSERT_TRUE(job->until([&] { return job->step() > 10; })) << job->logs();
   const View view = job->view();
   kill(static_cast<pid_t>(view.find(view.leader)->address.pid), SIGKILL);
-  EXPECT_EQ(job->wait(), 0) << job->logs();
+  EXPECT_EQ(finish(*job), 0) << job->logs();
   EXPECT_EQ(job->hash(), expected) << job->logs();
   EXPECT_FALSE(view_event(*job, "failure").is_null());
 }
 
 TEST_F(Runtime, AStoppedWorkerIsExcludedAndNeverComesBack) {
-  const std::string expected = undisturbed(1, 4, 400);
-  auto job = start("job", toy(2, 4, 400, {"--failure-timeout", "0.5"}));
-  ASSERT_TRUE(job->until([&] { return job->step() > 20; })) << job->logs();
-  const View view = job->view();
+  const std::string expected = undisturbed(1, 4, 1000);
+  auto job = start("job", toy(2, 4, 1000, {"--failure-timeout", "2"}));
+  View view;
+  ASSERT_TRUE(job->until([&] {
+    view = job->view();  // of one whom a busy machine made silent there is a successor
+    return view.members.size() == 2 && job->step() > 10;
+  })) << job->logs();
   const Member& other = view.members[view.members[0].address.id == view.leader ? 1 : 0];
   const auto pid = static_cast<pid_t>(other.address.pid);
   kill(pid, SIGSTOP);
   ASSERT_TRUE(job->until([&] { return job->view().find(other.address.id) == nullptr; }))
       << job->logs();
   kill(pid, SIGCONT);
-  EXPECT_EQ(job->wait(), 0) << job->logs();
+  EXPECT_EQ(finish(*job), 0) << job->logs();
   EXPECT_EQ(job->hash(), expected) << job->logs();
 }
 
 TEST_F(Runtime, AJobWhoseWorkersAreAllKilledGoesOnFromItsCheckpoint) {
-  const std::string expected = undisturbed(1, 4, 400);
-  auto job = start("job", toy(2, 4, 400, {"--checkpoint-steps", "25", "--ledger", root_ + "/l"}));
-  ASSERT_TRUE(job->until([&] { return job->step() > 60; })) << job->logs();
+  const std::string expected = undisturbed(1, 4, 1000);
+  auto job = start("job", toy(2, 4, 1000, {"--checkpoint-steps", "25", "--ledger", root_ + "/l"}));
+  ASSERT_TRUE(job->until([&] { return job->checkpoint() >= 25; })) << job->logs();
   for (const Member& member : job->view().members) {
     kill(static_cast<pid_t>(member.address.pid), SIGKILL);
   }
-  EXPECT_EQ(job->wait(), 0) << job->logs();
+  EXPECT_EQ(finish(*job), 0) << job->logs();
   EXPECT_EQ(job->hash(), expected) << job->logs();
   const nlohmann::json event = view_event(*job, "restart");
   ASSERT_FALSE(event.is_null()) << job->logs();
@@ -130,16 +133,16 @@ TEST_F(Runtime, AJobWhoseWorkersAreAllKilledGoesOnFromItsCheckpoint) {
 }
 
 TEST_F(Runtime, AStoppedJobContinues) {
-  const std::string expected = undisturbed(1, 4, 300);
+  const std::string expected = undisturbed(1, 4, 1000);
   {
-    auto job = start("job", toy(2, 4, 300));
-    ASSERT_TRUE(job->until([&] { return job->step() > 20; })) << job->logs();
+    auto job = start("job", toy(2, 4, 1000));
+    ASSERT_TRUE(job->until([&] { return job->step() > 10; })) << job->logs();
     ASSERT_TRUE(job->change([](Target& t) { t.stop = true; }));
     EXPECT_EQ(job->wait(), 0) << job->logs();
     EXPECT_EQ(job->hash(), "");
   }
-  auto again = start("job", toy(3, 4, 300));
-  EXPECT_EQ(again->wait(), 0) << again->logs();
+  auto again = start("job", toy(3, 4, 1000));
+  EXPECT_EQ(finish(*again), 0) << again->logs();
   EXPECT_EQ(again->hash(), expected) << again->logs();
   EXPECT_EQ(view_event(*again, "restart").value("steps_redone", -1), 0);
 }
@@ -148,7 +151,7 @@ TEST_F(Runtime, AStoppedJobContinues) {
 TEST_F(Runtime, AJobThatIsBeingFoundedCanBeStopped) {
   const std::string gate = root_ + "/gate";
   ASSERT_EQ(mkfifo(gate.c_str(), 0600), 0);
-  std::vector<std::string> arguments = toy(2, 4, 300);
+  std::vector<std::string> arguments = toy(2, 4, 1000);
   const auto program = std::find(arguments.begin(), arguments.end(), "--") + 1;
   arguments.insert(
       program,
@@ -166,21 +169,21 @@ TEST_F(Runtime, AJobThatIsBeingFoundedCanBeStopped) {
 }
 
 TEST_F(Runtime, ALaunchedJobThatWasKilledContinues) {
-  const std::string expected = undisturbed(1, 4, 300);
+  const std::string expected = undisturbed(1, 4, 1000);
   {
-    auto job = start("job", toy(2, 4, 300, {"--checkpoint-steps", "10"}));
-    ASSERT_TRUE(job->until([&] { return job->step() > 40; })) << job->logs();
+    auto job = start("job", toy(2, 4, 1000, {"--checkpoint-steps", "10"}));
+    ASSERT_TRUE(job->until([&] { return job->checkpoint() >= 30; })) << job->logs();
     kill(job->pid(), SIGKILL);
     job->wait();
   }
-  auto again = start("job", toy(2, 4, 300, {"--checkpoint-steps", "10"}));
-  EXPECT_EQ(again->wait(), 0) << again->logs();
+  auto again = start("job", toy(2, 4, 1000, {"--checkpoint-steps", "10"}));
+  EXPECT_EQ(finish(*again), 0) << again->logs();
   EXPECT_EQ(again->hash(), expected) << again->logs();
 }
 
 TEST_F(Runtime, AWorkerOfAnotherEnvironmentIsRefusedByName) {
   setenv("TOY_TRAIT", "first", 1);
-  auto job = start("job", toy(1, 4, 600));
+  auto job = start("job", toy(1, 4, 1000));
   ASSERT_TRUE(job->until([&] { return job->step() > 5; })) << job->logs();
   // A newcomer with another fingerprint, started by hand in the same folder.
   const pid_t stranger = fork();
@@ -188,7 +191,7 @@ TEST_F(Runtime, AWorkerOfAnotherEnvironmentIsRefusedByName) {
     setenv("TOY_TRAIT", "second", 1);
     setenv("RUBATO_JOB_DIR", job->folder().path().c_str(), 1);
     setenv("RUBATO_WORKER", "1000", 1);
-    execl(RUBATO_TOY_PROGRAM, RUBATO_TOY_PROGRAM, "--steps", "600", "--compute-us", "2000",
+    execl(RUBATO_TOY_PROGRAM, RUBATO_TOY_PROGRAM, "--steps", "1000", "--compute-us", "20000",
           nullptr);
     _exit(127);
   }
@@ -202,7 +205,7 @@ TEST_F(Runtime, AWorkerOfAnotherEnvironmentIsRefusedByName) {
                          std::string::npos;
   }
   EXPECT_TRUE(named) << job->logs();
-  EXPECT_EQ(job->wait(), 0) << job->logs();
+  EXPECT_EQ(finish(*job), 0) << job->logs();
 }
 
 TEST_F(Runtime, AProgramThatFailsEndsTheJobWithItsLastWords) {
@@ -213,7 +216,7 @@ TEST_F(Runtime, AProgramThatFailsEndsTheJobWithItsLastWords) {
 
 TEST_F(Runtime, NothingIsLeftBehind) {
   auto job = start("job", toy(2, 4, 20));
-  EXPECT_EQ(job->wait(), 0) << job->logs();
+  EXPECT_EQ(finish(*job), 0) << job->logs();
   const Result<JobSettings> settings = job->folder().read_settings();
   ASSERT_TRUE(settings.ok());
   const Result<std::vector<std::string>> shared = list_directory("/dev/shm");

@@ -42,7 +42,7 @@ class Stranger {
       if (auto frame = reader_.next()) return frame;
       std::array<std::byte, 4096> bytes;
       pollfd entry{.fd = fd_, .events = POLLIN, .revents = 0};
-      if (::poll(&entry, 1, 20000) != 1) return std::nullopt;
+      if (::poll(&entry, 1, kPatienceMs) != 1) return std::nullopt;
       const ssize_t n = recv(fd_, bytes.data(), bytes.size(), 0);
       if (n <= 0 || !reader_.feed(std::span(bytes).first(static_cast<std::size_t>(n))).ok()) {
         return std::nullopt;
@@ -57,6 +57,8 @@ class Stranger {
   }
 
  private:
+  static constexpr int kPatienceMs =
+      std::chrono::duration_cast<std::chrono::milliseconds>(kPatience).count();
   int fd_;
   bool connected_ = false;
   FrameReader reader_;
@@ -88,7 +90,7 @@ class Trust : public RuntimeTest {
 };
 
 TEST_F(Trust, OnlyTheOwnerReadsTheSecretAndOnlyLoopbackListens) {
-  begin(300);
+  begin(1000);
   struct stat secret {};
   ASSERT_EQ(stat(job_->folder().secret_file().c_str(), &secret), 0);
   EXPECT_EQ(secret.st_mode & 0777, 0600u);
@@ -114,13 +116,13 @@ TEST_F(Trust, OnlyTheOwnerReadsTheSecretAndOnlyLoopbackListens) {
     }
   }
   EXPECT_EQ(listening, 2);
-  EXPECT_EQ(job_->wait(), 0) << job_->logs();
+  EXPECT_EQ(finish(*job_), 0) << job_->logs();
 }
 
 TEST_F(Trust, StrangersAreTurnedAwayAndCountedWhileTheJobTrains) {
   // Long enough to outlast the strangers, who are given five seconds to prove themselves.
-  const std::string expected = undisturbed(4, 4, 6000);
-  begin(6000);
+  const std::string expected = undisturbed(1, 4, 1500);
+  begin(1500);
   const auto pid = static_cast<pid_t>(view_.members[0].address.pid);
   const int port = view_.members[0].address.port;
   const std::string name = std::to_string(view_.members[0].address.id);
@@ -191,7 +193,7 @@ TEST_F(Trust, StrangersAreTurnedAwayAndCountedWhileTheJobTrains) {
   EXPECT_EQ(refused(), hostile);
   EXPECT_LT(memory_kb(pid), memory + 8 * 1024);
   EXPECT_NE(job_->view().find(view_.members[0].address.id), nullptr);
-  EXPECT_EQ(job_->wait(), 0) << job_->logs();
+  EXPECT_EQ(finish(*job_), 0) << job_->logs();
   EXPECT_EQ(job_->hash(), expected) << job_->logs();
   EXPECT_TRUE(view_event(*job_, "failure").is_null()) << job_->logs();
 }

@@ -23,9 +23,11 @@ namespace rubato::live {
 
 using nlohmann::json;
 
-// Waits for a condition; false after `seconds`.
-inline bool wait_until(const std::function<bool()>& condition, double seconds) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+// Waits for a condition that must become true however busy the machine is; false after so long
+// that it never will (and before ctest ends the test).
+inline bool wait_until(const std::function<bool()>& condition,
+                       std::chrono::seconds patience = std::chrono::seconds(300)) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -73,8 +75,8 @@ class LiveDaemon {
       execv(raw[0], raw.data());
       _exit(127);
     }
-    return wait_until([&] { return is_file(url_file()) || ended(); }, 60) && !ended() &&
-           wait_until([&] { return get("/healthz").has_value(); }, 30);
+    return wait_until([&] { return is_file(url_file()) || ended(); }) && !ended() &&
+           wait_until([&] { return get("/healthz").has_value(); });
   }
   bool ended() {
     if (pid_ <= 0) return true;
@@ -95,16 +97,23 @@ class LiveDaemon {
   // The JSON answer; nothing when there was none (the daemon is away) or it was no success.
   std::optional<json> get(const std::string& path) const {
     httplib::Client client(url());
-    client.set_read_timeout(30);
+    client.set_read_timeout(120);
     return parsed(client.Get(path, headers()));
   }
   std::optional<json> post(const std::string& path, const json& body,
                            const std::string& key = "") const {
     httplib::Client client(url());
-    client.set_read_timeout(30);
+    client.set_read_timeout(120);
     httplib::Headers all = headers();
     if (!key.empty()) all.emplace("Idempotency-Key", key);
     return parsed(client.Post(path, all, body.dump(), "application/json"));
+  }
+  // Whether all jobs have ended and their processes are gone.
+  bool idle() const {
+    const auto active = get("/api/v1/jobs?active=true");
+    if (!active || !(*active)["jobs"].empty()) return false;
+    const auto cluster = get("/api/v1/cluster");
+    return cluster && (*cluster)["held"] == 0;
   }
   // All events, in order.
   std::vector<control::Event> events() const {

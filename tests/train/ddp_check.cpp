@@ -96,10 +96,11 @@ bool check_job(const std::string& rubato, const std::string& prefix, const std::
                int workers) {
   const std::string here = fmt::format("{}, {} worker{}", name, workers, workers == 1 ? "" : "s");
   const std::string dump = fmt::format("{}.{}", prefix, workers);
-  elastic::RunningJob job(rubato, fmt::format("{}.job{}", prefix, workers),
-                          {"--quiet", "--workers", std::to_string(workers), "--logical", "2",
-                           "--checkpoint-steps", std::to_string(kSteps), "--",
-                           std::filesystem::canonical("/proc/self/exe"), "worker", name, dump});
+  elastic::RunningJob job(
+      rubato, fmt::format("{}.job{}", prefix, workers),
+      {"--quiet", "--workers", std::to_string(workers), "--logical", "2", "--failure-timeout", "60",
+       "--checkpoint-steps", std::to_string(kSteps), "--",
+       std::filesystem::canonical("/proc/self/exe"), "worker", name, dump});
   if (const int code = job.wait(); code != 0) {
     fmt::print("{}: the job ended with code {}\n{}\n", here, code, job.logs());
     return false;

@@ -140,7 +140,7 @@ class DaemonDeath : public ExecutorTest {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     std::printf("seed %lu\n", static_cast<unsigned long>(seed));
     Random random(seed);
-    JobDocument document = toy(1200);
+    JobDocument document = toy(600, 4, 5000);
     document.checkpoint_every_s = 0.1;
     options_.most_restarts = 1000;
     options_.restart_after_s = 0.01;
@@ -174,8 +174,9 @@ class DaemonDeath : public ExecutorTest {
       EXPECT_TRUE(WIFSIGNALED(status)) << "the daemon ended by itself: " << WEXITSTATUS(status);
     }
     ASSERT_TRUE(write_file(wants_file(), "[2,1,1]").ok());
+    hurry();
     const pid_t daemon = start_daemon(document);
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
     while (!(has_ended(1) && has_ended(2) && has_ended(3) && live_processes(root_).empty() &&
              supervisors(root_).empty()) &&
            std::chrono::steady_clock::now() < deadline && !HasFailure()) {

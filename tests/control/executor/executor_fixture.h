@@ -1,5 +1,10 @@
 // Jobs of the toy program on an executor with named devices. At every look the promises that must
 // always hold are checked against the processes that are really there.
+//
+// A job takes minutes, in which a test can do to it what it wants however busy the machine is,
+// until finish() lets it hurry. A worker that a busy machine does not schedule for long is replaced
+// (a view of the cause "failure", which repeats a step), or hosts fewer logical workers for a while
+// ("straggler", "rebalance"), in every test.
 #pragma once
 
 #include <dirent.h>
@@ -24,8 +29,11 @@
 #include "control/local_executor.h"
 #include "control/process_lock.h"
 #include "elastic/job_folder.h"
+#include "elastic/job_runner.h"
 
 namespace rubato::control {
+
+using elastic::kPatience;
 
 // A living process of a job, as its environment describes it.
 struct LiveProcess {
@@ -135,8 +143,9 @@ class ExecutorTest : public ::testing::Test {
     }
   }
 
-  static JobDocument toy(int steps, int logical = 4, int compute_us = 2000) {
+  JobDocument toy(int steps, int logical = 4, int compute_us = 20000) const {
     JobDocument document;
+    document.env["TOY_HURRY_FILE"] = hurry_file();
     document.name = "toy";
     // The time comes last: see undisturbed().
     document.run = {RUBATO_TOY_PROGRAM, "--steps", std::to_string(steps), "--compute-us",
@@ -182,15 +191,24 @@ class ExecutorTest : public ::testing::Test {
           << "two processes on device " << worker.device << ", one of " << worker.folder;
     }
   }
-  // Looks until the condition holds; false after 60 s.
+  // Looks until the condition holds; false after kPatience.
   bool until(const std::function<bool()>& condition) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
     while (!condition()) {
       if (HasFailure() || std::chrono::steady_clock::now() > deadline) return false;
       look();
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     return true;
+  }
+
+  std::string hurry_file() const { return root_ + "/hurry"; }
+  // The remaining steps of all jobs take no time.
+  void hurry() const { ASSERT_TRUE(write_file(hurry_file(), "").ok()); }
+  // Nothing more is done to the job.
+  bool finish(JobNumber job) {
+    hurry();
+    return until([&] { return finished(job); });
   }
 
   std::vector<Notice> told(JobNumber job, Notice::Kind kind) const {

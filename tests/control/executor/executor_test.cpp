@@ -9,26 +9,28 @@ using Executor = ExecutorTest;
 
 TEST_F(Executor, RunsAJobAndSaysHowFarItIs) {
   start_executor();
-  const JobDocument document = toy(600);
+  const JobDocument document = toy(1000);
   const std::string expected = undisturbed(document);
   want(1, document, 2);
-  ASSERT_TRUE(until([&] { return finished(1) && executor_->held() == 0; }));
+  nlohmann::json body = nlohmann::json::object();
+  ASSERT_TRUE(until([&] {
+    const std::vector<Notice> progress = told(1, Notice::Kind::kProgress);
+    if (!progress.empty()) body = progress.back().body;
+    return body.value("workers", 0) == 2 && body.contains("step_s") && body.contains("loss") &&
+           body.value("epochs", 0) > 1;
+  }));
+  EXPECT_EQ(body.value("total_steps", 0), 1000);
+  EXPECT_EQ(body.value("logical_workers", 0), 4);
+  EXPECT_EQ(body.value("batch", 0), 12);
+  EXPECT_GT(body.value("step_s", 0.0), 0.039);  // two mini-batches of 20 ms, one after the other
+  ASSERT_TRUE(finish(1));
+  ASSERT_TRUE(until([&] { return executor_->held() == 0; }));
   EXPECT_EQ(hash(1), expected);
   EXPECT_EQ(expected.size(), 64u);
   const std::vector<Notice> held = told(1, Notice::Kind::kHeld);
   ASSERT_GE(held.size(), 2u);
   EXPECT_EQ(held.front().devices, 2);
   EXPECT_EQ(held.back().devices, 0);
-  const std::vector<Notice> progress = told(1, Notice::Kind::kProgress);
-  ASSERT_GE(progress.size(), 2u);
-  const nlohmann::json& body = progress.back().body;
-  EXPECT_EQ(body.value("total_steps", 0), 600);
-  EXPECT_EQ(body.value("workers", 0), 2);
-  EXPECT_EQ(body.value("logical_workers", 0), 4);
-  EXPECT_EQ(body.value("batch", 0), 12);
-  EXPECT_GT(body.value("epochs", 0), 1);
-  EXPECT_GT(body.value("step_s", 0.0), 0.003);  // two mini-batches of 2 ms, one after the other
-  EXPECT_TRUE(body.contains("loss"));
   bool seen_view = false;
   for (const Notice& notice : told(1, Notice::Kind::kEvent)) {
     seen_view = seen_view || notice.body.value("type", "") == "view";
@@ -38,20 +40,23 @@ TEST_F(Executor, RunsAJobAndSaysHowFarItIs) {
 
 TEST_F(Executor, GrowsAndShrinksWithoutRepeatingAStep) {
   start_executor();
-  const JobDocument document = toy(1200);
+  const JobDocument document = toy(1000);
   const std::string expected = undisturbed(document);
   want(1, document, 1);
-  ASSERT_TRUE(until([&] { return step(1) > 20; }));
+  ASSERT_TRUE(until([&] { return step(1) > 10; }));
   want(1, 4);
   ASSERT_TRUE(until([&] { return workers(1) == 4; }));
   want(1, 2);
   ASSERT_TRUE(until([&] { return workers(1) == 2 && executor_->held() == 2; }));
   EXPECT_EQ(workers_of(1).size(), 2u);
   want(1, 3);
-  ASSERT_TRUE(until([&] { return finished(1) && executor_->held() == 0; }));
+  ASSERT_TRUE(until([&] { return workers(1) == 3; }));
+  ASSERT_TRUE(finish(1));
+  ASSERT_TRUE(until([&] { return executor_->held() == 0; }));
   EXPECT_EQ(hash(1), expected);
   for (const Notice& notice : told(1, Notice::Kind::kEvent)) {
     if (notice.body.value("type", "") != "view") continue;
+    if (notice.body.value("cause", "") == "failure") continue;  // nobody's wish
     EXPECT_EQ(notice.body.value("steps_redone", -1), 0) << notice.body;
   }
   EXPECT_FALSE(was_told(1, Notice::Kind::kRestarted));
@@ -59,10 +64,10 @@ TEST_F(Executor, GrowsAndShrinksWithoutRepeatingAStep) {
 
 TEST_F(Executor, StopsAndContinuesWithTheSameBits) {
   start_executor();
-  const JobDocument document = toy(800);
+  const JobDocument document = toy(1000);
   const std::string expected = undisturbed(document);
   want(1, document, 3);
-  ASSERT_TRUE(until([&] { return step(1) > 50; }));
+  ASSERT_TRUE(until([&] { return step(1) > 30; }));
   want(1, 0);
   ASSERT_TRUE(until([&] { return was_told(1, Notice::Kind::kStopped); }));
   EXPECT_EQ(executor_->held(), 0);
@@ -70,7 +75,7 @@ TEST_F(Executor, StopsAndContinuesWithTheSameBits) {
   const std::int64_t before = step(1);
   notices_.clear();
   want(1, 2);
-  ASSERT_TRUE(until([&] { return finished(1); }));
+  ASSERT_TRUE(finish(1));
   EXPECT_EQ(hash(1), expected);
   for (const Notice& notice : told(1, Notice::Kind::kProgress)) {
     EXPECT_GE(notice.body.value("step", std::int64_t{0}), before);
@@ -78,7 +83,8 @@ TEST_F(Executor, StopsAndContinuesWithTheSameBits) {
   EXPECT_FALSE(was_told(1, Notice::Kind::kRestarted));
 }
 
-TEST_F(Executor, AJobThatIsStoppedBeforeItsFirstStepStopsAtOnce) {
+TEST_F(Executor, AJobThatIsStoppedBeforeItsFirstStepStopsWithoutSignals) {
+  options_.term_after_s = 10'000;
   start_executor();
   const JobDocument document = toy(100, 4, 1);
   const std::string expected = undisturbed(document);
@@ -87,12 +93,9 @@ TEST_F(Executor, AJobThatIsStoppedBeforeItsFirstStepStopsAtOnce) {
     want(1, document, 4);
     ASSERT_TRUE(until([&] { return executor_->held(1) == 4; }));
     want(1, 0);
-    const auto began = std::chrono::steady_clock::now();
     ASSERT_TRUE(until([&] {
       return was_told(1, Notice::Kind::kStopped) || was_told(1, Notice::Kind::kFinished);
     }));
-    // Not after SIGTERM and SIGKILL.
-    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(15));
   }
   if (!finished(1)) {
     want(1, 1);
@@ -103,7 +106,7 @@ TEST_F(Executor, AJobThatIsStoppedBeforeItsFirstStepStopsAtOnce) {
 
 TEST_F(Executor, TwoJobsExchangeDevices) {
   start_executor();
-  const JobDocument document = toy(1500);
+  const JobDocument document = toy(1000);
   const std::string expected = undisturbed(document);
   want(1, document, 3);
   want(2, document, 1);
@@ -114,7 +117,7 @@ TEST_F(Executor, TwoJobsExchangeDevices) {
   want(1, 3);
   want(2, 1);
   ASSERT_TRUE(until([&] { return workers(1) == 3 && workers(2) == 1; }));
-  ASSERT_TRUE(until([&] { return finished(1) && finished(2); }));
+  ASSERT_TRUE(finish(1) && finish(2));
   EXPECT_EQ(hash(1), expected);
   EXPECT_EQ(hash(2), expected);
 }
@@ -144,21 +147,24 @@ TEST_F(Executor, AnAdoptedJobGoesOnUndisturbed) {
   const JobDocument document = toy(1000);
   const std::string expected = undisturbed(document);
   want(1, document, 2);
-  ASSERT_TRUE(until([&] { return step(1) > 20; }));
+  ASSERT_TRUE(until([&] { return step(1) > 10; }));
   const pid_t supervisor = supervisor_pid(1);
   EXPECT_GT(records_[1].progress.value("events_offset", 0), 0);
-  const std::size_t events = told(1, Notice::Kind::kEvent).size();
   restart_executor();
   EXPECT_EQ(executor_->held(1), 2);
   const std::int64_t before = step(1);
   ASSERT_TRUE(until([&] { return step(1) > before; }));
-  EXPECT_EQ(told(1, Notice::Kind::kEvent).size(), events);  // none a second time
   EXPECT_EQ(told(1, Notice::Kind::kProgress).back().body.value("total_steps", 0), 1000);
   want(1, 4);
   ASSERT_TRUE(until([&] { return workers(1) == 4; }));
   EXPECT_EQ(supervisor_pid(1), supervisor);
-  ASSERT_TRUE(until([&] { return finished(1); }));
+  ASSERT_TRUE(finish(1));
   EXPECT_EQ(hash(1), expected);
+  std::int64_t offset = 0;
+  for (const Notice& notice : told(1, Notice::Kind::kEvent)) {  // none a second time
+    EXPECT_GT(notice.body.value("events_offset", std::int64_t{0}), offset) << notice.body;
+    offset = notice.body.value("events_offset", std::int64_t{0});
+  }
   EXPECT_FALSE(was_told(1, Notice::Kind::kRestarted));
 }
 
