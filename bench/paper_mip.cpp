@@ -184,7 +184,7 @@ void add(const Scene& scene, const SimResult& run, double share, Figures& sum) {
 
 std::vector<Figures> run_all(const Regime& regime, std::size_t seeds,
                              const std::vector<PolicyChoice>& policies) {
-  static const Cluster cluster = or_die(Cluster::parse(fmt::format("{}x{}", kNodes, kNodeSize)));
+  static const Cluster kCluster = or_die(Cluster::parse(fmt::format("{}x{}", kNodes, kNodeSize)));
   std::vector<Scene> scenes;
   RunMatrix matrix;
   for (std::size_t i = 0; i < seeds; ++i) {
@@ -196,7 +196,7 @@ std::vector<Figures> run_all(const Regime& regime, std::size_t seeds,
   matrix.quirks.resize(scenes.size());
   matrix.threads = hardware_threads();
   matrix.options.resize.stop_s = 30;
-  const auto runs = or_die(run_matrix(cluster, matrix, {}));
+  const auto runs = or_die(run_matrix(kCluster, matrix, {}));
   std::vector<Figures> figures(policies.size());
   for (std::size_t w = 0; w < scenes.size(); ++w) {
     for (std::size_t v = 0; v < policies.size(); ++v) {

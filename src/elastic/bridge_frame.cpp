@@ -95,9 +95,11 @@ std::optional<BridgeHeader> decode_bridge_header(
   header.step_us = in.get<std::int64_t>();
   header.payload_bytes = in.get<std::uint64_t>();
   for (const std::int64_t number :
-       {header.view, header.step + 1, header.next_view, header.next_first_step, header.compute_us,
-        header.stall_us + 1, header.step_us}) {
+       {header.view, header.next_view, header.next_first_step, header.compute_us, header.step_us}) {
     if (number < 0 || number > kLargestNumber) return std::nullopt;
+  }
+  for (const std::int64_t number : {header.step, header.stall_us}) {  // -1: there is none
+    if (number < -1 || number > kLargestNumber) return std::nullopt;
   }
   if (header.member < 0 || header.watchers < 0 || header.watchers > kMaxWorkers * 16 ||
       header.next_members < 0 || header.next_members > kMaxWorkers || header.flag < 0 ||

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/random.h"
@@ -58,6 +59,19 @@ TEST(BridgeFrames, OfAnyOtherFormAreRefused) {
     EXPECT_GE(header->member, 0);
     EXPECT_LE(header->next_members, kMaxWorkers);
     EXPECT_GE(header->step, -1);
+  }
+}
+
+TEST(BridgeFrames, OfNumbersOutOfTheirRangeAreRefused) {
+  using Limits = std::numeric_limits<std::int64_t>;
+  for (const auto field : {&BridgeHeader::view, &BridgeHeader::step, &BridgeHeader::next_view,
+                           &BridgeHeader::next_first_step, &BridgeHeader::compute_us,
+                           &BridgeHeader::stall_us, &BridgeHeader::step_us}) {
+    for (const std::int64_t number : {Limits::max(), Limits::min(), std::int64_t{-2}}) {
+      BridgeHeader header = example();
+      header.*field = number;
+      EXPECT_EQ(decode_bridge_header(encode(header)), std::nullopt) << number;
+    }
   }
 }
 

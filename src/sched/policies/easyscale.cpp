@@ -33,6 +33,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "base/check.h"
 #include "sched/gang.h"
 #include "sched/order.h"
 #include "sched/policies/easyscale_plans.h"
@@ -204,6 +205,7 @@ class EasyScale final : public Policy {
             last = &holder;
           }
         }
+        RUBATO_CHECK(last != nullptr, "devices are missing that nobody holds");
         stop(*last);
       }
     }
