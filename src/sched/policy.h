@@ -39,6 +39,9 @@ struct PolicyInput {
   // Active jobs in order of arrival.
   std::span<const JobState* const> jobs;
   std::span<const FinishedJob> finished;
+  // One of several questions of which the answers are put together, about a tenant's jobs and the
+  // devices that it may have: jobs may end up with other devices than the answer says.
+  bool tenants = false;
 };
 
 class Policy {

@@ -206,7 +206,8 @@ void TenantPolicy::ask(Part& part, Room room, const PolicyInput& input, Room& fr
                         .usable = room,
                         .usable_by_type = counts,
                         .jobs = jobs,
-                        .finished = part.tenant->finished};
+                        .finished = part.tenant->finished,
+                        .tenants = true};
   part.plan = part.tenant->policy->decide(own);
   part.tenant->finished.clear();
   part.valid = !validate(part.plan, own);

@@ -90,7 +90,10 @@ class RubatoPolicy final : public Policy {
   Plan decide(const PolicyInput& input) override {
     book_.observe(input);
     Plan plan = nothing_happened(input) ? tune_batches(input) : divide(input);
-    plan.wake_at_s = std::min(divided_at_s_ + tuning_.interval_s, input.now_s + kTuneBatches);
+    plan.wake_at_s = divided_at_s_ + tuning_.interval_s;
+    if (!input.tenants) {
+      plan.wake_at_s = std::min(*plan.wake_at_s, input.now_s + kTuneBatches);
+    }
     remember(input, plan);
     return plan;
   }
@@ -118,7 +121,7 @@ class RubatoPolicy final : public Policy {
 
   // Since the devices were divided last, which is not long ago.
   bool nothing_happened(const PolicyInput& input) const {
-    if (input.now_s >= divided_at_s_ + tuning_.interval_s - 1e-6) return false;
+    if (input.tenants || input.now_s >= divided_at_s_ + tuning_.interval_s - 1e-6) return false;
     if (input.usable_by_type != usable_) return false;
     return std::equal(input.jobs.begin(), input.jobs.end(), seen_.begin(), seen_.end(),
                       [](const JobState* job, const Seen& before) {
