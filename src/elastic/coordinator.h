@@ -222,6 +222,7 @@ class Coordinator final : private Mesh::Listener {
   void remove_mirrors(const View& before) const;
   std::shared_ptr<const Donor> choose_donor(int* worker) const;
   void order_by_node(std::vector<WorkerAddress>& workers) const;
+  bool board_filled();
   bool bridge_ready(const std::shared_ptr<const ActiveView>& view);
   void stop_bridges();
   bool bridge_broken();

@@ -76,10 +76,7 @@ void Coordinator::lead() {
   board_->watchers() = static_cast<int>(joiners_.size());
   board_->ready_newcomers() = static_cast<int>(std::count_if(
       joiners_.begin(), joiners_.end(), [](const auto& joiner) { return joiner.second.ready; }));
-  if (founding_) {
-    const MutexLock lock(mutex_);
-    if (!filled_) return;
-  }
+  if (!board_filled()) return;
   watch_stragglers();
   if (!change_) {
     if (std::optional<View> view = next_membership()) start_change(std::move(*view));

@@ -136,10 +136,16 @@ bool Coordinator::newest_leads(const View& view) {
 
 // --- Streams -------------------------------------------------------------------------------------
 
+// A founder's board lacks the private states before that; whoever was fed would train with others.
+bool Coordinator::board_filled() {
+  const MutexLock lock(mutex_);
+  return !founding_ || filled_;
+}
+
 std::function<void(Descriptor)> Coordinator::on_stream(int peer, const nlohmann::json& purpose) {
   if (!purpose.is_object() || !board_ || gone_) return {};
   if (purpose.value("stream", "") == kFeedPurpose) {
-    if (active_number_ == 0) return {};  // not a member (yet)
+    if (active_number_ == 0 || !board_filled()) return {};  // not a member (yet)
     return [this](Descriptor socket) {
       if (!feed_server_) {
         feed_server_ = std::make_unique<FeedServer>(*board_, segments_.at(id()), options_.shape);

@@ -117,12 +117,12 @@ void DataBoard::put_facts(const StepFacts& facts) const {
   // Several members write the same one after another; what is there must not be taken for torn.
   if (entry.step.load(std::memory_order_relaxed) != facts.step) {
     entry.step.store(-1, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_release);
   }
-  entry.epoch.store(facts.epoch, std::memory_order_relaxed);
-  entry.used.store(facts.used, std::memory_order_relaxed);
-  entry.batch.store(facts.batch, std::memory_order_relaxed);
-  entry.logical_workers.store(facts.logical_workers, std::memory_order_relaxed);
+  // Each releases the -1: who reads one of them does not find the old step after its barrier.
+  entry.epoch.store(facts.epoch, std::memory_order_release);
+  entry.used.store(facts.used, std::memory_order_release);
+  entry.batch.store(facts.batch, std::memory_order_release);
+  entry.logical_workers.store(facts.logical_workers, std::memory_order_release);
   entry.step.store(facts.step, std::memory_order_release);
 }
 

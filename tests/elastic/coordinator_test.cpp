@@ -165,12 +165,39 @@ TEST(Coordinators, AStepThatOnlyANewcomersNodeHasIsTakenFromThere) {
 
 TEST(Coordinators, AStepWhoseGradientIsLostIsRepeated) { lose_leader_after_its_last_step(false); }
 
+// The private states are the training thread's to fill in. A newcomer of another node that knocks
+// before has to come again: it would keep what it got until the first step is done.
+TEST(Feeds, BeginWhenTheFounderHasFilledItsBoard) {
+  const PlayedJob job({{"b", 1}});
+  const PlayedWorker a(job, 0, "a");
+  ASSERT_TRUE(a.hears(Event::kFound));
+  const std::atomic<bool> never{false};
+  const auto dial = [&](const std::string& name) {
+    return Stream::dial(job.view().find(0)->address,
+                        {std::string(kSecretBytes, 's'), job.settings().name, name},
+                        {{"stream", kFeedPurpose}}, never);
+  };
+  EXPECT_FALSE(dial("1000").ok());
+  const PlayedWorker b(job, 1, "b");
+  ASSERT_TRUE(b.hears(Event::kObserve));
+  for (int logical = 0; logical < job.settings().logical_workers; ++logical) {
+    std::ranges::fill(a.board().private_state(logical, 0), std::byte{7});
+  }
+  a.coordinator().filled();
+  ASSERT_TRUE(b.sees([&] { return b.coordinator().sees_view(); }));
+  for (int logical = 0; logical < job.settings().logical_workers; ++logical) {
+    for (const std::byte byte : b.board().private_state(logical, 0)) ASSERT_EQ(byte, std::byte{7});
+  }
+  EXPECT_TRUE(dial("1001").ok());
+}
+
 // A board whose feeder hears of a view that was started by message after the node's gateway has
 // begun it there: the feed ends, and what the members have published stays.
 TEST(Feeds, LeaveAViewAloneThatTheGatewayHasBegun) {
-  const PlayedJob job({});
+  const PlayedJob job({{"b", 1}});  // the founder waits for that one
   PlayedWorker a(job, 0, "a");
   ASSERT_TRUE(a.hears(Event::kFound));
+  a.coordinator().filled();
   Result<Board> board = Board::create(board_name(job.settings().token, "b", 1), a.board().shape());
   ASSERT_TRUE(board.ok());
   std::atomic<bool> asked{false};
@@ -189,7 +216,7 @@ TEST(Feeds, LeaveAViewAloneThatTheGatewayHasBegun) {
   ASSERT_TRUE(until([&] { return board->block(1).view == 1; }));
   board->start_block(2, 3, 0);
   board->block(2).rows[2].arrived = 0;
-  a.coordinator().filled();  // view 2 begins
+  job.want({});  // view 2 begins
   ASSERT_TRUE(until([&] { return feed.ended(); }));
   EXPECT_TRUE(asked);
   EXPECT_EQ(board->block(2).members, 3);

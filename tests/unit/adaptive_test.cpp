@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <set>
+#include <thread>
 
 #include "elastic/data_board.h"
 
@@ -134,6 +136,31 @@ TEST_F(DataBoardTest, FactsSayOfWhichStepTheyAre) {
   EXPECT_FALSE(board.facts(5).has_value());
   board.put_facts({.step = 9, .epoch = 2, .used = 150, .batch = 9, .logical_workers = 3});
   EXPECT_FALSE(board.facts(7).has_value());
+}
+
+TEST_F(DataBoardTest, FactsAreNeverOfTwoSteps) {
+  const DataBoard board = std::move(
+      *DataBoard::create(name_, {.most_logical_workers = 3, .most_samples = 10, .data_set = 50}));
+  constexpr std::int64_t kSteps = 20'000;
+  std::atomic<std::int64_t> written{0};
+  std::thread writer([&] {
+    for (std::int64_t s = 1; s <= kSteps; ++s) {
+      board.put_facts(
+          {.step = s, .epoch = s, .used = s, .batch = s, .logical_workers = static_cast<int>(s)});
+      written.store(s, std::memory_order_relaxed);
+    }
+  });
+  std::int64_t step = 0;
+  while (step < kSteps) {
+    step = written.load(std::memory_order_relaxed);
+    const std::optional<StepFacts> facts = board.facts(step);
+    if (!facts) continue;  // overwritten meanwhile
+    EXPECT_EQ(facts->epoch, step);
+    EXPECT_EQ(facts->used, step);
+    EXPECT_EQ(facts->batch, step);
+    EXPECT_EQ(facts->logical_workers, step);
+  }
+  writer.join();
 }
 
 TEST_F(DataBoardTest, OtherMemoryIsRefused) {
