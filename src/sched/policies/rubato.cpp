@@ -4,11 +4,12 @@
 // (rubato_speeds.h), remaining work from declared epochs and observed progress (rubato_outlook.h).
 // Steps, at every decision:
 //  1. a job weighs what a second of its work is worth when the future is planned with prices of
-//     devices (rubato_prices.h): short jobs first, and those that cannot catch up later. With
-//     several types of devices jobs are ranked by expected length instead, longest first; the r-th
-//     weighs r^exponent. (The optimal division of one resource among jobs with speed k^p gives such
-//     weights: heSRPT.) A job without devices gains weight while it waits (1 + waited /
-//     starvation), which bounds how long it can starve;
+//     devices (rubato_prices.h): short jobs first, and work that cannot catch up later. A job
+//     passes through phases that scale differently, as jobs of its application did that were
+//     further (rubato_noise.h). With several types of devices jobs are ranked by expected length
+//     instead, longest first; the r-th weighs r^exponent. (The optimal division of one resource
+//     among jobs with speed k^p gives such weights: heSRPT.) A job without devices gains weight
+//     while it waits (1 + waited / starvation), which bounds how long it can starve;
 //  2. a size is worth weight x length / (length / speed + what a change costs), over at most
 //     `horizon` seconds: a change is charged honestly, so that stop-free ones happen and expensive
 //     ones must pay. By ranks, that is raised to `concavity`: the second device of a job counts
@@ -21,7 +22,8 @@
 //     and from what jobs have (rubato_divide.h);
 //  5. jobs are consolidated on as few nodes as possible, moving small ones out of the way; adaptive
 //     jobs get the batch with the best goodput; those that nobody tried have the benefit of the
-//     doubt.
+//     doubt. Where nothing happened, batches alone are looked at every ten seconds: the best one
+//     moves with the noise of the gradients.
 // It asks to decide at every event. O(jobs x sizes x 32 + the solver) per decision, x types x a
 // handful of rounds on mixed clusters.
 //
