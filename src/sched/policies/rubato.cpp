@@ -30,23 +30,25 @@
 // What the ideas contribute: how much longer the mean completion time is without one, on the Pollux
 // workloads at load 1.0 with 30 s per change / with 1 s / on a Sia workload with three device types
 // (`make bench-ablation`; docs/policies.md has the table, and p99):
-//   goodput instead of one assumed scaling      +40 % / +50 % / +90 %
-//   what was measured nearby corrects the fit    +3 % /  +4 % /  +1 %
-//   jobs of an application learn together       +11 % /  +7 % / +25 %
-//   remaining work instead of age               +21 % / +20 % /  +5 %
-//   batches that nobody measured are tried       +2 % /  +2 % /  +1 %
+//   goodput instead of one assumed scaling      +42 % / +60 % / +82 %
+//   what was measured nearby corrects the fit    +3 % /  +4 % /  +3 %
+//   jobs of an application learn together        +7 % /  +5 % / +23 %
+//   remaining work instead of age               +21 % / +22 % /  +5 %
+//   batches that nobody measured are tried       +1 % /  +1 % /  +1 %
+//   noise by stage and batch                     +1 % /  +1 % /  -2 %
 //   plan of the future instead of ranks          +1 % /  +2 %
-//   changes are charged                         +13 % /   0 % / +17 %
-//   exact solver instead of greedy              +15 % /  +5 % /  +4 %
-//   consolidation                                +9 % /  +9 % /  -1 %
-//   division of types in turn                                 +73 %
-//   prices as a start / exploration of types            +2 % /  0 %
+//   phases in that plan                           0 % /  +1 %
+//   changes are charged                         +15 % /   0 % / +16 %
+//   exact solver instead of greedy              +11 % /  +4 % /  +1 %
+//   consolidation                                +5 % /  +6 % /  +2 %
+//   division of types in turn                                 +68 %
+//   prices as a start / exploration of types            +1 % / +1 %
 // Deciding at events instead of every 60 s: 2 % / 4 % (`make bench-policies`). The bound on
 // starvation gains nothing there: it is a promise. With an oracle for remaining work the mean would
-// not be shorter; with one for all speeds, about 2 % (1 s per change; tried once, not kept). `make
-// bench-bound` estimates what knowing the future would give. Parameters were chosen on the Pollux
-// workloads at loads 1.0 and 2.0 and Sia workloads 1 to 3; load 1.5 and Sia workload 5 had no part
-// in it.
+// not be shorter; with one for all speeds, less than 1 % (1 s per change; tried once, not kept).
+// `make bench-bound` estimates what knowing the future would give. Parameters were chosen on the
+// Pollux workloads at loads 1.0 and 2.0 and Sia workloads 1 to 3; load 1.5 and Sia workload 5 had
+// no part in it.
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
