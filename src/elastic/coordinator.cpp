@@ -191,7 +191,10 @@ std::shared_ptr<const ActiveView> Coordinator::admitted_at(std::int64_t step) {
     const Announcement next = block.announcement();
     if (next.view == 0 || board_->completed() < next.first_step - 1) return nullptr;
     if (next.first_step == step && prepared_.contains(next.view)) {
-      if (auto view = committed_view(next.view, nullptr)) return view;
+      auto view = committed_view(next.view, nullptr);
+      // Others begin by message only: on a node's board they may be on before the streams to other
+      // nodes are made anew.
+      if (view) return view->view.planned() ? view : nullptr;
     }
     number = next.view;
   }
@@ -316,7 +319,7 @@ bool Coordinator::enter_job() {
     for (const Member& member : current_.members) mesh_->want(member.address, true);
     return true;
   }
-  const std::string name = board_name(options_.settings.token, node(), options_.worker);
+  const std::string name = founders_board_name(options_.settings.token, node(), options_.worker);
   Result<Board> board = Board::create(name, {.logical_workers = options_.logical_slots,
                                              .gradient_floats = options_.shape.gradient_floats,
                                              .private_bytes = options_.shape.private_bytes,
@@ -524,8 +527,6 @@ void Coordinator::begin_view(const View& view) {
   active_number_ = 0;  // until the training thread has entered it
   {
     const MutexLock lock(mutex_);
-    // A newcomer may have seen the announcement on the board before the message came.
-    if (entered_number_ >= view.number) return;
     proposal_.reset();
     to_start_ = *active;
     frozen_ = false;
@@ -662,6 +663,7 @@ void Coordinator::on_broken(const nlohmann::json& body) {
   const int worker = body.value("lost", -1);
   if (worker < 0) {
     broken_view_ = current_.number;
+    broken_why_ = body.value("reason", "");
     return;
   }
   const View& view = pending_start_ ? pending_start_->view : current_;

@@ -314,6 +314,7 @@ class Coordinator final : private Mesh::Listener {
   std::unique_ptr<FeedClient> feed_;
   std::set<int> said_done_;  // leavers that have finished their last step
   std::int64_t broken_view_ = 0;
+  std::string broken_why_;
   std::chrono::steady_clock::time_point broken_since_;
   std::chrono::steady_clock::time_point lost_since_;  // somebody, whom the leader has not lost
   std::optional<std::chrono::steady_clock::time_point> finished_at_;

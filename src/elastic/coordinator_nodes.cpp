@@ -197,7 +197,11 @@ bool Coordinator::bridge_broken() {
   const auto now = steady_clock::now();
   if (gateway_of(current_, node()) == id()) {
     const auto bridge = bridges_.find(current_.number);
-    const bool works = bridge != bridges_.end() && bridge->second->problem().empty();
+    const std::string problem =
+        bridge == bridges_.end()
+            ? fmt::format("view {} has no bridge on node {}", current_.number, node())
+            : bridge->second->problem();
+    const bool works = problem.empty();
     if (works) broken_since_ = {};
     if (!works && broken_since_ == steady_clock::time_point()) broken_since_ = now;
     if (!works && now - broken_since_ > kTimeToTell) {
@@ -205,14 +209,17 @@ bool Coordinator::bridge_broken() {
       const int leader = lead_now();
       if (leader == id()) {
         broken_view_ = current_.number;
+        broken_why_ = problem;
       } else {
-        mesh_->send(leader, Message::kBroken, {{"view", current_.number}});
+        mesh_->send(leader, Message::kBroken, {{"view", current_.number}, {"reason", problem}});
       }
     }
   }
   if (broken_view_ != current_.number || lead_now() != id()) return false;
   broken_view_ = 0;
-  options_.record({{"type", "error"}, {"message", "the streams between nodes broke"}});
+  options_.record({{"type", "error"},
+                   {"view", current_.number},
+                   {"message", "the streams between nodes broke: " + broken_why_}});
   return true;
 }
 

@@ -69,6 +69,10 @@ std::string board_name(const std::string& token, const std::string& node, int nu
   return fmt::format("{}board.{}", node_prefix(token, node), number);
 }
 
+std::string founders_board_name(const std::string& token, const std::string& node, int worker) {
+  return fmt::format("{}founded.{}", node_prefix(token, node), worker);
+}
+
 std::string mirror_name(const std::string& board, int worker) {
   return fmt::format("{}.mirror.{}", board, worker);
 }

@@ -33,7 +33,10 @@ Result<NodeIdentity> node_of_environment();
 // All shared memory of a node's workers starts with this.
 std::string node_prefix(const std::string& token, const std::string& node);
 std::string worker_segment_name(const std::string& token, const std::string& node, int worker);
+// The one that newcomers of a node share.
 std::string board_name(const std::string& token, const std::string& node, int number);
+// Of a worker that tries to found a view. Who comes second removes it, so nobody else may have it.
+std::string founders_board_name(const std::string& token, const std::string& node, int worker);
 // Where those who share a board keep what a worker of another node has exported. Not for the whole
 // node: excluded workers of it that wake up late must not meet those who came after them.
 std::string mirror_name(const std::string& board, int worker);

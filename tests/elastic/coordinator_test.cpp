@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <latch>
 #include <memory>
 #include <string>
 #include <utility>
@@ -86,6 +87,79 @@ TEST(Coordinators, TheLeadersNodeGetsAStepThatItLacksWhileSomebodyIsLost) {
   for (PlayedWorker* worker : {&a, &b}) {
     ASSERT_TRUE(worker->sees([&] { return worker->view().block->all_arrived(1); }));
   }
+}
+
+// The founder opens the first view on the board that it shares with its node's gateway. The gateway
+// must not begin there by itself: the founder's message is what makes it open streams to the
+// others.
+TEST(Coordinators, AGatewayThatSharesTheFoundersBoardBeginsByMessage) {
+  const PlayedJob job({{"b", 1}});
+  job.want({{"b", 1}}, 2);
+  PlayedWorker founder(job, 1, "a");
+  ASSERT_TRUE(founder.hears(Event::kFound));
+  founder.coordinator().filled();
+  PlayedWorker gateway(job, 0, "a");
+  PlayedWorker b(job, 2, "b");
+  for (PlayedWorker* newcomer : {&gateway, &b}) {
+    ASSERT_TRUE(newcomer->hears(Event::kObserve));
+    ASSERT_TRUE(newcomer->sees([&] { return newcomer->coordinator().sees_view(); }));
+    newcomer->coordinator().ready();
+  }
+  // As a training thread that waits for its first step.
+  ASSERT_TRUE(gateway.sees([&] {
+    EXPECT_EQ(gateway.coordinator().admitted_at(0), nullptr);
+    return gateway.board().block(2).view == 2;
+  }));
+  EXPECT_EQ(gateway.coordinator().admitted_at(0), nullptr);
+  const std::vector<PlayedWorker*> all{&founder, &gateway, &b};
+  for (PlayedWorker* worker : all) ASSERT_TRUE(worker->begins());
+  EXPECT_EQ(gateway.view().view.ids(), (std::vector<int>{0, 1, 2}));
+  for (PlayedWorker* worker : all) ASSERT_TRUE(worker->arrives(0));
+  for (PlayedWorker* worker : all) {
+    EXPECT_TRUE(worker->sees([&] { return worker->view().block->all_arrived(0); }));
+  }
+  EXPECT_EQ(job.view().number, 2);
+  for (PlayedWorker* worker : all) worker->coordinator().finish();
+}
+
+// A registry whose first attempt to write waits until it is let go.
+class HeldRegistry final : public Registry {
+ public:
+  explicit HeldRegistry(Registry& real) : real_(real) {}
+  Result<Record> get(const std::string& name) override { return real_.get(name); }
+  Result<bool> compare_and_swap(const std::string& name, std::int64_t expected,
+                                const std::string& value) override {
+    if (!held_.try_wait()) held_.count_down();
+    let_go_.wait();
+    return real_.compare_and_swap(name, expected, value);
+  }
+  Result<std::optional<std::string>> at(const std::string& name, std::int64_t version) override {
+    return real_.at(name, version);
+  }
+  void wait_until_held() const { held_.wait(); }
+  void let_go() { let_go_.count_down(); }
+
+ private:
+  Registry& real_;
+  std::latch held_{1};
+  std::latch let_go_{1};
+};
+
+// A worker of node b wants to found the job, another node is faster, and in between a second worker
+// of node b has come: the two share a board all the same.
+TEST(Coordinators, WhoDoesNotFoundSharesItsNodesBoard) {
+  const PlayedJob job({{"b", 2}});
+  HeldRegistry held(job.registry());
+  const PlayedWorker late(job, 1, "b", 1, held);
+  held.wait_until_held();
+  const PlayedWorker a(job, 0, "a");
+  EXPECT_TRUE(a.hears(Event::kFound));
+  const PlayedWorker other(job, 2, "b", 1);
+  EXPECT_TRUE(other.hears(Event::kObserve));
+  held.let_go();
+  ASSERT_TRUE(late.hears(Event::kObserve));
+  other.board().block(9).members = 3;
+  EXPECT_EQ(late.board().block(9).members, 3);
 }
 
 // Workers of a node share a board. One that waits on another board than the members who have come

@@ -1,6 +1,7 @@
 // Workers without processes: real coordinators of several nodes in the test's process, whose
 // training threads the test plays. So it chooses the moment at which something happens to a step.
-// Not more than one member per node: a coordinator may have to end a lost one of its own node.
+// Not more than one member per node, or all of them finish() before any goes: a coordinator may
+// have to end a lost one of its own node.
 #pragma once
 
 #include <unistd.h>
@@ -48,10 +49,10 @@ class PlayedJob {
     std::filesystem::remove_all(folder_);
   }
 
-  // One worker on its first node, and these on others.
-  void want(const std::map<std::string, int>& elsewhere) const {
+  // Workers on its first node, and these on others.
+  void want(const std::map<std::string, int>& elsewhere, int home = 1) const {
     const Status targeted = change_target(*registry_, [&](Target& target) {
-      target.workers = 1;
+      target.workers = home;
       target.elsewhere = elsewhere;
       for (const auto& [node, count] : elsewhere) target.workers += count;
       return ok_status();
@@ -74,7 +75,10 @@ class PlayedWorker {
  public:
   using Event = Coordinator::Event;
 
-  PlayedWorker(const PlayedJob& job, int worker, const std::string& node, int board = -1) {
+  PlayedWorker(const PlayedJob& job, int worker, const std::string& node, int board = -1)
+      : PlayedWorker(job, worker, node, board, job.registry()) {}
+  PlayedWorker(const PlayedJob& job, int worker, const std::string& node, int board,
+               Registry& registry) {
     Result<WorkerSegment> made =
         WorkerSegment::create(worker_segment_name(job.settings().token, node, worker), job.shape(),
                               job.settings().logical_workers);
@@ -90,7 +94,7 @@ class PlayedWorker {
                             .data = std::nullopt,
                             .record = [](const nlohmann::json&) {},
                             .node = {.name = node, .board = board}},
-                           job.registry(), std::string(kSecretBytes, 's'),
+                           registry, std::string(kSecretBytes, 's'),
                            std::make_shared<WorkerSegment>(std::move(*made)));
     RUBATO_CHECK(started.ok(), started.error().message.c_str());
     coordinator_ = std::move(*started);
