@@ -219,7 +219,11 @@ void Coordinator::finish() {
 }
 
 void Coordinator::depart() {
-  if (!has_streams_) return;
+  if (!has_streams_) {  // what it has published is on its node's board, which others pass on
+    const MutexLock lock(mutex_);
+    delivered_ = true;
+    return;
+  }
   // Whom one waits for may be lost, which takes the failure timeout to be seen.
   const auto deadline =
       steady_clock::now() +
@@ -291,7 +295,7 @@ void Coordinator::run() {
   {
     const MutexLock lock(mutex_);
     finished = finished_;
-    done = departed_;
+    done = delivered_;
   }
   for (const auto& [peer, address] : peers_) {
     if (finished && !said_finished_) mesh_->send(peer, Message::kFinished, {});
@@ -632,8 +636,10 @@ int Coordinator::lost_member() const {
     const int worker = current_.members[i].address.id;
     if (!lost_.contains(worker)) continue;
     if (latest_.find(worker) != nullptr) return worker;
-    // From another node its row may come later than its word.
-    const bool done = said_done_.contains(worker);
+    // From another node its row may come later than its word, by way of that node's gateway.
+    const int gateway = gateway_of(current_, current_.members[i].address.node);
+    const bool done =
+        said_done_.contains(worker) && (!lost_.contains(gateway) || said_done_.contains(gateway));
     const std::int64_t reduced = block.rows[i].reduced.load(std::memory_order_acquire);
     if (next.view == 0 || (reduced < next.first_step - 1 && !done)) return worker;
   }

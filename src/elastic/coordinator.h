@@ -267,6 +267,7 @@ class Coordinator final : private Mesh::Listener {
   int donor_worker_ RUBATO_GUARDED_BY(mutex_) = -1;
   bool departing_ RUBATO_GUARDED_BY(mutex_) = false;
   bool departed_ RUBATO_GUARDED_BY(mutex_) = false;
+  bool delivered_ RUBATO_GUARDED_BY(mutex_) = false;  // all that others wait for
   std::atomic<bool> interrupted_{false};
   std::atomic<bool> wants_to_leave_{false};
   std::atomic<bool> has_streams_{false};  // to or from other nodes

@@ -298,14 +298,17 @@ void Coordinator::tick_nodes() {
   }
   const std::int64_t next = board_->block(current_.number).next_view;
   bool done = !feed_server_ || next == 0 || feed_server_->told(next);
+  bool delivered = true;
   for (const auto& [number, bridge] : bridges_) {
     if (number > current_.number) continue;
     bridge->close();
+    delivered = delivered && bridge->finished();
     done = done && (bridge->finished() || !bridge->problem().empty());
   }
   if (!done) return;
   const MutexLock lock(mutex_);
   departed_ = true;
+  delivered_ = delivered;
   changed_.notify_all();
 }
 

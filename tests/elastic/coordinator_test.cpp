@@ -162,6 +162,47 @@ TEST(Coordinators, WhoDoesNotFoundSharesItsNodesBoard) {
   EXPECT_EQ(late.board().block(9).members, 3);
 }
 
+// Two workers of node b leave by plan. The word of the second, that it has done its last step,
+// comes to node a before its share of the step, which waits for that of the gateway: it is no loss.
+TEST(Coordinators, WhoLeavesInOrderIsNotLostBeforeItsLastStepHasCome) {
+  const PlayedJob job({{"b", 2}});
+  PlayedWorker a(job, 0, "a");
+  ASSERT_TRUE(a.hears(Event::kFound));
+  a.coordinator().filled();
+  PlayedWorker gateway(job, 1, "b", 1);
+  auto second = std::make_unique<PlayedWorker>(job, 2, "b", 1);
+  for (const PlayedWorker* newcomer : {&gateway, second.get()}) {
+    ASSERT_TRUE(newcomer->hears(Event::kObserve));
+    ASSERT_TRUE(newcomer->sees([&] { return newcomer->coordinator().sees_view(); }));
+    newcomer->coordinator().ready();
+  }
+  const std::vector<PlayedWorker*> all{&a, &gateway, second.get()};
+  for (PlayedWorker* worker : all) ASSERT_TRUE(worker->begins());
+  ASSERT_EQ(a.view().view.ids(), (std::vector<int>{0, 1, 2}));
+  job.want({});
+  ASSERT_TRUE(a.commits(job, 0));
+  const std::int64_t number = job.view().number;
+  for (const PlayedWorker* worker : all) ASSERT_TRUE(worker->arrives(0));
+  for (const PlayedWorker* worker : all) {
+    ASSERT_TRUE(worker->sees([&] { return worker->view().block->all_arrived(0); }));
+  }
+  ASSERT_TRUE(a.reduces(0, 1) && second->reduces(0, 3));
+  const int port = second->view().view.find(2)->address.port;
+  second->coordinator().depart();
+  second.reset();
+  const auto connected = [&] {
+    const std::vector<SocketOf> sockets = sockets_of(getpid());
+    return std::any_of(sockets.begin(), sockets.end(),
+                       [&](const SocketOf& s) { return s.peer_port == port; });
+  };
+  ASSERT_TRUE(a.sees([&] { return !connected(); }));  // both have heard its word
+  ASSERT_TRUE(gateway.reduces(0, 2));
+  EXPECT_TRUE(a.sees([&] { return a.view().block->all_reduced(0); }));
+  EXPECT_EQ(job.view().number, number);
+  a.coordinator().finish();
+  gateway.coordinator().finish();
+}
+
 // Workers of a node share a board. One that waits on another board than the members who have come
 // in meanwhile can never come in.
 TEST(Coordinators, ANewcomerOnABoardThatItsNodeDoesNotUseGoes) {
