@@ -199,8 +199,8 @@ int run(int argc, char** argv) {
   }
   fmt::print(
       "Ratios are to pollux in the same run. Decisions every 60 s; rubato at every arrival and end "
-      "and after 60 s.\nmip plans one period here. pollux, its best: at events and after 30 s, "
-      "restart_delay = the cost of a change.\n");
+      "and after 60 s, its batches every 10 s.\nmip plans one period here. pollux, its best: at "
+      "events and after 30 s, restart_delay = the cost of a change.\n");
   std::vector<std::vector<Line>> sia;
   std::optional<Line> rubato_1s;
   std::optional<Line> pollux_30s;

@@ -22,9 +22,9 @@
 //     and from what jobs have (rubato_divide.h);
 //  5. jobs are consolidated on as few nodes as possible, moving small ones out of the way; adaptive
 //     jobs get the batch with the best goodput; those that nobody tried have the benefit of the
-//     doubt. Where nothing happened, batches alone are looked at every ten seconds: the best one
-//     moves with the noise of the gradients.
-// It asks to decide at every event. O(jobs x sizes x 32 + the solver) per decision, x types x a
+//     doubt. Every ten seconds the batches alone are looked at, because the best one moves with the
+//     noise of the gradients; the devices, too, when an application was seen on a new size or type.
+// It divides the devices at every event and after `interval` seconds. O(jobs x sizes x 32 + the solver) per decision, x types x a
 // handful of rounds on mixed clusters.
 //
 // What the ideas contribute: how much longer the mean completion time is without one, on the Pollux
@@ -109,35 +109,45 @@ class RubatoPolicy final : public Policy {
     DeviceTypeId explores{};  // it should run here to measure its application
   };
 
-  // What a division of devices depends on, apart from what is measured.
+  // What a division of devices depends on, apart from how fast jobs are on sizes they know.
   struct Seen {
     JobId id{};
     int least = 0;
     int most = 0;
     int priority = 0;
+    int explored = 0;  // more of it opens larger sizes and other types
     int devices = 0;
     bool operator==(const Seen&) const = default;
   };
 
-  static Seen seen(const JobSpec& spec, int devices) {
-    return {spec.id, spec.min_devices, spec.max_devices, spec.priority, devices};
+  Seen seen(const JobState& job, int devices, const Cluster& cluster) const {
+    const JobSpec& spec = job.spec;
+    return {.id = spec.id,
+            .least = spec.min_devices,
+            .most = spec.max_devices,
+            .priority = spec.priority,
+            .explored = book_.explored(job, cluster),
+            .devices = devices};
   }
 
-  // Since the devices were divided last, which is not long ago.
+  // Since the devices were divided last, which is not long ago: it is asked because it wanted to
+  // be, and finds everything as it left it.
   bool nothing_happened(const PolicyInput& input) const {
+    if (input.now_s < wake_at_s_ - 1e-6) return false;
     if (input.tenants || input.now_s >= divided_at_s_ + tuning_.interval_s - 1e-6) return false;
     if (input.usable_by_type != usable_) return false;
     return std::equal(input.jobs.begin(), input.jobs.end(), seen_.begin(), seen_.end(),
-                      [](const JobState* job, const Seen& before) {
-                        return seen(job->spec, job->allocation.devices()) == before;
+                      [&](const JobState* job, const Seen& before) {
+                        return seen(*job, job->allocation.devices(), input.cluster) == before;
                       });
   }
 
   void remember(const PolicyInput& input, const Plan& plan) {
+    wake_at_s_ = *plan.wake_at_s;
     usable_ = input.usable_by_type;
     seen_.clear();
     for (std::size_t i = 0; i < input.jobs.size(); ++i) {
-      seen_.push_back(seen(input.jobs[i]->spec, plan.grants[i].devices.total()));
+      seen_.push_back(seen(*input.jobs[i], plan.grants[i].devices.total(), input.cluster));
     }
     book_.remember(input);
   }
@@ -339,6 +349,7 @@ class RubatoPolicy final : public Policy {
   OutlookBook book_;
   PricePath prices_;
   Seconds divided_at_s_ = -1e18;
+  Seconds wake_at_s_ = 0;
   std::vector<Seen> seen_;  // of the last decision, with the devices that were granted,
   DeviceCounts usable_;     // and what there was to grant
   bool planned_ = false;    // this decision

@@ -129,6 +129,17 @@ Outlook OutlookBook::outlook(const JobState& job, const PolicyInput& input) {
   return result;
 }
 
+int OutlookBook::explored(const JobState& job, const Cluster& cluster) const {
+  const auto found = applications_.find(key(job));
+  if (found == applications_.end()) return 0;
+  const SharedSpeeds& speeds = found->second.speeds;
+  int result = speeds.max_profiled_devices();
+  for (std::size_t type = 0; type < cluster.type_count(); ++type) {
+    result += speeds.measured_on(DeviceTypeId(type)) ? 1 : 0;
+  }
+  return result;
+}
+
 std::vector<OutlookPart> OutlookBook::parts(const Outlook& outlook, const PolicyInput& input) {
   std::vector<OutlookPart> result{{.length_s = outlook.length_s, .memo = outlook.memo}};
   const JobState& job = *outlook.job;

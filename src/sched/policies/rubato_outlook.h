@@ -52,6 +52,9 @@ class OutlookBook {
   void remember(const PolicyInput& input);
 
   Outlook outlook(const JobState& job, const PolicyInput& input);
+  // How much of what a job could use its application has been measured on, in devices and types; 0:
+  // on nothing. Grows when it is seen on more devices or on another type.
+  int explored(const JobState& job, const Cluster& cluster) const;
   // Speed on `devices` >= 1 of a type, packed, relative to one device of the reference type.
   double speed(const Outlook& outlook, DeviceTypeId type, int devices,
                const Cluster& cluster) const;
