@@ -24,8 +24,8 @@
 //     jobs get the batch with the best goodput; those that nobody tried have the benefit of the
 //     doubt. Every ten seconds the batches alone are looked at, because the best one moves with the
 //     noise of the gradients; the devices, too, when an application was seen on a new size or type.
-// It divides the devices at every event and after `interval` seconds. O(jobs x sizes x 32 + the solver) per decision, x types x a
-// handful of rounds on mixed clusters.
+// It divides the devices at every event and after `interval` seconds. O(jobs x sizes x 32 + the
+// solver) per division, x types x a handful of rounds on mixed clusters.
 //
 // What the ideas contribute: how much longer the mean completion time is without one, on the Pollux
 // workloads at load 1.0 with 30 s per change / with 1 s / on a Sia workload with three device types
