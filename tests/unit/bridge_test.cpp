@@ -321,6 +321,7 @@ TEST_F(BridgeTest, TakesAStepOnlyWhenTheOneBeforeIsComplete) {
   fast.view->row().arrived = 0;
   fast.board->pulse();
   other.join();
+  ASSERT_TRUE(wait([&] { return fast.view->block->all_arrived(0); }));
   // As if all slices had come to the fast node, and it had gone on, while the slow one lacks its
   // own.
   fast.view->block->rows[1].reduced = 0;
