@@ -174,25 +174,22 @@ class Coordinator final : private Mesh::Listener {
   void on_lost(int peer, const std::string& why) override;
   std::function<void(Descriptor)> on_stream(int peer, const nlohmann::json& purpose) override;
   void tick();
-  bool enter_job();
-  void be_newcomer(bool say_ready);
-  void acknowledge_prepared();
   void want(const WorkerAddress& peer);
   void forget_peer(int peer);
   void say_again(int peer);
-  int lost_member() const;
-  std::int64_t view_here() const;
-  void tell_of_loss(int worker);
-  void on_broken(const nlohmann::json& body);
-  void follow_registry();
   Status adopt_board(const View& latest);
   Result<std::shared_ptr<const ActiveView>> map_view(const View& view);
   void begin_view(const View& view);
   void leave(const std::string& why);
   void raise(Event event);
-  int lead_now() const;  // who should lead: the leader, else the lowest reachable member
   bool is_leader() const { return active_number_ > 0 && current_.leader == id(); }
   int id() const { return options_.worker; }
+
+  // coordinator_newcomer.cpp: how a worker comes in
+  bool enter_job();
+  void be_newcomer(bool say_ready);
+  void acknowledge_prepared();
+  void follow_registry();
 
   // coordinator_leader.cpp: planned changes
   void lead();
@@ -207,6 +204,11 @@ class Coordinator final : private Mesh::Listener {
   void watch_stragglers();
 
   // coordinator_recovery.cpp: failures
+  int lost_member() const;
+  std::int64_t view_here() const;
+  void tell_of_loss(int worker);
+  void on_broken(const nlohmann::json& body);
+  int lead_now() const;  // who should lead: the leader, else the lowest reachable member
   void recover();
   void continue_recovery();
   void on_freeze(int peer);

@@ -22,8 +22,86 @@ using std::chrono::steady_clock;
 
 // For a worker that gave up and said so: its launcher should see how it ended.
 constexpr auto kTimeToEnd = std::chrono::milliseconds(500);
+// Whoever should recover from a loss sees it itself, and begins, within this time.
+constexpr auto kTimeToAct = std::chrono::milliseconds(300);
 
 }  // namespace
+
+// Somebody without whom the view that runs or starts here cannot go on; -1: nobody.
+int Coordinator::lost_member() const {
+  const auto lost_of = [&](const View& view) {
+    const auto found = std::find_if(view.members.begin(), view.members.end(),
+                                    [&](const Member& m) { return lost_.contains(m.address.id); });
+    return found == view.members.end() ? -1 : found->address.id;
+  };
+  // Who is not in it is excluded already. Asking again would keep it from ever beginning.
+  if (pending_start_) return lost_of(pending_start_->view);
+  if (active_number_ == 0 && latest_.find(id()) == nullptr) return -1;  // a mere observer
+  if (latest_.number <= current_.number) return lost_of(current_);
+  // A planned change is on its way. Who leaves by it may end as soon as its last step is done, but
+  // not before: the others would wait for it for ever.
+  const ViewBlock& block = board_->block(current_.number);
+  const Announcement next = block.announcement();
+  for (std::size_t i = 0; i < current_.members.size(); ++i) {
+    const int worker = current_.members[i].address.id;
+    if (!lost_.contains(worker)) continue;
+    if (latest_.find(worker) != nullptr) return worker;
+    // From another node its row may come later than its word, by way of that node's gateway.
+    const int gateway = gateway_of(current_, current_.members[i].address.node);
+    const bool done =
+        said_done_.contains(worker) && (!lost_.contains(gateway) || said_done_.contains(gateway));
+    const std::int64_t reduced = block.rows[i].reduced.load(std::memory_order_acquire);
+    if (next.view == 0 || (reduced < next.first_step - 1 && !done)) return worker;
+  }
+  return lost_of(latest_);
+}
+
+// The number of the view that starts or runs here.
+std::int64_t Coordinator::view_here() const {
+  return pending_start_ ? pending_start_->view.number : current_.number;
+}
+
+// Whoever should lead may not have lost that worker, and so does not know that this one has. The
+// two cannot go on together: who is lost is never listened to again.
+void Coordinator::tell_of_loss(int worker) {
+  const auto now = steady_clock::now();
+  if (worker < 0 || lost_since_ == steady_clock::time_point()) {
+    lost_since_ = worker < 0 ? steady_clock::time_point() : now;
+    return;
+  }
+  if (now - lost_since_ < kTimeToAct) return;
+  lost_since_ = now;
+  mesh_->send(lead_now(), Message::kBroken, {{"view", view_here()}, {"lost", worker}});
+}
+
+void Coordinator::on_broken(const nlohmann::json& body) {
+  if (recovery_ || body.value("view", std::int64_t{0}) != view_here()) return;
+  const int worker = body.value("lost", -1);
+  if (worker < 0) {
+    broken_view_ = current_.number;
+    broken_why_ = body.value("reason", "");
+    return;
+  }
+  const View& view = pending_start_ ? pending_start_->view : current_;
+  if (worker == id() || view.find(worker) == nullptr || lost_.contains(worker)) return;
+  mesh_->forget(worker);
+  on_lost(worker, "another worker cannot reach it");
+}
+
+int Coordinator::lead_now() const {
+  if (current_.find(current_.leader) != nullptr && !lost_.contains(current_.leader)) {
+    return current_.leader;
+  }
+  int lowest = -1;
+  for (const View* view : {&current_, &latest_}) {
+    for (const Member& member : view->members) {
+      const int worker = member.address.id;
+      if (lost_.contains(worker)) continue;
+      if (lowest < 0 || worker < lowest) lowest = worker;
+    }
+  }
+  return lowest;
+}
 
 void Coordinator::on_freeze(int peer) {
   {
