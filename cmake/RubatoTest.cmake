@@ -1,9 +1,8 @@
 # rubato_test(<name> SOURCES <file>... [LIBS <target>...] [LABELS <label>...])
 #
 # Makes a googletest program and registers each of its cases with ctest as <group>/<Suite>.<Case>,
-# where <group> is <name> without "_tests". Does nothing while SOURCES is empty. Test code can read
-# files of the source tree below the macro RUBATO_TEST_SOURCE_DIR and includes shared helpers
-# relative to tests/.
+# where <group> is <name> without "_tests". Does nothing while SOURCES is empty. Test code includes
+# shared helpers relative to tests/; test_paths.h says where the source tree and the programs are.
 function(rubato_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS;LABELS")
   if(NOT arg_SOURCES)
@@ -13,8 +12,7 @@ function(rubato_test name)
 
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}/tests")
-  target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gtest_main rubato_warnings)
-  target_compile_definitions(${name} PRIVATE RUBATO_TEST_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE ${arg_LIBS} rubato_test_paths GTest::gtest_main rubato_warnings)
   gtest_discover_tests(${name} TEST_PREFIX "${group}/" DISCOVERY_TIMEOUT 600)
   # gtest_discover_tests(PROPERTIES) loses all but the first of several labels, so ctest sets them
   # itself when it loads the list of cases (<name>_TESTS, empty before the first build).
@@ -26,3 +24,7 @@ endif()
 ]])
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${labels_file}")
 endfunction()
+
+configure_file("${CMAKE_SOURCE_DIR}/tests/test_paths.cpp.in" "${CMAKE_BINARY_DIR}/test_paths.cpp" @ONLY)
+add_library(rubato_test_paths STATIC EXCLUDE_FROM_ALL "${CMAKE_BINARY_DIR}/test_paths.cpp")
+target_include_directories(rubato_test_paths PUBLIC "${CMAKE_SOURCE_DIR}/tests")

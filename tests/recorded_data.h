@@ -7,12 +7,13 @@
 #include <string>
 
 #include "base/file.h"
+#include "test_paths.h"
 
 namespace rubato {
 
 inline std::string recorded_data() {
   const char* named = std::getenv("RUBATO_DATA");
-  return named != nullptr ? named : std::string(RUBATO_TEST_SOURCE_DIR) + "/../shared/data";
+  return named != nullptr ? named : test_paths::in_source_tree("../shared/data");
 }
 
 inline bool have_recorded_data() { return is_directory(recorded_data() + "/pollux"); }

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "test_paths.h"
 
 namespace rubato::api {
 namespace {
@@ -199,7 +200,7 @@ TEST_F(LogReaderTest, AFileThatWasCutStartsAnew) {
 }
 
 TEST(Routes, AreDocumented) {
-  const auto page = read_file(std::string(RUBATO_TEST_SOURCE_DIR) + "/docs/api.md");
+  const auto page = read_file(test_paths::in_source_tree("docs/api.md"));
   ASSERT_TRUE(page.ok());
   for (const Route& route : routes()) {
     const std::string who = route.who == Who::kAdmin    ? "admin"
@@ -217,7 +218,7 @@ TEST(Metrics, EveryFamilyIsDescribedAndDocumented) {
   RequestMetrics requests;
   requests.count("GET", "/api/v1/jobs", 200, 0.002);
   const std::string text = metrics_text(metrics) + requests.text({}, 3);
-  const auto page = read_file(std::string(RUBATO_TEST_SOURCE_DIR) + "/docs/metrics.md");
+  const auto page = read_file(test_paths::in_source_tree("docs/metrics.md"));
   ASSERT_TRUE(page.ok());
   std::string family;
   for (const std::string_view line : split(text, '\n')) {

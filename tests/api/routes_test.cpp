@@ -5,6 +5,7 @@
 
 #include "api/api_fixture.h"
 #include "api/job_text.h"
+#include "test_paths.h"
 
 namespace rubato::api {
 namespace {
@@ -15,7 +16,7 @@ TEST_F(ApiTest, TheDocumentIsTheCommittedOne) {
   const Got got = ask("GET", "/api/v1/openapi.json", "");
   EXPECT_EQ(got.status, 200);
   EXPECT_EQ(got.json, openapi());
-  const auto file = read_file(std::string(RUBATO_TEST_SOURCE_DIR) + "/share/openapi.json");
+  const auto file = read_file(test_paths::in_source_tree("share/openapi.json"));
   ASSERT_TRUE(file.ok());
   EXPECT_TRUE(json::parse(*file, nullptr, false) == got.json)
       << "share/openapi.json is not what the server serves; 'make docs' writes it anew";

@@ -8,12 +8,13 @@
 #include "base/file.h"
 #include "control/event_types.h"
 #include "control/job_fields.h"
+#include "test_paths.h"
 
 namespace rubato::control {
 namespace {
 
 void expect_table(const std::string& page, const std::string& mark, const std::string& table) {
-  const std::string path = std::string(RUBATO_TEST_SOURCE_DIR) + "/docs/" + page;
+  const std::string path = test_paths::in_source_tree("docs/") + page;
   const auto text = read_file(path);
   ASSERT_TRUE(text.ok()) << text.error().message;
   const std::string begin = fmt::format("<!-- {} -->\n", mark);

@@ -11,6 +11,7 @@
 #include "elastic/ledger.h"
 #include "elastic/node_runner.h"
 #include "elastic/runtime_fixture.h"
+#include "test_paths.h"
 
 namespace rubato::elastic {
 namespace {
@@ -30,8 +31,9 @@ class Adaptive : public RuntimeTest {
   }
   // Exit code of `rubato replay`: 0 when the bits are the same.
   static int replay(const RunningJob& job) {
-    return std::system(fmt::format("'{}' replay '{}' >'{}/replay.log' 2>&1", RUBATO_PROGRAM,
-                                   job.folder().path(), job.folder().path())
+    return std::system(fmt::format("'{}' replay '{}' >'{}/replay.log' 2>&1",
+                                   test_paths::program("rubato"), job.folder().path(),
+                                   job.folder().path())
                            .c_str());
   }
   void expect_exact(RunningJob& job, std::int64_t samples) const {
@@ -46,7 +48,7 @@ class Adaptive : public RuntimeTest {
 TEST_F(Adaptive, ASecondNodeIsRefused) {
   auto job = start("job", adaptive(2, 1000));
   ASSERT_TRUE(job->until([&] { return job->step() > 2; })) << job->logs();
-  RunningNode node(RUBATO_PROGRAM, job->folder().path(), "other", 1);
+  RunningNode node(test_paths::program("rubato"), job->folder().path(), "other", 1);
   EXPECT_EQ(node.wait(), 1);
   EXPECT_NE(node.log().find("those run on one machine"), std::string::npos) << node.log();
   ASSERT_EQ(finish(*job), 0) << job->logs();
@@ -185,7 +187,7 @@ TEST_F(Adaptive, PrefetchTellsTheNextSamples) {
 
 TEST_F(Adaptive, AFirstBatchOutsideOfTheRangeIsRefused) {
   auto job = start("job", {"--mode", "adaptive", "--workers", "2", "--batch-range", "64..128", "--",
-                           RUBATO_TOY_PROGRAM});
+                           test_paths::program("toy_train")});
   EXPECT_EQ(job->wait(), 1);
   EXPECT_NE(job->logs().find("3 samples on each of 2 workers, has 6, which is outside of the batch "
                              "range 64..128"),

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "elastic/runtime_fixture.h"
+#include "test_paths.h"
 
 namespace rubato::elastic {
 namespace {
@@ -56,7 +57,7 @@ TEST_F(FailingProgram, OfNewcomersLeavesAHealthyJobAlone) {
       "[ $RUBATO_WORKER = 0 ] || { echo no disk; exit 5; }; exec \"$0\" --steps 1000 "
       "--compute-us 20000";
   auto job = start("job", {"--workers", "1", "--logical", "4", "--", "/bin/sh", "-c", script,
-                           RUBATO_TOY_PROGRAM});
+                           test_paths::program("toy_train")});
   ASSERT_TRUE(job->until([&] { return job->step() > 5; })) << job->logs();
   ASSERT_TRUE(job->change([](Target& t) { t.workers = 2; }));
   ASSERT_TRUE(job->until([&] { return events_of(*job, "failed").size() >= 3; })) << job->logs();

@@ -8,6 +8,7 @@
 #include "elastic/node_runner.h"
 #include "elastic/runtime_fixture.h"
 #include "elastic/sockets.h"
+#include "test_paths.h"
 
 namespace rubato::elastic {
 namespace {
@@ -19,7 +20,8 @@ class NodeStreams : public RuntimeTest {
     expected_ = undisturbed(1, 4, kSteps);
     job_ = start("job", toy(2, 4, kSteps, {"--node", "a"}));
     ASSERT_TRUE(job_->until([&] { return job_->step() > 5; })) << job_->logs();
-    node_ = std::make_unique<RunningNode>(RUBATO_PROGRAM, job_->folder().path(), "b", 2);
+    node_ =
+        std::make_unique<RunningNode>(test_paths::program("rubato"), job_->folder().path(), "b", 2);
     ASSERT_TRUE(job_->until([&] {
       const View view = job_->view();
       return view.members.size() == 4 && job_->step() > view.first_step;

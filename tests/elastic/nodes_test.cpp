@@ -12,6 +12,7 @@
 #include "elastic/node_runner.h"
 #include "elastic/runtime_fixture.h"
 #include "elastic/sockets.h"
+#include "test_paths.h"
 
 namespace rubato::elastic {
 namespace {
@@ -45,8 +46,8 @@ class Nodes : public RuntimeTest {
     ASSERT_TRUE(until_members({{"a", 2}, {"b", static_cast<std::size_t>(on_b)}})) << logs();
   }
   RunningNode& join(const std::string& node, int workers) {
-    nodes_.push_back(
-        std::make_unique<RunningNode>(RUBATO_PROGRAM, job_->folder().path(), node, workers));
+    nodes_.push_back(std::make_unique<RunningNode>(test_paths::program("rubato"),
+                                                   job_->folder().path(), node, workers));
     return *nodes_.back();
   }
   bool until_members(const std::map<std::string, std::size_t>& count) {

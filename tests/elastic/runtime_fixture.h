@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "elastic/job_runner.h"
+#include "test_paths.h"
 
 namespace rubato::elastic {
 
@@ -44,13 +45,14 @@ class RuntimeTest : public ::testing::Test {
     if (std::find(options.begin(), options.end(), "--failure-timeout") == options.end()) {
       options.insert(options.end(), {"--failure-timeout", "60"});
     }
-    options.insert(options.end(), {"--", RUBATO_TOY_PROGRAM, "--steps", std::to_string(steps),
-                                   "--compute-us", "20000"});
+    options.insert(options.end(), {"--", test_paths::program("toy_train"), "--steps",
+                                   std::to_string(steps), "--compute-us", "20000"});
     return options;
   }
   std::unique_ptr<RunningJob> start(const std::string& name, std::vector<std::string> arguments) {
     std::filesystem::remove(hurry_file());
-    return std::make_unique<RunningJob>(RUBATO_PROGRAM, root_ + "/" + name, std::move(arguments));
+    return std::make_unique<RunningJob>(test_paths::program("rubato"), root_ + "/" + name,
+                                        std::move(arguments));
   }
   // Nothing more is done to the job: its remaining steps take no time. Returns its exit code.
   int finish(RunningJob& job) const {

@@ -11,6 +11,7 @@
 #include "elastic/checkpoint.h"
 #include "elastic/ledger.h"
 #include "elastic/runtime_fixture.h"
+#include "test_paths.h"
 
 namespace rubato::elastic {
 namespace {
@@ -191,7 +192,8 @@ TEST_F(Runtime, AWorkerOfAnotherEnvironmentIsRefusedByName) {
     setenv("TOY_TRAIT", "second", 1);
     setenv("RUBATO_JOB_DIR", job->folder().path().c_str(), 1);
     setenv("RUBATO_WORKER", "1000", 1);
-    execl(RUBATO_TOY_PROGRAM, RUBATO_TOY_PROGRAM, "--steps", "1000", "--compute-us", "20000",
+    const std::string toy_program = test_paths::program("toy_train");
+    execl(toy_program.c_str(), toy_program.c_str(), "--steps", "1000", "--compute-us", "20000",
           nullptr);
     _exit(127);
   }

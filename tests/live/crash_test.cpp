@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "live/live_daemon.h"
 #include "live/live_jobs.h"
+#include "test_paths.h"
 
 namespace rubato::live {
 
@@ -41,7 +42,7 @@ std::set<pid_t> processes_with(const std::string& text) {
 
 // Short ones: most of a job's life is to be starting, resizing, stopping.
 LiveProgram some_program(Random& random) {
-  const std::string examples = RUBATO_EXAMPLES;
+  const std::string examples = test_paths::program("examples");
   const std::string seed = std::to_string(1 + random.below(2));
   switch (random.below(6)) {
     case 0:
@@ -51,8 +52,8 @@ LiveProgram some_program(Random& random) {
     case 2:
       return {.run = {examples + "/train_lm", "--steps", "8", "--seed", seed}};
     default:
-      return {
-          .run = {RUBATO_TOY_PROGRAM, "--steps", "400", "--seed", seed, "--compute-us", "2000"}};
+      return {.run = {test_paths::program("toy_train"), "--steps", "400", "--seed", seed,
+                      "--compute-us", "2000"}};
   }
 }
 
@@ -81,8 +82,8 @@ TEST(Crash, FiftyCrashesOfTheDaemonLoseNothing) {
   Random random(seed);
   const std::string folder = testing::TempDir() + fmt::format("rubato-crash-{}", getpid());
   std::filesystem::create_directories(folder);
-  Undisturbed undisturbed(RUBATO_PROGRAM, folder);
-  LiveDaemon daemon(RUBATOD_PROGRAM, folder + "/state", kSlots);
+  Undisturbed undisturbed(test_paths::program("rubato"), folder);
+  LiveDaemon daemon(test_paths::program("rubatod"), folder + "/state", kSlots);
   std::map<std::string, LiveProgram> acknowledged;
   int next_key = 0;
   for (int crash = 0; crash < kCrashes; ++crash) {
@@ -129,7 +130,7 @@ TEST(Crash, FiftyCrashesOfTheDaemonLoseNothing) {
   std::vector<LiveProgram> programs;
   for (const auto& [id, program] : acknowledged) {
     programs.push_back(program);
-    models += program.run.front() == RUBATO_TOY_PROGRAM ? 0 : 1;
+    models += program.run.front() == test_paths::program("toy_train") ? 0 : 1;
   }
   undisturbed.compute(programs);
   for (const auto& [id, program] : acknowledged) {
@@ -146,9 +147,10 @@ TEST(Crash, FiftyCrashesOfTheDaemonLoseNothing) {
     EXPECT_EQ(logged[job], written_lines(daemon.state(), job)) << id;
   }
   daemon.stop();
-  EXPECT_EQ(
-      std::system(fmt::format("'{}' --state '{}' check", RUBATOD_PROGRAM, daemon.state()).c_str()),
-      0);
+  EXPECT_EQ(std::system(fmt::format("'{}' --state '{}' check", test_paths::program("rubatod"),
+                                    daemon.state())
+                            .c_str()),
+            0);
   EXPECT_TRUE(wait_until([&] { return processes_with(daemon.state()).empty(); }));
   fmt::print("{} jobs ({} real models), {} crashes, {} events, seed {}\n", acknowledged.size(),
              models, kCrashes, events.size(), seed);

@@ -5,6 +5,7 @@
 
 #include "live/live_daemon.h"
 #include "live/live_jobs.h"
+#include "test_paths.h"
 
 namespace rubato::live {
 
@@ -14,7 +15,7 @@ constexpr int kJobs = 20;
 constexpr int kSlots = 4;
 
 std::vector<LiveProgram> programs() {
-  const std::string examples = RUBATO_EXAMPLES;
+  const std::string examples = test_paths::program("examples");
   std::vector<LiveProgram> all;
   for (const char* seed : {"1", "2"}) {
     all.push_back({.run = {examples + "/train_mlp", "--steps", "250", "--seed", seed}});
@@ -42,7 +43,7 @@ class EveryPolicy : public testing::TestWithParam<const char*> {
   static void SetUpTestSuite() {
     folder = testing::TempDir() + fmt::format("rubato-live-{}", getpid());
     std::filesystem::create_directories(folder);
-    undisturbed = std::make_unique<Undisturbed>(RUBATO_PROGRAM, folder);
+    undisturbed = std::make_unique<Undisturbed>(test_paths::program("rubato"), folder);
   }
   static void TearDownTestSuite() {
     undisturbed.reset();
@@ -53,7 +54,7 @@ class EveryPolicy : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(EveryPolicy, FinishesTwentyJobsOnFourSlotsWithTheirBits) {
-  LiveDaemon daemon(RUBATOD_PROGRAM, folder + "/" + GetParam(), kSlots, GetParam());
+  LiveDaemon daemon(test_paths::program("rubatod"), folder + "/" + GetParam(), kSlots, GetParam());
   ASSERT_TRUE(daemon.start()) << daemon.log_file();
   const std::vector<LiveProgram> kinds = programs();
   std::map<std::string, LiveProgram> submitted;

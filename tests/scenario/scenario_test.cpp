@@ -9,11 +9,12 @@
 #include "scenario/scenario_file.h"
 #include "sched/placement.h"
 #include "sched/validate.h"
+#include "test_paths.h"
 
 namespace rubato {
 namespace {
 
-const std::string kFolder = std::string(RUBATO_TEST_SOURCE_DIR) + "/tests/scenario";
+const std::string kFolder = test_paths::in_source_tree("tests/scenario");
 
 // --- Recording -----------------------------------------------------------------------------------
 

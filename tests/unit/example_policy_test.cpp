@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "sched/scheduler.h"
 #include "sim/simulator.h"
+#include "test_paths.h"
 
 namespace rubato {
 namespace {
@@ -46,7 +47,7 @@ TEST(ExamplePolicy, ParameterCapsTheShare) {
 }
 
 TEST(ExamplePolicy, ThePageShowsTheFile) {
-  const std::string source(RUBATO_TEST_SOURCE_DIR);
+  const std::string source(test_paths::kSourceTree);
   const auto page = read_file(source + "/docs/writing-a-policy.md");
   const auto code = read_file(source + "/examples/policies/equal_share.cpp");
   ASSERT_TRUE(page.ok() && code.ok());

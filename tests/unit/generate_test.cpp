@@ -15,13 +15,14 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "sim/workload.h"
+#include "test_paths.h"
 
 namespace rubato {
 namespace {
 
 // The bundled data in the source tree.
 std::string share_folder() {
-  const std::filesystem::path root = RUBATO_TEST_SOURCE_DIR;
+  const std::filesystem::path root = test_paths::kSourceTree;
   return (root / "share").lexically_normal().string();
 }
 

@@ -11,6 +11,7 @@
 #include "model/application.h"
 #include "model/measured.h"
 #include "model/parametric.h"
+#include "test_paths.h"
 
 namespace rubato {
 namespace {
@@ -138,7 +139,7 @@ TEST_F(NativeProfile, OnATypeWithoutASpeedItDoesNotRun) {
 }
 
 TEST_F(NativeProfile, TheBundledOnesAreGood) {
-  const auto apps = read_profiles(std::string(RUBATO_TEST_SOURCE_DIR) + "/share/profiles",
+  const auto apps = read_profiles(test_paths::in_source_tree("share/profiles"),
                                   *Cluster::parse("2x4,2x4:t4,2x8:rtx,2x8:a100"));
   ASSERT_TRUE(apps.ok()) << apps.error().message;
   EXPECT_EQ(apps->size(), 6U);

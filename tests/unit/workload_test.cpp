@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "model/parametric.h"
+#include "test_paths.h"
 
 namespace rubato {
 namespace {
@@ -562,7 +563,7 @@ TEST(WorkloadFuzzTest, MutatedFilesNeverCrash) {
 // The recorded workloads, which are not part of the project; empty when they are not there.
 std::string data_folder() {
   const char* named = std::getenv("RUBATO_DATA");
-  const std::filesystem::path root = RUBATO_TEST_SOURCE_DIR;
+  const std::filesystem::path root = test_paths::kSourceTree;
   const std::string folder =
       named != nullptr ? named : (root / ".." / "shared" / "data").lexically_normal().string();
   return is_directory(folder) ? folder : "";

@@ -30,6 +30,7 @@
 #include "control/process_lock.h"
 #include "elastic/job_folder.h"
 #include "elastic/job_runner.h"
+#include "test_paths.h"
 
 namespace rubato::control {
 
@@ -110,7 +111,7 @@ class ExecutorTest : public ::testing::Test {
     ASSERT_NE(mkdtemp(path.data()), nullptr);
     root_ = path;
     options_.folder = root_ + "/jobs";
-    options_.supervisor = RUBATO_SUPERVISOR;
+    options_.supervisor = test_paths::program("test_supervisor");
     options_.machine = {.type = "toy", .devices = 4, .visible = {"A", "B", "C", "D"}};
     options_.restart_after_s = 0.05;
   }
@@ -148,8 +149,8 @@ class ExecutorTest : public ::testing::Test {
     document.env["TOY_HURRY_FILE"] = hurry_file();
     document.name = "toy";
     // The time comes last: see undisturbed().
-    document.run = {RUBATO_TOY_PROGRAM, "--steps", std::to_string(steps), "--compute-us",
-                    std::to_string(compute_us)};
+    document.run = {test_paths::program("toy_train"), "--steps", std::to_string(steps),
+                    "--compute-us", std::to_string(compute_us)};
     document.max_devices = logical;
     return document;
   }

@@ -4,6 +4,7 @@
 #include "control/executor/executor_fixture.h"
 #include "control/supervise.h"
 #include "elastic/shared_memory.h"
+#include "test_paths.h"
 
 namespace rubato::control {
 namespace {
@@ -237,7 +238,7 @@ TEST_F(ExecutorFaults, WhatAProgramHasStartedEndsWithIt) {
   start_executor();
   JobDocument document =
       script("sleep 1000 & setsid sleep 1000 & exec \"$0\" --steps 100 --compute-us 1000");
-  document.run.emplace_back(RUBATO_TOY_PROGRAM);
+  document.run.emplace_back(test_paths::program("toy_train"));
   want(1, document, 2);
   ASSERT_TRUE(until([&] { return finished(1); }));
   EXPECT_TRUE(live_processes(root_).empty());
@@ -250,7 +251,7 @@ TEST_F(ExecutorFaults, WorkersHaveTheirLimitsEnvironmentAndDirectory) {
   JobDocument document = script(
       "echo core $(ulimit -c) files $(ulimit -n) memory $(ulimit -v) in $(pwd) word $WORD; exec "
       "\"$0\" --steps 3");
-  document.run.emplace_back(RUBATO_TOY_PROGRAM);
+  document.run.emplace_back(test_paths::program("toy_train"));
   document.env["WORD"] = "two words";
   want(1, document, 1);
   ASSERT_TRUE(until([&] { return finished(1); }));
