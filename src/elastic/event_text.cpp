@@ -33,6 +33,7 @@ std::string describe_event(std::string_view json_line) {
       return fmt::format("refused  worker {}: {}", event.value("worker", -1),
                          event.value("reason", ""));
     }
+    if (type == "warning") return fmt::format("warning  {}", event.value("message", ""));
     if (type == "failed") {
       return fmt::format("failed   worker {}: {}", event.value("worker", -1),
                          event.value("reason", ""));

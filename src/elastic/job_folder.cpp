@@ -89,7 +89,7 @@ Result<JobSettings> parse_settings(const json& settings, const std::string& wher
   } catch (const json::exception& error) {
     return invalid_input(fmt::format("{}: {}", where, error.what()));
   }
-  if (s.logical_workers < 1 || s.max_workers < 1 || s.spares < 0 || s.failure_timeout_s <= 0 ||
+  if (s.logical_workers < 0 || s.max_workers < 1 || s.spares < 0 || s.failure_timeout_s <= 0 ||
       s.first_workers < 1) {
     return invalid_input(fmt::format("{}: counts and times must be positive", where));
   }

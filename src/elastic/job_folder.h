@@ -27,10 +27,14 @@
 
 namespace rubato::elastic {
 
+inline constexpr int kMostLogicalWorkers = 4096;
+
 struct JobSettings {
   std::string name;
   std::string token;        // names the shared memory: "rubato.<token>."
-  int logical_workers = 1;  // of an adaptive job: the most it can have
+  // 0: the program's own number (elastic/logical_workers.h); of an adaptive job: the most it can
+  // have.
+  int logical_workers = 1;
   int max_workers = 1;
   int spares = 0;    // newcomers kept ready beyond the target
   std::string home;  // the node on which 'rubato run' started it

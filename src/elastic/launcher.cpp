@@ -23,6 +23,7 @@
 #include "elastic/descriptor.h"
 #include "elastic/device_ties.h"
 #include "elastic/event_text.h"
+#include "elastic/logical_workers.h"
 #include "elastic/node_status.h"
 #include "elastic/pinned_environment.h"
 #include "elastic/shared_memory.h"
@@ -221,20 +222,54 @@ class Launcher {
       return "";
     }
     if (target.stop) return stop_who_has_nothing(view);
-    int wanted = std::min(target.on_node(node(), settings_.home), settings_.logical_workers) +
-                 settings_.spares;
+    const int useful = most_workers();
+    int wanted = std::min(target.on_node(node(), settings_.home), useful) + settings_.spares;
     for (const int worker : target.migrate) {
       const Member* const member = view.find(worker);
       wanted += member != nullptr && member->address.node == node() ? 1 : 0;
     }
+    if (target.workers > useful) note_surplus(target.workers, useful);
     int missing = wanted - members - joining;
-    if (ties_.tied()) missing = ties_.hold(view, wanted, processes_);
+    if (ties_.tied()) {
+      missing = ties_.hold(view, wanted, processes_);
+    } else if (target.workers > useful) {
+      end_newcomers(view, -missing);
+    }
     if ((members > 0 || members_elsewhere) && steady_clock::now() < next_start_) return "";
     for (; missing > 0; --missing) {
       const Status started = start_worker();
       if (!started.ok()) return started.error().message;
     }
     return "";
+  }
+
+  // As many as there are logical workers, once their number is known.
+  int most_workers() {
+    if (settings_.logical_workers > 0) return settings_.logical_workers;
+    if (!program_workers_) program_workers_ = agreed_logical_workers(*registry_);
+    return program_workers_.value_or(kMaxWorkers);
+  }
+
+  // Says once for a number of workers that some of them would have nothing to do.
+  void note_surplus(int workers, int useful) {
+    if (!home() || workers == noted_surplus_) return;
+    noted_surplus_ = workers;
+    static_cast<void>(folder_.append_event(
+        {{"type", "warning"},
+         {"at", unix_seconds()},
+         {"message",
+          fmt::format("the job has {} logical worker{}, so it runs on {} worker{} instead of {}",
+                      useful, useful == 1 ? "" : "s", useful, useful == 1 ? "" : "s", workers)}}));
+  }
+
+  // Ends this many workers, if there are so many, that have not come in.
+  void end_newcomers(const View& view, int surplus) {
+    for (const WorkerProcess& process : processes_.all()) {
+      if (surplus <= 0) return;
+      if (process.was_member || view.find(process.worker) != nullptr) continue;
+      WorkerProcesses::send(process, SIGKILL);
+      --surplus;
+    }
   }
 
   // While a job stops in order, its members finish a step and write a checkpoint. Newcomers have
@@ -425,6 +460,8 @@ class Launcher {
   std::string board_name_;
   std::int64_t last_step_ = -1;
   std::size_t events_shown_ = 0;
+  std::optional<int> program_workers_;  // logical ones, of a job whose owner gave no number
+  int noted_surplus_ = 0;
   std::string state_ = "running";
   nlohmann::json status_;  // as written
 
@@ -434,6 +471,20 @@ class Launcher {
     if (text.ok()) events_shown_ = text->size();
   }
 };
+
+// A job keeps its logical workers when it is continued.
+Status check_logical_workers(const LaunchOptions& options, const JobSettings& before,
+                             Registry& registry) {
+  const int asked = options.settings.logical_workers;
+  if (before.adaptive || asked == before.logical_workers) return ok_status();
+  const int agreed = before.logical_workers > 0 ? before.logical_workers
+                                                : agreed_logical_workers(registry).value_or(asked);
+  if (asked == agreed) return ok_status();
+  return invalid_input(
+      fmt::format("{}: holds a job with {} logical workers; continue it with --logical {} or "
+                  "choose another folder",
+                  options.folder, agreed, agreed));
+}
 
 // One launcher per node and job: a lock that ends with the process.
 Result<Descriptor> lock_node(const JobFolder& folder, const std::string& node) {
@@ -498,13 +549,10 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
                       options.folder, to_string(before->lr_rule), to_string(before->lr_rule)));
     }
     settings.first_workers = before->first_workers;
-    if (!settings.adaptive && before->logical_workers != settings.logical_workers) {
-      return invalid_input(
-          fmt::format("{}: holds a job with {} logical workers; continue it with --logical {} or "
-                      "choose another "
-                      "folder",
-                      options.folder, before->logical_workers, before->logical_workers));
-    }
+    const auto known = FileRegistry::open(folder.registry_folder());
+    if (!known.ok()) return known.error();
+    Status same = check_logical_workers(options, *before, **known);
+    if (!same.ok()) return same.error();
     if (!before->home.empty() && before->home != settings.home) {
       return invalid_input(
           fmt::format("{}: holds a job of node '{}'; continue it there, or with --node {}",

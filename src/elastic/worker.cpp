@@ -18,6 +18,7 @@
 #include "elastic/coordinator.h"
 #include "elastic/job_folder.h"
 #include "elastic/job_plan.h"
+#include "elastic/logical_workers.h"
 #include "elastic/node_names.h"
 #include "elastic/replay.h"
 #include "elastic/training.h"
@@ -125,6 +126,12 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
   if (!secret.ok()) return failed(secret.error());
   Result<std::unique_ptr<FileRegistry>> registry = FileRegistry::open(folder.registry_folder());
   if (!registry.ok()) return failed(registry.error());
+
+  if (!settings->adaptive) {
+    const Result<int> logical = agree_on_logical_workers(*settings, options, folder, **registry);
+    if (!logical.ok()) return failed(logical.error());
+    settings->logical_workers = *logical;
+  }
 
   Result<NodeIdentity> node = node_of_environment();
   if (!node.ok()) return failed(node.error());

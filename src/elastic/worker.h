@@ -14,7 +14,8 @@ struct WorkerOptions {
   std::string name = "job";
   std::int64_t epochs = 1;
   std::int64_t steps = -1;  // stops earlier than `epochs`; -1: after them
-  int logical_workers = 1;  // without a launcher; a launched job has it in its folder
+  int logical_workers = 1;  // the program's own number, unless the job's owner gave another one
+  bool logical_workers_asked = false;  // the program's command line names it
   // Called once on every worker that is there at the end, with the final state in the program. The
   // span is the private state of logical worker 0, which a job delivers.
   std::function<void(std::span<const std::byte> private_state)> at_end;

@@ -39,6 +39,7 @@ int run(train::TorchProgram& program, const JobOptions& options) {
                 .epochs = options.spec.steps >= 0 ? options.spec.steps + 1 : options.spec.epochs,
                 .steps = options.spec.steps,
                 .logical_workers = options.spec.logical,
+                .logical_workers_asked = options.logical_asked,
                 .at_end = at_end});
   return result != 0 ? result : code;
 }

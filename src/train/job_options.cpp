@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "elastic/job_folder.h"
 
 namespace rubato {
 namespace {
@@ -32,7 +33,10 @@ Status set(JobOptions& options, std::string_view option, std::string_view text) 
   if (option == "--steps") return store(options.spec.steps, 0, 1'000'000'000'000);
   if (option == "--batch") return store(options.spec.batch, 1, 1'000'000'000);
   if (option == "--seed") return store(options.spec.seed, 0, kMost);
-  if (option == "--logical") return store(options.spec.logical, 1, 4096);
+  if (option == "--logical") {
+    options.logical_asked = true;
+    return store(options.spec.logical, 1, elastic::kMostLogicalWorkers);
+  }
   if (option == "--dump") {
     options.dump = text;
     return ok_status();

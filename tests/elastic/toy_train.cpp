@@ -8,13 +8,17 @@
 
 int main(int argc, char** argv) {
   rubato::elastic::ToyProgram::Options toy;
-  rubato::elastic::WorkerOptions worker{.name = "toy", .epochs = 1'000'000, .steps = 100};
+  rubato::elastic::WorkerOptions worker{
+      .name = "toy", .epochs = 1'000'000, .steps = 100, .logical_workers = 4};
   bool device = false;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string name = argv[i];
     const long value = std::atol(argv[i + 1]);
     if (name == "--steps") worker.steps = value;
-    if (name == "--logical") worker.logical_workers = static_cast<int>(value);
+    if (name == "--logical") {
+      worker.logical_workers = static_cast<int>(value);
+      worker.logical_workers_asked = true;
+    }
     if (name == "--floats") toy.floats = static_cast<std::size_t>(value);
     if (name == "--samples") toy.samples = value;
     if (name == "--batch") toy.batch = value;

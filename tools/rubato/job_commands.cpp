@@ -18,6 +18,7 @@
 #include "elastic/board.h"
 #include "elastic/event_text.h"
 #include "elastic/launcher.h"
+#include "elastic/logical_workers.h"
 #ifndef RUBATO_RUNTIME_ONLY
 #include "control/state.h"
 #endif
@@ -77,12 +78,18 @@ Result<Board> open_board(const View& view) {
   return board;
 }
 
+// 0: the program has not said yet how many it has.
+int logical_workers_of(OpenJob& job) {
+  if (job.settings.logical_workers > 0) return job.settings.logical_workers;
+  return elastic::agreed_logical_workers(*job.registry).value_or(0);
+}
+
 json describe(OpenJob& job) {
   json result = {{"name", job.settings.name},
                  {"dir", job.folder.path()},
                  {"state", state_of(job.folder)},
                  {"mode", job.settings.adaptive ? "adaptive" : "consistent"},
-                 {"logical_workers", job.settings.adaptive ? 0 : job.settings.logical_workers},
+                 {"logical_workers", job.settings.adaptive ? 0 : logical_workers_of(job)},
                  {"batch", 0},
                  {"max_workers", job.settings.max_workers},
                  {"spares", job.settings.spares},
@@ -210,7 +217,9 @@ Status check_batch(const JobSettings& settings, int workers, std::int64_t batch)
 Status ask_for(OpenJob& job, int workers, std::int64_t batch) {
   Status running = require_running(job);
   if (!running.ok()) return running;
-  const int most = std::min(job.settings.max_workers, job.settings.logical_workers);
+  const int logical = logical_workers_of(job);
+  const int most =
+      logical > 0 ? std::min(job.settings.max_workers, logical) : job.settings.max_workers;
   if (workers < 1 || workers > most) {
     return invalid_input(
         fmt::format("job {} can run on 1 to {} workers, not {}", job.settings.name, most, workers));

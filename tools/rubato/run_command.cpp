@@ -23,7 +23,8 @@ struct RunArguments {
   std::string lr_rule;
 };
 
-// The options that only one of the modes has, and how many logical workers there are.
+// The options that only one of the modes has, and how many logical workers and workers there may
+// be.
 Status choose_mode(const RunArguments& arguments, elastic::LaunchOptions& launch) {
   elastic::JobSettings& settings = launch.settings;
   settings.adaptive = arguments.mode == "adaptive";
@@ -33,15 +34,16 @@ Status choose_mode(const RunArguments& arguments, elastic::LaunchOptions& launch
       return invalid_input(fmt::format(
           "run: {} needs --mode adaptive; the batch of a consistent job is fixed", option));
     }
-    settings.logical_workers = arguments.logical > 0 ? arguments.logical : launch.workers;
-    if (launch.workers > settings.logical_workers) {
+    settings.logical_workers = arguments.logical;  // 0: the program's own number
+    if (arguments.logical > 0 && launch.workers > arguments.logical) {
       return invalid_input(
           fmt::format("run: {} workers cannot share {} logical workers; use --logical {} or more",
                       launch.workers, settings.logical_workers, launch.workers));
     }
-    settings.max_workers =
-        arguments.max_workers > 0 ? arguments.max_workers : settings.logical_workers;
-    settings.max_workers = std::min(settings.max_workers, elastic::kMaxWorkers);
+    settings.max_workers = elastic::kMaxWorkers;
+    for (const int limit : {arguments.max_workers, arguments.logical}) {
+      if (limit > 0) settings.max_workers = std::min(settings.max_workers, limit);
+    }
     return ok_status();
   }
   if (arguments.logical > 0) {
@@ -135,7 +137,10 @@ int run_job(RunArguments arguments) {
     const std::string what =
         settings.adaptive
             ? fmt::format("batch in {} ({})", arguments.batch_range, to_string(settings.lr_rule))
-            : fmt::format("{} logical workers", settings.logical_workers);
+        : settings.logical_workers == 0
+            ? "the program's own number of logical workers"
+            : fmt::format("{} logical worker{}", settings.logical_workers,
+                          settings.logical_workers == 1 ? "" : "s");
     fmt::print(stderr, "job {} in {}: {} on {} worker{}\n", settings.name, launch.folder, what,
                launch.workers, launch.workers == 1 ? "" : "s");
   }
@@ -161,11 +166,12 @@ void add_run(CLI::App& app, Command& chosen) {
   run->add_option("--workers", launch.workers, "Worker processes at the start")
       ->check(CLI::Range(1, elastic::kMaxWorkers));
   run->add_option("--logical", arguments->logical,
-                  "Logical workers: fix the result, whatever workers run them (default: --workers)")
+                  "Logical workers: they decide the result, whatever workers run them (default: "
+                  "the program's own number)")
       ->check(CLI::Range(1, 4096));
   run->add_option("--max-workers", arguments->max_workers,
-                  "Most workers that 'rubato scale' may ask for (default: --logical, of an "
-                  "adaptive job --workers)")
+                  "Most workers that 'rubato scale' may ask for (default: as many as logical "
+                  "workers; of an adaptive job: --workers)")
       ->check(CLI::Range(1, elastic::kMaxWorkers));
   run->add_option("--mode", arguments->mode,
                   "consistent: the result never depends on the workers; adaptive: the batch "
