@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sched/pinned_policy.h"
 #include "sched/tenant_policy.h"
 
 namespace rubato::control {
@@ -37,11 +38,12 @@ Result<std::unique_ptr<LiveScheduler>> LiveScheduler::make(const Machine& machin
       [info = *info, settings = policy.settings](const std::string&) {
         return std::move(*make_policy(*info, settings, kSeed));  // checked above
       },
-      std::move(rules));
+      rules);
+  auto pinned = std::make_unique<PinnedPolicy>(std::move(shared), std::move(rules));
   std::unique_ptr<LiveScheduler> live(new LiveScheduler(machine, std::move(now)));
   live->policy_name_ = policy.name;
   live->scheduler_ =
-      std::make_unique<Scheduler>(live->cluster_, **info, std::move(shared), *live, *live);
+      std::make_unique<Scheduler>(live->cluster_, **info, std::move(pinned), *live, *live);
   return live;
 }
 

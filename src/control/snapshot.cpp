@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "sched/pinned_policy.h"
+
 namespace rubato::control {
 
 namespace {
@@ -148,7 +150,10 @@ Result<Forecast> forecast(const Snapshot& snapshot, const std::string& policy,
     options.serving_load.push_back(
         {.time_s = 0, .type = DeviceTypeId(0), .devices = snapshot.reserved});
   }
-  Result<SimResult> simulated = simulate(live.cluster, live.workload, **info, options);
+  auto made = make_policy(**info, options.settings, options.seed);
+  if (!made.ok()) return made.error();
+  Result<SimResult> simulated = simulate(live.cluster, live.workload, **info,
+                                         std::make_unique<PinnedPolicy>(std::move(*made)), options);
   if (!simulated.ok()) return simulated.error();
   result.summary = simulated->summary;
   for (std::size_t i = 0; i < simulated->jobs.size(); ++i) {
@@ -179,8 +184,7 @@ Result<nlohmann::json> plan_for(const Snapshot& snapshot, const JobDocument& doc
   fresh.record.document = document;
   fresh.record.tenant = document.tenant.empty() ? "default" : document.tenant;
   fresh.record.submitted_at = snapshot.at;
-  fresh.profile =
-      Profile(document.mode == ElasticMode::kAdaptive ? 0 : document.resolved_logical_workers());
+  fresh.profile = Profile(document.mode == ElasticMode::kAdaptive ? 0 : document.logical_workers);
   const std::string key = profile_key(document);
   for (const SnapshotJob& job : snapshot.jobs) {
     if (profile_key(job.record.document) == key) fresh.profile = job.profile;

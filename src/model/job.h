@@ -20,6 +20,13 @@ enum class ElasticMode {
 std::string_view to_string(ElasticMode mode);
 std::optional<ElasticMode> parse_elastic_mode(std::string_view text);
 
+// Why a job cannot use more than its max_devices.
+enum class DeviceLimit {
+  kOwner,           // its owner's range
+  kMeasured,        // more were measured to be slower
+  kLogicalWorkers,  // it has no more logical workers
+};
+
 struct JobSpec {
   JobId id;
   std::string name;
@@ -33,6 +40,9 @@ struct JobSpec {
   int requested_devices = 1;          // what a scheduler that does not resize gives
   std::uint32_t allowed_types = ~0U;  // bit per DeviceTypeId
   bool power_of_two_sizes = false;    // runs on 1, 2, 4, ... devices only
+  // Exactly so many, before any job without a pin (sched/pinned_policy.h); 0: the policy decides.
+  int pinned_devices = 0;
+  DeviceLimit limit = DeviceLimit::kOwner;  // where max_devices comes from
 
   BatchLimits batch;
   int epochs = 0;                    // how long its owner wants to train; 0: not said

@@ -40,7 +40,10 @@ struct Grant {
   DeviceCounts devices;
   std::int64_t batch = 0;                       // as in Allocation
   std::optional<std::vector<NodeShare>> nodes;  // fixed by the policy; otherwise the placer chooses
-  Reason waiting = Reason::kWaitsForDevices;    // why, if it gets nothing
+  // Why, if it gets nothing: a hint, which is checked against the facts (sched/decision.h).
+  Reason waiting = Reason::kWaitsForDevices;
+  bool pinned = false;       // exactly what its pin asks for
+  bool cut_to_size = false;  // less than the policy granted (sched/sizes.h)
   // The job is turned away for good instead of waiting; only for a job that never ran, with no
   // devices granted.
   bool rejected = false;

@@ -33,10 +33,24 @@ class ObservedProgress {
   virtual double samples_done(Seconds now_s) const = 0;
 };
 
+// What a decision about a job is explained with. Free and usable devices are those that the job
+// could use: of types it allows, all of one type unless it can mix them.
+struct DecisionFacts {
+  int before = 0;     // devices it had
+  int after = 0;      // devices it has
+  int needs = 0;      // the fewest devices that it can run on
+  int free = 0;       // devices that nobody has after the decision
+  int usable = 0;     // devices that somebody could have
+  int to_others = 0;  // devices it lost and others got
+  bool operator==(const DecisionFacts&) const = default;
+};
+
 struct JobState {
   JobSpec spec;
   Allocation allocation;
+  // Of the decision that gave it what it has; of the newest one while it waits.
   Reason reason = Reason::kWaitsForDevices;
+  DecisionFacts facts;
 
   Seconds changed_at_s = 0;             // when the allocation last changed
   Seconds executed_until_change_s = 0;  // seconds with devices before that

@@ -172,8 +172,12 @@ std::vector<PlacementChange> fit_to_usable(std::span<const JobState* const> jobs
   for (const JobState* job : jobs) {
     for (const NodeShare& share : job->allocation.shares) used[share.node.index()] += share.devices;
   }
+  std::vector<std::size_t> order(jobs.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = order.size() - 1 - i;
+  std::stable_partition(order.begin(), order.end(),
+                        [&](std::size_t i) { return jobs[i]->spec.pinned_devices == 0; });
   std::vector<PlacementChange> changes;
-  for (std::size_t i = jobs.size(); i-- > 0;) {
+  for (const std::size_t i : order) {
     const JobState& job = *jobs[i];
     Allocation left = job.allocation;
     bool hit = false;

@@ -42,6 +42,8 @@ struct PolicyInput {
   // One of several questions of which the answers are put together, about a tenant's jobs and the
   // devices that it may have: jobs may end up with other devices than the answer says.
   bool tenants = false;
+  // Other active jobs, which are pinned: their devices are not in `usable`.
+  std::span<const JobState* const> pinned{};
 };
 
 class Policy {

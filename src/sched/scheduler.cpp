@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "sched/decision.h"
 #include "sched/placement.h"
 #include "sched/sizes.h"
 #include "sched/validate.h"
@@ -22,16 +23,6 @@ class Stopwatch {
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
-
-Reason reason_of(const Allocation& before, const Allocation& after, Reason waiting) {
-  if (after.empty()) return before.empty() ? waiting : Reason::kPreempted;
-  if (before.empty()) return Reason::kStarted;
-  const int was = before.devices();
-  const int is = after.devices();
-  if (is > was) return Reason::kGrown;
-  if (is < was) return Reason::kShrunk;
-  return before.shares == after.shares ? Reason::kKept : Reason::kMoved;
-}
 
 }  // namespace
 
@@ -57,6 +48,12 @@ Status Scheduler::check(const JobSpec& spec) const {
     return invalid_input(fmt::format("job '{}' requests {} devices, outside of its range {} to {}",
                                      spec.name, spec.requested_devices, spec.min_devices,
                                      spec.max_devices));
+  }
+  if (spec.pinned_devices != 0 &&
+      (spec.pinned_devices < smallest || spec.pinned_devices > spec.max_devices)) {
+    return invalid_input(
+        fmt::format("job '{}' is pinned to {} devices, outside of its range {} to {}", spec.name,
+                    spec.pinned_devices, smallest, spec.max_devices));
   }
   if (smallest > largest || smallest < 1 || spec.max_devices < spec.min_devices) {
     return invalid_input(fmt::format(
@@ -186,13 +183,15 @@ void Scheduler::refresh_usable() {
 void Scheduler::evict(Reason reason) {
   std::vector<Action> actions;
   for (PlacementChange& lost : fit_to_usable(jobs(), usable_)) {
-    change(*active_[lost.job], std::move(lost.after), reason, actions);
+    JobState& job = *active_[lost.job];
+    const DecisionFacts facts = facts_of_loss(job, lost.after);
+    change(job, std::move(lost.after), reason, facts, actions);
   }
   owed_ = {};
   if (!actions.empty()) executor_.apply(actions);
 }
 
-void Scheduler::change(JobState& job, Allocation after, Reason reason,
+void Scheduler::change(JobState& job, Allocation after, Reason reason, const DecisionFacts& facts,
                        std::vector<Action>& actions) {
   const Seconds now_s = clock_.now_s();
   const bool was_running = job.running();
@@ -207,7 +206,8 @@ void Scheduler::change(JobState& job, Allocation after, Reason reason,
     ++job.resizes;
   }
   job.reason = reason;
-  actions.push_back({job.spec.id, std::move(job.allocation), after, reason});
+  job.facts = facts;
+  actions.push_back({job.spec.id, std::move(job.allocation), after, reason, facts});
   job.allocation = std::move(after);
 }
 
@@ -246,13 +246,20 @@ Result<RoundRecord> Scheduler::round() {
   }
   std::vector<Action> actions;
   std::vector<PlacementChange> changes = place(plan, input);
-  for (std::size_t i = 0; i < plan.grants.size(); ++i) {
-    if (!active_[i]->running()) active_[i]->reason = plan.grants[i].waiting;
+  const Decision decision(plan, input, changes);
+  std::vector<std::pair<Reason, DecisionFacts>> explained;
+  explained.reserve(changes.size());
+  for (const PlacementChange& placed : changes) {
+    explained.emplace_back(decision.reason(placed.job), decision.facts(placed.job));
   }
-  for (PlacementChange& placed : changes) {
-    JobState& job = *active_[placed.job];
-    const Reason reason = reason_of(job.allocation, placed.after, plan.grants[placed.job].waiting);
-    change(job, std::move(placed.after), reason, actions);
+  for (std::size_t i = 0; i < plan.grants.size(); ++i) {
+    if (active_[i]->running()) continue;
+    active_[i]->reason = decision.reason(i);
+    active_[i]->facts = decision.facts(i);
+  }
+  for (std::size_t k = 0; k < changes.size(); ++k) {
+    change(*active_[changes[k].job], std::move(changes[k].after), explained[k].first,
+           explained[k].second, actions);
   }
   turn_away(plan, actions);
   finished_.clear();

@@ -26,6 +26,7 @@ struct Action {
   Allocation before;
   Allocation after;
   Reason reason = Reason::kKept;
+  DecisionFacts facts{};
 };
 
 // Turns actions into processes (or into simulated ones).
@@ -111,7 +112,8 @@ class Scheduler {
   void refresh_usable();
   void refresh_owed();
   void evict(Reason reason);
-  void change(JobState& job, Allocation after, Reason reason, std::vector<Action>& actions);
+  void change(JobState& job, Allocation after, Reason reason, const DecisionFacts& facts,
+              std::vector<Action>& actions);
   void turn_away(const Plan& plan, std::vector<Action>& actions);
 
   const Cluster& cluster_;

@@ -39,6 +39,7 @@ void keep_to_sizes(Plan& plan, const PolicyInput& input) {
     if (size == granted) continue;
     const bool possible = size >= spec.min_devices && spec.mode != ElasticMode::kRigid;
     shrink(grant, possible ? size : 0, input.cluster);
+    grant.cut_to_size = true;
     if (!possible) grant.batch = 0;
   }
 }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <numeric>
 
+#include "sched/jobs_in_room.h"
 #include "sched/placement.h"
 #include "sched/validate.h"
 
@@ -45,6 +45,7 @@ struct TenantPolicy::Part {
   int smallest = 0;               // of its jobs that could run; 0: none could
   bool too_small = false;         // its fair share is smaller than that
   int wanted = 0;                 // by all its jobs together, at most its quota
+  int pinned = 0;                 // devices of its pinned jobs, which are none of `jobs`
   TenantNeed need;
   Room offered;  // room at the last time its policy was asked
   Room used;     // of that
@@ -104,9 +105,15 @@ std::vector<TenantPolicy::Part> TenantPolicy::parts_of(const PolicyInput& input)
       }
     }
   }
+  for (const JobState* job : input.pinned) {
+    const auto found = by_name.find(job->spec.tenant);
+    if (found != by_name.end()) found->second.pinned += job->spec.pinned_devices;
+  }
   std::vector<Part> parts;
   for (auto& [name, part] : by_name) {
-    if (part.rule.quota > 0) part.wanted = std::min(part.wanted, part.rule.quota);
+    if (part.rule.quota > 0) {
+      part.wanted = std::clamp(part.rule.quota - part.pinned, 0, part.wanted);
+    }
     if (part.wanted < part.smallest) part.wanted = part.smallest = 0;  // never within its quota
     parts.push_back(std::move(part));
   }
@@ -139,17 +146,36 @@ std::optional<Seconds> TenantPolicy::next_turn(const Part& part) const {
   return tenant.decided_s + std::max(left / std::abs(rate), 0.001);
 }
 
+// What each tenant is entitled to beside the devices of its pinned jobs, which count for its share.
+std::vector<double> TenantPolicy::fair_beside_pins(const std::vector<Part>& parts,
+                                                   std::vector<TenantClaim> claims,
+                                                   const PolicyInput& input) {
+  int capacity = input.usable_by_type.total();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    claims[i].wanted += parts[i].pinned;
+    capacity += parts[i].pinned;
+  }
+  std::vector<double> fair = fair_shares(claims, capacity);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    fair[i] = std::max(0.0, fair[i] - parts[i].pinned);
+  }
+  return fair;
+}
+
 void TenantPolicy::find_shares(std::vector<Part>& parts, const PolicyInput& input) {
   std::vector<TenantClaim> claims;
   for (const Part& part : parts) {
     claims.push_back({part.rule.weight, part.wanted, devices(part.need.holding)});
   }
   int capacity = input.usable_by_type.total();
-  const std::vector<double> fair = fair_shares(claims, capacity);
+  const std::vector<double> fair = fair_beside_pins(parts, claims, input);
   std::vector<std::size_t> turns;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     update_turn(parts[i], fair[i], input.now_s);
     claims[i].owed = parts[i].tenant->owed;
+    if (!input.pinned.empty()) {
+      claims[i].wanted = std::min(claims[i].wanted, static_cast<int>(std::ceil(fair[i] - kEven)));
+    }
     if (parts[i].tenant->turn) turns.push_back(i);
   }
   std::stable_sort(turns.begin(), turns.end(), [&](std::size_t a, std::size_t b) {
@@ -190,17 +216,10 @@ void TenantPolicy::find_shares(std::vector<Part>& parts, const PolicyInput& inpu
 // Asks a tenant's policy what it would do with this room. What it does not use goes to `free`.
 void TenantPolicy::ask(Part& part, Room room, const PolicyInput& input, Room& free) {
   const DeviceCounts counts = by_type(room, input.cluster);
-  std::vector<const JobState*> jobs;
-  for (const std::size_t i : part.jobs) jobs.push_back(input.jobs[i]);
-  std::deque<JobState> shrunk;  // as they would be without devices outside of the room
-  for (PlacementChange& lost : fit_to_usable(jobs, room)) {
-    JobState& job = shrunk.emplace_back(*jobs[lost.job]);
-    job.executed_until_change_s = job.executed_s(input.now_s);
-    job.service_until_change = job.attained_service(input.now_s);
-    job.changed_at_s = input.now_s;
-    job.allocation = std::move(lost.after);
-    jobs[lost.job] = &job;
-  }
+  std::vector<const JobState*> all;
+  for (const std::size_t i : part.jobs) all.push_back(input.jobs[i]);
+  const JobsInRoom in_room(std::move(all), room, input.now_s);
+  const std::span<const JobState* const> jobs = in_room.jobs();
   const PolicyInput own{.now_s = input.now_s,
                         .cluster = input.cluster,
                         .usable = room,
@@ -268,7 +287,7 @@ Plan TenantPolicy::merge(std::vector<Part>& parts, const PolicyInput& input) con
       plan.wake_at_s = std::min(plan.wake_at_s.value_or(*own.wake_at_s), *own.wake_at_s);
     }
     ordered = ordered || !own.placement_order.empty();
-    const int used = devices(part.used);
+    const int used = devices(part.used) + part.pinned;
     for (std::size_t k = 0; k < part.jobs.size(); ++k) {
       Grant& grant = plan.grants[part.jobs[k]];
       grant = std::move(own.grants[k]);

@@ -13,6 +13,9 @@
 // starves, however small its weight, except behind a quota that is smaller than the job. (A turn
 // must be much longer than it takes a job to stop and to start again.)
 //
+// Pinned jobs (pinned_policy.h) count for their tenant's share and quota; they are not divided
+// here.
+//
 // A single tenant without quota passes through: its policy gets the input as it is.
 //
 // Deterministic when the policies are. Costs beside the policies: O(tenants^2 + devices x nodes).
@@ -69,6 +72,9 @@ class TenantPolicy final : public Policy {
   Tenant& tenant(const std::string& name);
   void sort_finished(const PolicyInput& input);
   std::vector<Part> parts_of(const PolicyInput& input);
+  static std::vector<double> fair_beside_pins(const std::vector<Part>& parts,
+                                              std::vector<TenantClaim> claims,
+                                              const PolicyInput& input);
   void find_shares(std::vector<Part>& parts, const PolicyInput& input);
   void update_turn(Part& part, double fair, Seconds now_s) const;
   std::optional<Seconds> next_turn(const Part& part) const;

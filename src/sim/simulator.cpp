@@ -429,7 +429,12 @@ Result<SimResult> simulate(const Cluster& cluster, const Workload& workload,
                            const PolicyInfo& policy, const SimOptions& options) {
   auto made = make_policy(policy, options.settings, options.seed);
   if (!made) return made.error();
-  return Simulation(cluster, workload, policy, std::move(*made), options).run();
+  return simulate(cluster, workload, policy, std::move(*made), options);
+}
+
+Result<SimResult> simulate(const Cluster& cluster, const Workload& workload, const PolicyInfo& info,
+                           std::unique_ptr<Policy> policy, const SimOptions& options) {
+  return Simulation(cluster, workload, info, std::move(policy), options).run();
 }
 
 }  // namespace rubato

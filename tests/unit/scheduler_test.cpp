@@ -315,11 +315,65 @@ TEST_F(Scheduling, ActionsCarryTheirReasons) {
   };
   expect({at(0, 2)}, "started");
   expect({at(0, 4), at(1, 1)}, "grown");
-  expect({at(0, 3)}, "shrunk");
+  expect({at(0, 3)}, "fewer");
   expect({at(2, 3)}, "moved");
-  expect({}, "preempted");
+  expect({}, "held-back");
   expect({at(1, 1)}, "started");
   EXPECT_EQ(executor_.actions.size(), 6U);
+}
+
+// A job that ran alone was told that it gave devices to other jobs.
+TEST_F(Scheduling, GivesDevicesToOtherJobsOnlyWhenOthersGetThem) {
+  submit(1);
+  submit(2);
+  grant({12, 0});
+  round();
+  EXPECT_EQ(job(1).reason, Reason::kStarted);
+  EXPECT_EQ(job(2).reason, Reason::kWaitsForDevices);
+  EXPECT_EQ(job(2).facts, (DecisionFacts{.needs = 1, .free = 0, .usable = 12}));
+  grant({8, 3});  // three of the four go to the other job
+  round();
+  EXPECT_EQ(job(1).reason, Reason::kShrunk);
+  EXPECT_EQ(job(1).facts,
+            (DecisionFacts{
+                .before = 12, .after = 8, .needs = 1, .free = 1, .usable = 12, .to_others = 3}));
+  grant({5, 4});  // the fourth device was free before
+  round();
+  EXPECT_EQ(job(1).reason, Reason::kFewer);
+  EXPECT_EQ(job(2).reason, Reason::kGrown);
+  grant({0, 12});
+  round();
+  EXPECT_EQ(job(1).reason, Reason::kPreempted);
+  EXPECT_EQ(job(1).facts.to_others, 5);
+}
+
+TEST_F(Scheduling, AJobWhoseLimitFellIsToldWhichLimit) {
+  submit(1);
+  for (const auto& [limit, reason] : {std::pair{DeviceLimit::kMeasured, Reason::kSlowerOnMore},
+                                      {DeviceLimit::kLogicalWorkers, Reason::kLogicalWorkers},
+                                      {DeviceLimit::kOwner, Reason::kRangeChanged}}) {
+    ASSERT_TRUE(scheduler_->update(spec(1, ElasticMode::kAdaptive, 1, 12), {}));
+    grant({12});
+    round();
+    JobSpec less = spec(1, ElasticMode::kAdaptive, 1, 4);
+    less.limit = limit;
+    ASSERT_TRUE(scheduler_->update(less, {}));
+    grant({4});
+    round();
+    EXPECT_EQ(job(1).reason, reason);
+  }
+}
+
+TEST_F(Scheduling, AJobThatIsCutToItsSizesIsToldSo) {
+  JobSpec made = spec(1, ElasticMode::kAdaptive, 1, 12);
+  made.power_of_two_sizes = true;
+  ASSERT_TRUE(scheduler_->submit(made, {}));
+  grant({8});
+  round();
+  grant({7});
+  round();
+  EXPECT_EQ(job(1).allocation.devices(), 4);
+  EXPECT_EQ(job(1).reason, Reason::kCutToSize);
 }
 
 TEST_F(Scheduling, AnotherBatchIsAnActionButNoResize) {
@@ -345,26 +399,43 @@ TEST_F(Scheduling, AnotherBatchIsAnActionButNoResize) {
   EXPECT_EQ(job(1).starts, 1);
 }
 
-TEST_F(Scheduling, AWaitingJobHasTheReasonThatThePolicyGave) {
+TEST_F(Scheduling, AWaitingJobHasTheReasonThatThePolicyGaveIfTheFactsAllowIt) {
   submit(1);
-  script_ = [](const PolicyInput&) {
-    Plan plan;
-    plan.grants.resize(1);
-    plan.grants[0].job = JobId(1);
-    plan.grants[0].waiting = Reason::kWaitsBehind;
-    return plan;
+  const auto reason_with = [&](Reason hint, int of_other) {
+    script_ = [=](const PolicyInput& input) {
+      Plan plan;
+      for (const JobState* each : input.jobs) {
+        Grant& grant = plan.grants.emplace_back();
+        grant.job = each->spec.id;
+        grant.waiting = hint;
+        if (grant.job == JobId(2)) grant.devices[kType] = of_other;
+      }
+      return plan;
+    };
+    round();
+    return job(1).reason;
   };
-  round();
-  EXPECT_EQ(job(1).reason, Reason::kWaitsBehind);
+  // Nobody else is there, and all devices are free.
+  EXPECT_EQ(reason_with(Reason::kWaitsBehind, 0), Reason::kHeldBack);
+  EXPECT_EQ(reason_with(Reason::kWaitsForDevices, 0), Reason::kHeldBack);
   EXPECT_TRUE(executor_.actions.empty());
+  submit(2);
+  EXPECT_EQ(reason_with(Reason::kWaitsBehind, 0), Reason::kWaitsBehind);
+  EXPECT_EQ(reason_with(Reason::kWaitsBehind, 12), Reason::kWaitsForDevices);
+  EXPECT_EQ(reason_with(Reason::kNotWorthwhile, 12), Reason::kNotWorthwhile);
+  EXPECT_EQ(reason_with(Reason::kTenantShare, 12), Reason::kWaitsForDevices) << "one tenant";
+  scheduler_->set_reserved(kType, 12);
+  EXPECT_EQ(reason_with(Reason::kNotWorthwhile, 0), Reason::kTooFewUsable);
 }
 
 TEST(Reasons, HaveCodesAndSentences) {
-  for (int i = 0; i <= static_cast<int>(Reason::kTenantQuota); ++i) {
+  for (int i = 0; i <= static_cast<int>(kLastReason); ++i) {
     EXPECT_NE(code(static_cast<Reason>(i)), "?");
     EXPECT_NE(explanation(static_cast<Reason>(i)), "?");
+    EXPECT_EQ(reason_of_code(code(static_cast<Reason>(i))), static_cast<Reason>(i));
   }
   EXPECT_EQ(code(Reason::kWaitsForDevices), "waits-for-devices");
+  EXPECT_FALSE(reason_of_code("queued"));
 }
 
 // --- invalid plans -------------------------------------------------------------------------------
