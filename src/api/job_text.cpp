@@ -52,13 +52,14 @@ void append(std::string& out, const JobRecord& job) {
   append(out, "started_at", job.started_at);
   append(out, "ended_at", job.ended_at);
   append(out, "granted", std::int64_t{job.granted});
-  append(out, "min_devices", std::int64_t{job.document.min_devices});
-  append(out, "max_devices", std::int64_t{job.document.max_devices});
+  append(out, "min_devices", std::int64_t{control::device_range(job).low});
+  append(out, "max_devices", std::int64_t{control::device_range(job).high});
   append(out, "batch", job.batch);
   append(out, "held", std::int64_t{job.held});
   append(out, "reason", job.reason);
   append(out, "message", job.message);
   append(out, "scale", std::int64_t{job.scale});
+  append(out, "logical_workers", std::int64_t{control::logical_workers_of(job)});
   append(out, "max_useful", std::int64_t{job.max_useful});
   append(out, "resizes", std::int64_t{job.resizes});
   append(out, "restarts", std::int64_t{job.restarts});

@@ -40,9 +40,10 @@ json job_properties() {
       {"min_devices", count()},
       {"max_devices", count()},
       {"batch", with_help(count(), "granted total batch of an adaptive job; 0: its own choice")},
-      {"reason", with_help(text(), "code of the last decision about it")},
+      {"reason", with_help(text(), "code of the decision that gave it what it has")},
       {"message", with_help(text(), "why it failed")},
-      {"scale", with_help(count(), "devices its owner asked for; 0: the policy decides")},
+      {"scale", with_help(count(), "devices its owner pinned it to; 0: the policy decides")},
+      {"logical_workers", with_help(count(), "of a consistent or rigid job; 0: not known yet")},
       {"max_useful", with_help(count(), "more devices made it slower; 0: not known")},
       {"resizes", count()},
       {"restarts", with_help(count(), "times its processes had to be started again")},
@@ -61,6 +62,7 @@ json object_of(json properties) {
 json job_schema_full() {
   json properties = job_properties();
   properties["document"] = schema_of("JobDocument");
+  properties["facts"] = with_help(any_object(), "numbers of that decision");
   properties["key"] = with_help(text(), "idempotency key of its submission");
   properties["result"] = with_help(any_object(), "result.json of a finished job");
   return object_of(std::move(properties));
@@ -110,8 +112,9 @@ json component_schemas() {
   schemas["JobList"] =
       object_schema({"jobs", "next"}, {{"jobs", list_of("JobSummary")}, {"next", next}});
   schemas["Scale"] = object_schema(
-      {"devices"}, {{"devices", with_help(integer_schema(0, elastic::kMaxWorkers),
-                                          "exactly so many; 0: the policy decides again")}});
+      {"devices"},
+      {{"devices", with_help(integer_schema(0, elastic::kMaxWorkers),
+                             "pins the job to so many; 0: the policy decides again")}});
   schemas["Why"] = open_object(
       {"job", "phase", "code", "text", "numbers", "blockers", "remedy"},
       {{"job", text()},

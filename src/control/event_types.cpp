@@ -46,11 +46,10 @@ Result<JobRecord*> active_job(State& state, const Event& event) {
 }
 
 Status check_size(const JobRecord& job, const Event& event, int devices) {
-  if (devices >= job.document.min_devices && devices <= job.document.max_devices) {
-    return ok_status();
-  }
-  return refused(event, fmt::format("{} devices; the job has {}..{}", devices,
-                                    job.document.min_devices, job.document.max_devices));
+  const DeviceRange range = device_range(job);
+  if (devices >= range.low && devices <= range.high) return ok_status();
+  return refused(event,
+                 fmt::format("{} devices; the job has {}..{}", devices, range.low, range.high));
 }
 
 Status nothing(State& /*state*/, const Event& /*event*/) { return ok_status(); }
@@ -97,6 +96,7 @@ Status granted(State& state, const Event& event) {
   job.granted = devices;
   job.batch = event.body.value("batch", std::int64_t{0});
   job.reason = text_in(event, "reason");
+  job.facts = event.body.value("facts", json::object());
   return ok_status();
 }
 
@@ -145,6 +145,7 @@ Status paused(State& state, const Event& event) {
   (*job)->phase = Phase::kPaused;
   (*job)->granted = 0;
   (*job)->reason = "paused";
+  (*job)->facts = json::object();
   return ok_status();
 }
 
@@ -153,7 +154,7 @@ Status resumed(State& state, const Event& event) {
   if (!job) return job.error();
   if ((*job)->phase != Phase::kPaused) return refused(event, "it is not paused");
   (*job)->phase = Phase::kQueued;
-  (*job)->reason = "waits-for-devices";
+  (*job)->reason = "";  // nothing was decided about it
   return ok_status();
 }
 
@@ -175,6 +176,7 @@ Status end_job(State& state, const Event& event, Phase phase) {
   (*job)->granted = 0;
   (*job)->ended_at = event.at;
   (*job)->reason = to_string(phase);
+  (*job)->facts = json::object();
   (*job)->message = text_in(event, "message");
   if (event.body.contains("result")) (*job)->result = event.body.at("result");
   return ok_status();
@@ -191,6 +193,15 @@ Status capped(State& state, const Event& event) {
   const auto job = active_job(state, event);
   if (!job) return job.error();
   (*job)->max_useful = count_in(event, "max_useful");
+  return ok_status();
+}
+
+Status program(State& state, const Event& event) {
+  const auto job = active_job(state, event);
+  if (!job) return job.error();
+  const int workers = count_in(event, "logical_workers");
+  if (workers < 1) return refused(event, "a program has at least one logical worker");
+  (*job)->program_workers = workers;
   return ok_status();
 }
 
@@ -255,14 +266,16 @@ const std::vector<EventType>& table() {
   // clang-format off
   static const std::vector<EventType> kTypes{
       {"started", Subject::kNothing, "The daemon started.", {}, true, nothing},
-      {"warning", Subject::kNothing, "Something an operator should know, such as an invalid plan of a policy.",
+      {"warning", Subject::kNothing, "Something worth knowing that is no failure, such as a job that cannot use all devices it got.",
        {{"message", kText, true, "what happened"}}, true, nothing},
       {"submitted", Subject::kJob, "A job was accepted.",
        {{"document", kObject, true, "the job, as in [jobs.md](jobs.md)"},
         {"key", kText, false, "makes a repeated submission return this job"}}, false, submitted},
       {"granted", Subject::kJob, "The scheduler decided what the job gets. 0 devices: it waits, and the reason says why.",
        {{"devices", kCount, true, "how many"}, {"batch", kWhole, false, "total batch of an adaptive job; 0: its own choice"},
-        {"reason", kText, true, "code of the decision"}}, false, granted},
+        {"reason", kText, true, "code of the decision"},
+        {"facts", kObject, false, "what the decision was made of: devices `before` and `after`, the fewest it `needs`, those `free` and `usable`, those that went `to_others`"}},
+       false, granted},
       {"held", Subject::kJob, "The job's processes occupy this many devices now.",
        {{"devices", kCount, true, "how many"}}, false, held},
       {"progress", Subject::kJob, "How far the job is.",
@@ -273,11 +286,13 @@ const std::vector<EventType>& table() {
        {{"events_offset", kWhole, false, "where the line ends in it"}}, true, view},
       {"paused", Subject::kJob, "Its owner paused the job: it gives its devices back and keeps its state.", {}, false, paused},
       {"resumed", Subject::kJob, "Its owner let the job go on: it waits for devices again.", {}, false, resumed},
-      {"scaled", Subject::kJob, "Its owner asked for exactly this many devices. 0: the policy decides again.",
+      {"scaled", Subject::kJob, "Its owner pinned the job to this many devices. 0: the pin was removed, the policy decides again.",
        {{"devices", kCount, true, "how many"}}, false, scaled},
       {"restarted", Subject::kJob, "The job's processes had vanished and were started again from its checkpoint.", {}, true, restarted},
       {"capped", Subject::kJob, "More devices than this made the job slower. 0: forgotten.",
        {{"max_useful", kCount, true, "most devices that help"}}, true, capped},
+      {"program", Subject::kJob, "The program said how many logical workers it has, in a job that names no number: it can use at most as many devices.",
+       {{"logical_workers", kCount, true, "how many"}}, false, program},
       {"finished", Subject::kJob, "The job ended with a result.", {{"result", kObject, true, "the runtime's result.json"}}, false,
        [](State& s, const Event& e) { return end_job(s, e, Phase::kFinished); }},
       {"failed", Subject::kJob, "The job ended without a result.", {{"message", kText, true, "why"}}, false,

@@ -4,45 +4,53 @@
 
 #include <algorithm>
 
+#include "control/json_fields.h"
+#include "control/pins.h"
 #include "sched/reasons.h"
 
 namespace rubato::control {
 
 namespace {
 
+using nlohmann::json;
+
 struct Usage {
   int reserved = 0;
-  int granted = 0;         // to others
-  int tenant_granted = 0;  // to other jobs of the tenant
-  int ahead = 0;           // queued jobs that were submitted before
+  int others = 0;         // granted to other jobs
+  int other_tenants = 0;  // of these, to jobs of other tenants
+  int ahead = 0;          // queued jobs that were submitted before
+  int own = 0;
+  int tenant() const { return others - other_tenants; }  // granted to other jobs of the tenant
   int free(const Machine& machine) const {
-    return std::max(0, machine.devices - reserved - granted);
+    return std::max(0, machine.devices - reserved - others - own);
   }
 };
 
 Usage usage_of(const JobRecord& job, const State& state) {
   Usage usage;
+  usage.own = job.granted;
   for (const auto& [number, reservation] : state.reservations)
     usage.reserved += reservation.devices;
   for (const auto& [number, other] : state.jobs) {
     if (number == job.number || ended(other.phase)) continue;
-    usage.granted += other.granted;
-    if (other.tenant == job.tenant) usage.tenant_granted += other.granted;
+    usage.others += other.granted;
+    if (other.tenant != job.tenant) usage.other_tenants += other.granted;
     if (other.phase == Phase::kQueued && number < job.number) ++usage.ahead;
   }
   return usage;
 }
 
-std::string describe_code(const std::string& code_text) {
-  for (int i = 0; i <= static_cast<int>(Reason::kRejected); ++i) {
-    const auto reason = static_cast<Reason>(i);
-    if (code(reason) == code_text) return std::string(explanation(reason));
-  }
-  return "";
+int quota_of(const JobRecord& job, const State& state) {
+  const auto tenant = state.tenants.find(job.tenant);
+  return tenant == state.tenants.end() ? 0 : tenant->second.quota;
 }
 
-nlohmann::json blockers_of(const JobRecord& job, const State& state, const std::string& own) {
-  nlohmann::json blockers = nlohmann::json::array();
+std::string counted(int number, const char* what) {
+  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
+json blockers_of(const JobRecord& job, const State& state, const std::string& own) {
+  json blockers = json::array();
   int hidden = 0;
   for (const auto& [number, other] : state.jobs) {
     if (number == job.number || other.granted == 0 || ended(other.phase)) continue;
@@ -61,16 +69,114 @@ nlohmann::json blockers_of(const JobRecord& job, const State& state, const std::
   return blockers;
 }
 
+// --- Pins
+
+// Its owner pinned it to a number of devices that it cannot have now.
+bool pin_suspended(const JobRecord& job) { return job.scale > 0 && job.granted != job.scale; }
+
+std::string suspended_text(const JobRecord& job, const Usage& usage, const Machine& machine) {
+  const int most = device_range(job).high;
+  const std::string why =
+      job.scale > most
+          ? fmt::format("it can use at most {}", counted(most, "device"))
+          : fmt::format("{} here, {} reserved, {} to other jobs",
+                        counted(machine.devices, "device"), usage.reserved, usage.others);
+  return fmt::format("its pin to {} (`rubato scale`) cannot be honoured now: {}",
+                     counted(job.scale, "device"), why);
+}
+
+// --- Why it has less or more than before
+
+std::string change_text(const JobRecord& job, const std::optional<Reason>& reason) {
+  if (!reason) return "";
+  const auto fact = [&](const char* name) { return static_cast<int>(whole_in(job.facts, name)); };
+  const bool known = job.facts.contains("before");
+  switch (*reason) {
+    case Reason::kSlowerOnMore:
+      return job.max_useful > 0 ? fmt::format("it was measured to be slower on more than {}",
+                                              counted(job.max_useful, "device"))
+                                : std::string(explanation(*reason));
+    case Reason::kLogicalWorkers:
+      return fmt::format("it has {} and cannot use more devices",
+                         counted(logical_workers_of(job), "logical worker"));
+    case Reason::kShrunk:
+      if (!known) break;
+      return fmt::format("it had {} and gave {} to other jobs", fact("before"), fact("to_others"));
+    case Reason::kGrown:
+      if (!known) break;
+      return fmt::format("it grew from {}", counted(fact("before"), "device"));
+    case Reason::kReclaimed:
+      if (!known) break;
+      return fmt::format("it had {}, of which some were reserved for something else",
+                         fact("before"));
+    default:
+      break;
+  }
+  return std::string(explanation(*reason));
+}
+
+std::string running_text(const JobRecord& job, const Usage& usage, const Machine& machine) {
+  const DeviceRange range = device_range(job);
+  std::string text = range.low == range.high
+                         ? fmt::format("runs on its {}", counted(job.granted, "device"))
+                         : fmt::format("runs on {} (it can use {} to {})",
+                                       counted(job.granted, "device"), range.low, range.high);
+  if (job.held < job.granted) {
+    text += fmt::format("; {} of them so far, others are being freed or started", job.held);
+  }
+  if (pin_suspended(job)) return text + "; " + suspended_text(job, usage, machine);
+  if (job.scale > 0) {
+    return fmt::format("holds {}: pinned by `rubato scale`; `rubato scale {} 0` removes the pin{}",
+                       counted(job.granted, "device"), job_name_of(job.number),
+                       job.held < job.granted ? fmt::format("; {} of them so far", job.held) : "");
+  }
+  const std::string change = change_text(job, reason_of_code(job.reason));
+  return change.empty() ? text : text + "; " + change;
+}
+
+// --- Why it waits
+
+std::string wait_text(const JobRecord& job, const Usage& usage, const State& state,
+                      const Machine& machine) {
+  const auto reason = reason_of_code(job.reason);
+  const bool known = reason && job.facts.contains("needs");
+  const int needs = known ? static_cast<int>(whole_in(job.facts, "needs")) : device_range(job).low;
+  const int free = known ? static_cast<int>(whole_in(job.facts, "free")) : usage.free(machine);
+  std::string text =
+      fmt::format("waits for {}: {} of {} free", counted(needs, "device"), free, machine.devices);
+  if (usage.reserved > 0) text += fmt::format(", {} reserved", usage.reserved);
+  if (pin_suspended(job)) text += "; " + suspended_text(job, usage, machine);
+  if (!reason) return text + "; nothing has been decided about it yet";
+  switch (*reason) {
+    case Reason::kWaitsForDevices:
+      return text + fmt::format("; other jobs hold {}", usage.others);
+    case Reason::kTooFewUsable:
+      return text + fmt::format("; it needs {}, and {} can be used at all now", needs,
+                                whole_in(job.facts, "usable"));
+    case Reason::kTenantQuota:
+      return text + fmt::format("; tenant {} may hold {} and holds {}", job.tenant,
+                                counted(quota_of(job, state), "device"), usage.tenant());
+    case Reason::kTenantShare:
+      return text + fmt::format("; tenant {} has its share ({}), other tenants hold {}", job.tenant,
+                                counted(usage.tenant(), "device"), usage.other_tenants);
+    default:
+      return text + fmt::format("; {}", explanation(*reason));
+  }
+}
+
 std::string remedy_for(const JobRecord& job, const Usage& usage, const State& state,
                        const Machine& machine) {
-  const auto tenant = state.tenants.find(job.tenant);
-  const int quota = tenant == state.tenants.end() ? 0 : tenant->second.quota;
-  const int least = job.document.min_devices;
-  if (quota > 0 && least > quota - usage.tenant_granted) {
+  const int quota = quota_of(job, state);
+  const int least = device_range(job).low;
+  if (job.scale > 0) {
+    return fmt::format("'rubato scale {} 0' removes its pin and leaves its devices to the policy",
+                       job_name_of(job.number));
+  }
+  if (quota > 0 && least > quota - usage.tenant()) {
     return fmt::format(
         "tenant {} may use {} devices and uses {}; wait for its other jobs, or have the quota "
         "raised",
-        job.tenant, quota, usage.tenant_granted);
+        job.tenant, quota, usage.tenant());
   }
   if (least > machine.devices - usage.reserved) {
     return fmt::format(
@@ -79,54 +185,54 @@ std::string remedy_for(const JobRecord& job, const Usage& usage, const State& st
   }
   if (least > 1) {
     return fmt::format("it needs {} devices at once; 'devices: 1..{}' would let it start on one",
-                       least, job.document.max_devices);
+                       least, device_range(job).high);
   }
   return "wait for a running job to end or shrink; a higher priority would move it forward";
 }
 
+json numbers_of(const JobRecord& job, const Usage& usage, const Machine& machine) {
+  return {{"devices", job.granted},
+          {"held", job.held},
+          {"pinned", job.scale},
+          {"min_devices", device_range(job).low},
+          {"max_devices", device_range(job).high},
+          {"machine", machine.devices},
+          {"reserved", usage.reserved},
+          {"granted_to_others", usage.others},
+          {"free", usage.free(machine)},
+          {"queued_before", usage.ahead}};
+}
+
 }  // namespace
 
-nlohmann::json explain(const JobRecord& job, const State& state, const Machine& machine,
-                       const std::string& own) {
+json facts_json(const DecisionFacts& facts) {
+  return {{"before", facts.before}, {"after", facts.after},   {"needs", facts.needs},
+          {"free", facts.free},     {"usable", facts.usable}, {"to_others", facts.to_others}};
+}
+
+json explain(const JobRecord& job, const State& state, const Machine& machine,
+             const std::string& own) {
   const Usage usage = usage_of(job, state);
-  nlohmann::json answer = {
-      {"job", job_name_of(job.number)},
-      {"phase", std::string(to_string(job.phase))},
-      {"code", job.reason.empty() ? std::string(to_string(job.phase)) : job.reason},
-      {"numbers",
-       {{"devices", job.granted},
-        {"held", job.held},
-        {"min_devices", job.document.min_devices},
-        {"max_devices", job.document.max_devices},
-        {"machine", machine.devices},
-        {"reserved", usage.reserved},
-        {"granted_to_others", usage.granted},
-        {"free", usage.free(machine)},
-        {"queued_before", usage.ahead}}},
-      {"blockers", nlohmann::json::array()},
-      {"remedy", ""}};
-  const std::string decision = describe_code(job.reason);
+  json answer = {{"job", job_name_of(job.number)},
+                 {"phase", std::string(to_string(job.phase))},
+                 {"code", job.reason.empty() ? std::string(to_string(job.phase)) : job.reason},
+                 {"numbers", numbers_of(job, usage, machine)},
+                 {"blockers", json::array()},
+                 {"remedy", ""}};
   switch (job.phase) {
     case Phase::kQueued:
-      answer["text"] = fmt::format(
-          "waits for {} device{}: {} of {} free, {} reserved, {} queued before it{}",
-          job.document.min_devices, job.document.min_devices == 1 ? "" : "s", usage.free(machine),
-          machine.devices, usage.reserved, usage.ahead, decision.empty() ? "" : "; " + decision);
+      answer["text"] = wait_text(job, usage, state, machine);
       answer["blockers"] = blockers_of(job, state, own);
       answer["remedy"] = remedy_for(job, usage, state, machine);
       break;
     case Phase::kRunning:
-      answer["text"] =
-          fmt::format("runs on {} of {} to {} devices{}", job.granted, job.document.min_devices,
-                      job.document.max_devices, decision.empty() ? "" : "; " + decision);
+      answer["text"] = running_text(job, usage, machine);
       if (job.scale > 0) {
-        answer["remedy"] = fmt::format(
-            "its owner asked for exactly {}; 'rubato scale {} 0' leaves "
-            "it to the policy",
-            job.scale, job_name_of(job.number));
+        if (!pin_suspended(job)) answer["code"] = std::string(code(Reason::kPinned));
+        answer["remedy"] = remedy_for(job, usage, state, machine);
       } else if (job.max_useful > 0) {
-        answer["remedy"] =
-            fmt::format("more than {} devices were measured to be slower", job.max_useful);
+        answer["remedy"] = fmt::format("more than {} were measured to be slower",
+                                       counted(job.max_useful, "device"));
       }
       break;
     case Phase::kPaused:

@@ -71,13 +71,16 @@ class Reader {
       return error_at("devices", fmt::format("{}..{}; a rigid job has one number", d.min_devices,
                                              d.max_devices));
     }
-    if (d.logical_workers > 0) {
-      if (d.logical_workers < d.min_devices) {
-        return error_at("logical_workers",
-                        fmt::format("{}; expected at least the {} devices the job starts with",
-                                    d.logical_workers, d.min_devices));
-      }
-      d.max_devices = std::min(d.max_devices, d.logical_workers);
+    if (d.logical_workers > 0 && d.logical_workers < d.max_devices) {
+      const int least = std::min(d.min_devices, d.logical_workers);
+      return error_at(
+          "logical_workers",
+          fmt::format("{0}; {0} logical worker{1} can use at most {0} of the {2} devices; write "
+                      "devices: {3} or logical_workers: {2}",
+                      d.logical_workers, d.logical_workers == 1 ? "" : "s", d.max_devices,
+                      rigid || least == d.logical_workers
+                          ? std::to_string(d.logical_workers)
+                          : fmt::format("{}..{}", least, d.logical_workers)));
     }
     if (d.power_of_two_sizes && std::bit_ceil(static_cast<unsigned>(d.min_devices)) >
                                     static_cast<unsigned>(d.max_devices)) {

@@ -27,7 +27,7 @@ struct JobDocument {
   int min_devices = 1;  // `devices: 2..16`; a single number is both; rigid jobs have min == max
   int max_devices = 8;
   bool power_of_two_sizes = false;  // `sizes: any | power_of_two`
-  int logical_workers = 0;          // 0: max_devices (of consistent and rigid jobs)
+  int logical_workers = 0;          // 0: the program's own number (of consistent and rigid jobs)
   std::int64_t min_batch = 0;       // `batch: 128..4096`, of an adaptive job; 0: not said
   std::int64_t max_batch = 0;
   LearningRateRule lr_rule = LearningRateRule::kLinear;
@@ -37,9 +37,6 @@ struct JobDocument {
   int checkpoint_keep = 2;
   std::string device_type{};  // empty: any
 
-  int resolved_logical_workers() const {
-    return logical_workers > 0 ? logical_workers : max_devices;
-  }
   bool operator==(const JobDocument&) const = default;
 };
 

@@ -290,9 +290,9 @@ constexpr std::array kFields{
              [](const DocumentNode& n, JobDocument& d) { return read_choice(n, kSizes, d.power_of_two_sizes); },
              [](const JobDocument& d) { return json(choice_name(kSizes, d.power_of_two_sizes)); },
              [] { return choices_schema(kSizes); }},
-    JobField{"logical_workers", "whole number", "the largest number of devices",
+    JobField{"logical_workers", "whole number", "the program's own number",
              "Units of data parallelism of a consistent or rigid job: they decide the result, devices only the speed. "
-             "More devices than logical workers are of no use, so the upper limit of `devices` is cut to this number.",
+             "A job can use at most as many devices as it has logical workers.",
              [](const DocumentNode& n, JobDocument& d) { return read_int(n, kLogicalWorkers, d.logical_workers); },
              [](const JobDocument& d) { return unless_zero(d.logical_workers); }, [] { return integer_schema(kLogicalWorkers); }},
     JobField{"batch", "N or LOW..HIGH", "the program's own",

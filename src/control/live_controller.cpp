@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "control/explain.h"
 #include "sched/reasons.h"
 
 namespace rubato::control {
@@ -241,6 +242,18 @@ void LiveController::decide() {
     keep(metrics_.round_total_s, record->total_s);
   }
   carry_out(actions);
+  note_who_waits();
+}
+
+// Why jobs wait must reach their owners although nothing happens to them.
+void LiveController::note_who_waits() {
+  const WriteLock lock(mutex_);
+  for (const JobState* job : scheduler_->jobs()) {
+    if (job->running()) continue;
+    Live& live = live_[number_of(job->spec.id)];
+    live.waits = code(job->reason);
+    live.facts = facts_json(job->facts);
+  }
 }
 
 void LiveController::carry_out(const std::vector<Action>& actions) {
@@ -254,7 +267,8 @@ void LiveController::carry_out(const std::vector<Action>& actions) {
       events.push_back(about(record, "granted",
                              {{"devices", action.after.devices()},
                               {"batch", action.after.batch},
-                              {"reason", std::string(code(action.reason))}}));
+                              {"reason", std::string(code(action.reason))},
+                              {"facts", facts_json(action.facts)}}));
     }
   }
   if (!append(std::move(events)).ok()) {

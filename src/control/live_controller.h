@@ -73,6 +73,9 @@ class LiveController final : public Controller {
     std::optional<Seconds> left_s;  // on its present devices
     double grown_at = 0;            // a decision that it is to grow, not carried out yet
     int grown_to = 0;
+    // Why it waits, of the newest decision. Only changes of its devices become events.
+    std::string waits{};
+    nlohmann::json facts{};
   };
 
   // --- The loop's side (live_controller.cpp) ---
@@ -81,6 +84,7 @@ class LiveController final : public Controller {
   void end_reservations();
   void decide();
   void carry_out(const std::vector<Action>& actions);
+  void note_who_waits();
   Status start_scheduler();
   Status append(std::vector<Event> events);
   static Event event(std::string type, nlohmann::json body);

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "control/live_controller.h"
+#include "control/pins.h"
 #include "elastic/secret.h"
 
 namespace rubato::control {
@@ -177,18 +178,9 @@ Status LiveController::scale(const Caller& caller, JobNumber job, int devices) {
     if (ended(record->phase)) {
       return refused(fmt::format("{} has ended already", job_name_of(job)));
     }
-    const JobDocument& document = record->document;
-    const int most =
-        std::min(document.mode == ElasticMode::kAdaptive
-                     ? document.max_devices
-                     : std::min(document.max_devices, document.resolved_logical_workers()),
-                 options_.machine.devices);
-    if (devices != 0 && (devices < document.min_devices || devices > most)) {
-      return invalid_input(
-          fmt::format("devices: {} can run on {} to {} devices, not {}; 0 leaves "
-                      "it to the policy",
-                      job_name_of(job), document.min_devices, most, devices));
-    }
+    Status possible = check_pin(*record, devices, store_->state(), options_.machine,
+                                caller.admin ? "" : caller.tenant);
+    if (!possible.ok()) return possible;
     Status done = append({about(*record, "scaled", {{"devices", devices}})});
     if (!done.ok()) return done;
     round_due_ = true;

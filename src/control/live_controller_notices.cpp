@@ -5,6 +5,7 @@
 
 #include "control/json_fields.h"
 #include "control/live_controller.h"
+#include "elastic/job_folder.h"
 
 namespace rubato::control {
 
@@ -17,6 +18,24 @@ bool brings_newcomers(const nlohmann::json& body) {
   const std::string cause = body.value("cause", "");
   return body.value("type", "") == "view" &&
          (cause == "join" || cause == "migrate" || cause == "replace");
+}
+
+std::string text_in(const nlohmann::json& body, const char* name) {
+  const auto found = body.find(name);
+  return found != body.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::string warning_in(const nlohmann::json& body) {
+  return text_in(body, "type") == "warning" ? text_in(body, "message") : "";
+}
+
+// Logical workers that the program has, where the job names no number and it was not known; or 0.
+int news_of_program(const JobRecord& job, const nlohmann::json& body) {
+  if (job.document.mode == ElasticMode::kAdaptive || job.document.logical_workers > 0) return 0;
+  if (text_in(body, "type") != "started") return 0;
+  const std::int64_t workers = whole_in(body, "logical_workers");
+  const bool possible = workers >= 1 && workers <= elastic::kMostLogicalWorkers;
+  return possible && workers != job.program_workers ? static_cast<int>(workers) : 0;
 }
 
 }  // namespace
@@ -88,6 +107,12 @@ Status LiveController::handle(const Notice& notice) {
 
 Status LiveController::note_view(const JobRecord& job, const nlohmann::json& body) {
   std::vector<Event> events{about(job, "view", body)};
+  const std::string warning = warning_in(body);
+  if (!warning.empty()) events.push_back(about(job, "warning", {{"message", warning}}));
+  const int program_workers = ended(job.phase) ? 0 : news_of_program(job, body);
+  if (program_workers > 0) {
+    events.push_back(about(job, "program", {{"logical_workers", program_workers}}));
+  }
   const bool joined = brings_newcomers(body) && scheduler_->find(job.number) != nullptr;
   if (joined) {
     // What a resize costs is learned with the program's speed.
@@ -97,6 +122,10 @@ Status LiveController::note_view(const JobRecord& job, const nlohmann::json& bod
                            {{"key", profile_key(job.document)}, {"profile", profile.to_json()}}));
   }
   Status noted = append(std::move(events));
+  if (noted.ok() && program_workers > 0 && job.phase != Phase::kPaused) {
+    static_cast<void>(scheduler_->refresh(job));
+    round_due_ = true;
+  }
   if (!noted.ok() || ended(job.phase) || body.value("type", "") != "view") return noted;
   if (joined) scheduler_->note_change(job, number_in(body, "prepare_s"));
   const WriteLock lock(mutex_);

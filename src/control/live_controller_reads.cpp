@@ -38,6 +38,10 @@ JobRecord LiveController::with_progress(const JobRecord& record) const {
   if (live->second.progress.total_steps > 0 || live->second.progress.step > 0) {
     shown.progress = live->second.progress.to_json();
   }
+  if (record.phase == Phase::kQueued && !live->second.waits.empty()) {
+    shown.reason = live->second.waits;
+    shown.facts = live->second.facts;
+  }
   if (live->second.left_s && record.granted > 0) shown.progress["eta_s"] = *live->second.left_s;
   return shown;
 }
@@ -104,7 +108,7 @@ Result<nlohmann::json> LiveController::why(const Caller& caller, JobNumber job) 
   if (found == store_->state().jobs.end() || !may_see(caller, found->second.tenant)) {
     return no_such_job(job_name_of(job));
   }
-  return explain(found->second, store_->state(), options_.machine,
+  return explain(with_progress(found->second), store_->state(), options_.machine,
                  caller.admin ? "" : caller.tenant);
 }
 

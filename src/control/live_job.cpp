@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "control/json_fields.h"
+#include "control/pins.h"
 
 namespace rubato::control {
 
@@ -27,17 +28,15 @@ LiveProgress LiveProgress::from_json(const nlohmann::json& json) {
           .samples_done = number_in(json, "samples_done"),
           .loss = number_in(json, "loss"),
           .workers = static_cast<int>(whole_in(json, "workers")),
+          .logical_workers = static_cast<int>(whole_in(json, "logical_workers")),
           .step_s = number_in(json, "step_s")};
 }
 
 nlohmann::json LiveProgress::to_json() const {
-  nlohmann::json json = {{"step", step},
-                         {"total_steps", total_steps},
-                         {"batch", batch},
-                         {"loss", loss},
-                         {"workers", workers},
-                         {"step_s", step_s},
-                         {"samples_done", samples_done}};
+  nlohmann::json json = {{"step", step},       {"total_steps", total_steps},
+                         {"batch", batch},     {"loss", loss},
+                         {"workers", workers}, {"logical_workers", logical_workers},
+                         {"step_s", step_s},   {"samples_done", samples_done}};
   json["steps_per_epoch"] = steps_per_epoch;
   if (steps_per_epoch > 0) {
     json["epoch"] = static_cast<double>(step) / static_cast<double>(steps_per_epoch);
@@ -55,12 +54,28 @@ LiveJob::LiveJob(const JobRecord& record, Profile profile, const Machine& machin
   learn();
 }
 
+// Of a consistent or rigid job. While nobody knows it, the job may be given every size of its
+// range.
+int LiveJob::logical_workers(const JobRecord& record) const {
+  if (const int known = logical_workers_of(record); known > 0) return known;
+  if (profile_.logical_workers() > 0) return profile_.logical_workers();
+  return std::max(1, document_.max_devices);
+}
+
 bool LiveJob::may_forget_cap(double now) const {
   return capped_since_ > 0 && now - capped_since_ >= Profile::kSlowerForgotten &&
          profile_.largest_useful(now) == 0;
 }
 
+void LiveJob::cap(int devices, DeviceLimit limit) {
+  if (spec_.max_devices <= devices) return;
+  spec_.max_devices = devices;
+  spec_.limit = limit;
+}
+
 void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
+  const std::int64_t batch_before = spec_.requested_batch;
+  if (logical_workers_of(record) > 0) profile_.note_logical_workers(logical_workers_of(record));
   if (record.max_useful == 0) capped_since_ = 0;
   if (record.max_useful > 0 && capped_since_ == 0) capped_since_ = now_s;
   spec_ = {};
@@ -75,18 +90,23 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
   if (!document_.device_type.empty() && document_.device_type != machine_.type) {
     spec_.allowed_types = 0;
   }
-  spec_.min_devices = document_.min_devices;
-  spec_.max_devices = std::min(document_.max_devices, machine_.devices);
   const bool adaptive = spec_.mode == ElasticMode::kAdaptive;
-  if (!adaptive) {
-    spec_.max_devices = std::min(spec_.max_devices, document_.resolved_logical_workers());
+  const int logical = logical_workers(record);
+  const DeviceRange range = device_range(record);
+  spec_.min_devices = range.low;
+  spec_.max_devices = std::min(range.high, machine_.devices);
+  if (!adaptive) cap(logical, DeviceLimit::kLogicalWorkers);
+  if (range.high < document_.max_devices && spec_.max_devices == range.high) {
+    spec_.limit = DeviceLimit::kLogicalWorkers;
   }
   const int useful = record.max_useful > 0 ? record.max_useful : profile_.largest_useful(now_s);
-  if (useful > 0) spec_.max_devices = std::min(spec_.max_devices, useful);
+  if (useful > 0) cap(useful, DeviceLimit::kMeasured);
   spec_.max_devices = std::max(spec_.max_devices, spec_.min_devices);
-  if (record.scale > 0) spec_.min_devices = spec_.max_devices = record.scale;
-  const bool settling =
-      record.granted > 0 && now_s > 0 && now_s - record.started_at < document_.min_runtime_s;
+  spec_.pinned_devices = pinned_devices(record, machine_);
+  // A pin counts more than what was measured.
+  spec_.max_devices = std::max(spec_.max_devices, spec_.pinned_devices);
+  const bool settling = record.granted > 0 && spec_.pinned_devices == 0 && now_s > 0 &&
+                        now_s - record.started_at < document_.min_runtime_s;
   if (settling)
     spec_.min_devices = std::clamp(record.granted, spec_.min_devices, spec_.max_devices);
   spec_.requested_devices = spec_.min_devices;
@@ -107,15 +127,21 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
   } else {
     // Its batch never changes, so it is counted in shares of a logical worker: that much is known
     // before the first step.
-    const int logical = document_.resolved_logical_workers();
     spec_.batch = {.initial = logical, .max = logical, .min_local = 1, .max_local = 1};
     spec_.requested_batch = logical;
     spec_.logical_workers = logical;
+  }
+  if (learned_ != nullptr && spec_.requested_batch != batch_before) {
+    learned_.reset();  // it counts in batches of another size
+    learn();
   }
 }
 
 Profile::News LiveJob::report(const LiveProgress& progress, double now) {
   progress_ = progress;
+  if (spec_.mode != ElasticMode::kAdaptive && progress.logical_workers > 0) {
+    profile_.note_logical_workers(progress.logical_workers);
+  }
   profile_.note_length(progress.total_steps, progress.steps_per_epoch,
                        progress.steps_per_epoch * progress.batch);
   if (progress.workers < 1 || progress.step_s <= 0 || progress.batch < 1) {

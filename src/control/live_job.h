@@ -21,6 +21,7 @@ struct LiveProgress {
   double samples_done = 0;
   double loss = 0;
   int workers = 0;
+  int logical_workers = 0;
   Seconds step_s = 0;
 
   std::int64_t steps_left() const { return total_steps > step ? total_steps - step : 0; }
@@ -57,6 +58,8 @@ class LiveJob final : public ObservedProgress, public RemainingWork {
 
  private:
   void learn();
+  int logical_workers(const JobRecord& record) const;
+  void cap(int devices, DeviceLimit limit);
 
   JobDocument document_;
   const Machine& machine_;

@@ -48,9 +48,9 @@ class LocalExecutorImpl final : public LocalExecutor {
       return invalid_input(fmt::format("job {}: {} devices are wanted, the machine has {}", number,
                                        devices, options_.machine.devices));
     }
-    if (devices > document.resolved_logical_workers()) {
+    if (document.logical_workers > 0 && devices > document.logical_workers) {
       return invalid_input(fmt::format("job {}: {} devices are wanted for {} logical workers",
-                                       number, devices, document.resolved_logical_workers()));
+                                       number, devices, document.logical_workers));
     }
     if (document.run.empty()) return invalid_input(fmt::format("job {}: nothing to run", number));
     const auto found = jobs_.find(number);

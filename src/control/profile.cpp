@@ -54,7 +54,7 @@ class LogicalSpeed final : public SpeedModel {
 std::string profile_key(const JobDocument& document) {
   const nlohmann::json what = {{"run", document.run},
                                {"mode", to_string(document.mode)},
-                               {"logical", document.resolved_logical_workers()}};
+                               {"logical", document.logical_workers}};
   return sha256_hex(what.dump()).substr(0, 16);
 }
 
@@ -190,7 +190,7 @@ Profile known_profile(const State& state, const JobDocument& document) {
     Result<Profile> read = Profile::from_json(known->second);
     if (read.ok()) return std::move(*read);
   }
-  return Profile(document.mode == ElasticMode::kAdaptive ? 0 : document.resolved_logical_workers());
+  return Profile(document.mode == ElasticMode::kAdaptive ? 0 : document.logical_workers);
 }
 
 std::unique_ptr<SpeedModel> speed_of(const Profile& profile) {

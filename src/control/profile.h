@@ -31,7 +31,8 @@ struct ProfilePoint {
 class Profile {
  public:
   Profile() = default;
-  // `logical_workers`: of a consistent or rigid job; 0 for an adaptive one.
+  // `logical_workers`: of a consistent or rigid job; 0 for an adaptive one, and while the program
+  // has not said its number.
   explicit Profile(int logical_workers) : logical_workers_(logical_workers) {}
   static Result<Profile> from_json(const nlohmann::json& json);
   nlohmann::json to_json() const;
@@ -43,6 +44,7 @@ class Profile {
   };
   // A measurement; repeated ones are averaged, the new one counting a quarter.
   News note(const ProfilePoint& point);
+  void note_logical_workers(int workers) { logical_workers_ = workers; }
   // What was learned of the program's length; 0: unknown.
   void note_length(std::int64_t total_steps, std::int64_t steps_per_epoch, std::int64_t samples);
 

@@ -132,6 +132,7 @@ Past past_of(State state, std::span<const Event> events) {
     SnapshotJob& job = snapshot.jobs.emplace_back();
     job.record.number = number;
     job.record.document = record.document;
+    job.record.program_workers = record.program_workers;
     job.record.tenant = record.tenant;
     job.record.submitted_at = record.submitted_at;
     job.profile = measuring.profile(record.document);
@@ -151,8 +152,7 @@ Result<RigidReplay> replay_rigid(const Past& past) {
     bool possible = true;
     for (SnapshotJob& job : snapshot.jobs) {
       JobDocument& document = job.record.document;
-      possible = possible && devices <= document.max_devices;
-      document.logical_workers = document.resolved_logical_workers();
+      possible = possible && devices <= device_range(job.record).high;
       document.min_devices = document.max_devices = devices;
       document.mode = ElasticMode::kRigid;
     }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/text.h"
@@ -46,6 +47,20 @@ std::string_view to_string(Phase phase) {
   return "?";
 }
 
+int logical_workers_of(const JobRecord& job) {
+  if (job.document.mode == ElasticMode::kAdaptive) return 0;
+  return job.document.logical_workers > 0 ? job.document.logical_workers : job.program_workers;
+}
+
+DeviceRange device_range(const JobRecord& job) {
+  DeviceRange range{job.document.min_devices, job.document.max_devices};
+  if (const int logical = logical_workers_of(job); logical > 0) {
+    range.high = std::min(range.high, logical);
+    range.low = std::min(range.low, range.high);
+  }
+  return range;
+}
+
 Status State::apply(const Event& event) {
   if (event.seq != last_seq + 1) {
     return invalid_input(fmt::format("event {}: expected event {}", event.seq, last_seq + 1));
@@ -79,14 +94,16 @@ json to_json(const JobRecord& job) {
           {"started_at", job.started_at},
           {"ended_at", job.ended_at},
           {"granted", job.granted},
-          {"min_devices", job.document.min_devices},
-          {"max_devices", job.document.max_devices},
+          {"min_devices", device_range(job).low},
+          {"max_devices", device_range(job).high},
           {"batch", job.batch},
           {"held", job.held},
           {"reason", job.reason},
+          {"facts", job.facts},
           {"message", job.message},
           {"scale", job.scale},
           {"max_useful", job.max_useful},
+          {"logical_workers", logical_workers_of(job)},
           {"resizes", job.resizes},
           {"restarts", job.restarts},
           {"device_s", job.device_s},
@@ -122,6 +139,10 @@ Result<JobRecord> job_from_json(const json& object) {
     object.at("message").get_to(job.message);
     object.at("scale").get_to(job.scale);
     object.at("max_useful").get_to(job.max_useful);
+    if (job.document.logical_workers == 0) {
+      job.program_workers = object.value("logical_workers", 0);
+    }
+    job.facts = object.value("facts", json::object());
     object.at("resizes").get_to(job.resizes);
     object.at("restarts").get_to(job.restarts);
     object.at("device_s").get_to(job.device_s);

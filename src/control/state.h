@@ -57,9 +57,11 @@ struct JobRecord {
   std::int64_t batch = 0;  // granted total batch of an adaptive job; 0: its own choice
   int held = 0;            // devices that its processes occupy now
   std::string reason;      // code of the last decision about it (sched/reasons.h)
+  nlohmann::json facts = nlohmann::json::object();  // of that decision (sched/job_state.h)
   std::string message;     // why it failed, in words
   int scale = 0;           // devices its owner asked for with `scale`; 0: the policy decides
   int max_useful = 0;      // more devices made it slower; 0: not known
+  int program_workers = 0;  // logical workers that its program asks for; 0: not known
   int resizes = 0;
   int restarts = 0;     // times its processes had to be started again
   double device_s = 0;  // device-seconds held, up to held_at
@@ -67,6 +69,15 @@ struct JobRecord {
   nlohmann::json progress = nlohmann::json::object();  // step, total_steps, epoch, epochs, loss
   nlohmann::json result = nlohmann::json::object();    // result.json of a finished job
 };
+// With which a consistent or rigid job trains; 0: not known yet, or the job is adaptive.
+int logical_workers_of(const JobRecord& job);
+// How many devices it can use: its owner's range, cut to its logical workers once they are known.
+struct DeviceRange {
+  int low = 1;
+  int high = 1;
+};
+DeviceRange device_range(const JobRecord& job);
+
 // What the API shows of a job: everything, with its `id` ("j12"), name and device range.
 nlohmann::json to_json(const JobRecord& job);
 // job_from_json(to_json(job)) is the same job.

@@ -164,9 +164,8 @@ elastic::LaunchOptions SupervisedJob::launch_options() const {
   if (settings.name.empty()) {
     settings.name = std::filesystem::path(document_.run.front()).filename().string();
   }
-  settings.logical_workers = document_.resolved_logical_workers();
-  settings.max_workers =
-      std::min({document_.max_devices, settings.logical_workers, elastic::kMaxWorkers});
+  settings.logical_workers = document_.logical_workers;  // 0: the program's own number
+  settings.max_workers = std::min(document_.max_devices, elastic::kMaxWorkers);
   settings.first_workers = document_.min_devices;
   if (document_.mode == ElasticMode::kAdaptive) {
     settings.adaptive = true;

@@ -75,7 +75,7 @@ TEST(JobDocument, NeedsOnlyWhatToRun) {
   EXPECT_EQ(d.mode, ElasticMode::kConsistent);
   EXPECT_EQ(d.min_devices, 1);
   EXPECT_EQ(d.max_devices, 8);
-  EXPECT_EQ(d.resolved_logical_workers(), 8);
+  EXPECT_EQ(d.logical_workers, 0);  // the program's own number
   EXPECT_EQ(job_title(d), "train");
 }
 
@@ -88,8 +88,6 @@ TEST(JobDocument, WaysToWriteDevices) {
   EXPECT_EQ(accepted("{run: a, mode: rigid}").max_devices, 1);
   EXPECT_EQ(accepted("{run: a, logical_workers: 4}").max_devices, 4);
   EXPECT_EQ(accepted("{run: a, logical_workers: 300}").max_devices, 256);
-  // More devices than logical workers are of no use.
-  EXPECT_EQ(accepted("{run: a, devices: 2..16, logical_workers: 4}").max_devices, 4);
 }
 
 TEST(JobDocument, ErrorsNamePlaceFieldAndWhatWasExpected) {
@@ -124,7 +122,11 @@ TEST(JobDocument, ErrorsNamePlaceFieldAndWhatWasExpected) {
        "job.yaml:3:18: logical_workers: an adaptive job has as many as devices; only consistent "
        "and rigid jobs have a number of their own"},
       {"run: a\ndevices: 4..8\nlogical_workers: 2\n",
-       "job.yaml:3:18: logical_workers: 2; expected at least the 4 devices the job starts with"},
+       "job.yaml:3:18: logical_workers: 2; 2 logical workers can use at most 2 of the 8 devices; "
+       "write devices: 2 or logical_workers: 8"},
+      {"run: a\ndevices: 2..16\nlogical_workers: 4\n",
+       "job.yaml:3:18: logical_workers: 4; 4 logical workers can use at most 4 of the 16 devices; "
+       "write devices: 2..4 or logical_workers: 16"},
       {"run: a\ndevices: 5..7\nsizes: power_of_two\n",
        "job.yaml:2:10: devices: no power of two in 5..7, and sizes is power_of_two"},
       {"run: a\ncheckpoint: 30s\n",
@@ -208,7 +210,7 @@ TEST(JobDocument, JsonErrorsNameThePath) {
 TEST(JobDocument, CanonicalJsonReadsBackAsTheSameDocument) {
   for (const std::string_view text :
        {kEverything, std::string_view("run: a"), std::string_view("{run: a, mode: rigid}"),
-        std::string_view("{run: a, devices: 2..16, logical_workers: 4, checkpoint: {every: 0.5}}"),
+        std::string_view("{run: a, devices: 2..4, logical_workers: 4, checkpoint: {every: 0.5}}"),
         std::string_view("{run: 'a \"b c\" d', mode: adaptive, batch: 64}")}) {
     const JobDocument document = accepted(text);
     const json canonical = to_json(document);

@@ -84,7 +84,8 @@ std::string devices_text(const json& job) {
   const int low = job.value("min_devices", 0);
   const int high = job.value("max_devices", 0);
   const std::string range = low == high ? std::to_string(low) : fmt::format("{}-{}", low, high);
-  return fmt::format("{}/{}", job.value("granted", 0), range);
+  return fmt::format("{}/{}{}", job.value("granted", 0), range,
+                     job.value("scale", 0) > 0 ? " pinned" : "");
 }
 
 std::string eta_text(const json& job) {
@@ -101,7 +102,7 @@ Table job_table(const json& jobs, double now) {
                {"NAME", 20},
                {"TENANT", 12},
                {"STATE", 9},
-               {"DEVICES", 11},
+               {"DEVICES", 14},
                {"AGE", 7, true},
                {"ETA", 7, true},
                {"REASON", 22}});

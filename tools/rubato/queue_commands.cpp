@@ -90,6 +90,10 @@ int status(const Arguments& a, const ServerChoice& server) {
   const json document = job->value("document", json::object());
   const int held = job->value("held", 0);
   std::string devices = fmt::format("{} (now/fewest-most)", devices_text(*job));
+  if (const int pinned = job->value("scale", 0); pinned > 0) {
+    devices += fmt::format(", pinned to {}; 'rubato scale {} 0' removes the pin", pinned,
+                           job->value("id", ""));
+  }
   if (held != job->value("granted", 0)) devices += fmt::format(", occupies {}", held);
   print_line("job", fmt::format("{} {}", job->value("id", ""), job->value("name", "")));
   print_line("state", job->value("phase", ""));

@@ -151,7 +151,7 @@ class ExecutorTest : public ::testing::Test {
     // The time comes last: see undisturbed().
     document.run = {test_paths::program("toy_train"), "--steps", std::to_string(steps),
                     "--compute-us", std::to_string(compute_us)};
-    document.max_devices = logical;
+    document.max_devices = document.logical_workers = logical;
     return document;
   }
   void want(JobNumber job, const JobDocument& document, int devices) {

@@ -1,0 +1,97 @@
+// The scheduler of the running system, with jobs as the daemon knows them.
+#include "control/live_scheduler.h"
+
+#include <gtest/gtest.h>
+
+namespace rubato::control {
+namespace {
+
+class LiveSchedulerTest : public ::testing::Test {
+ protected:
+  void start(const std::string& policy = "rubato") {
+    auto made = LiveScheduler::make(machine_, {.name = policy}, [] { return 1'000'000.0; });
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    scheduler_ = std::move(*made);
+  }
+  static JobRecord record(JobNumber number, int granted) {
+    JobRecord job;
+    job.number = number;
+    job.tenant = "red";
+    job.document.run = {"./train"};
+    job.document.max_devices = 4;
+    job.granted = granted;
+    job.phase = granted > 0 ? Phase::kRunning : Phase::kQueued;
+    return job;
+  }
+  // The change of the only job that changes.
+  Action decide() {
+    std::vector<Action> actions;
+    const Result<RoundRecord> round = scheduler_->round(actions);
+    EXPECT_TRUE(round.ok()) << round.error().message;
+    EXPECT_EQ(actions.size(), 1u);
+    return actions.empty() ? Action{} : actions.front();
+  }
+
+  Machine machine_{.type = "cpu", .devices = 4};
+  std::unique_ptr<LiveScheduler> scheduler_;
+};
+
+// A job alone on the machine was told that it gave devices to other jobs.
+TEST_F(LiveSchedulerTest, AJobThatWasMeasuredToBeSlowerOnMoreDevicesIsToldSo) {
+  start();
+  JobRecord job = record(1, 4);
+  ASSERT_TRUE(scheduler_->add(job, Profile()).ok());
+  job.max_useful = 2;
+  ASSERT_TRUE(scheduler_->refresh(job).ok());
+  const Action action = decide();
+  EXPECT_EQ(action.after.devices(), 2);
+  EXPECT_EQ(action.reason, Reason::kSlowerOnMore);
+}
+
+TEST_F(LiveSchedulerTest, AJobWhoseProgramHasFewLogicalWorkersIsToldSo) {
+  start();
+  JobRecord job = record(1, 4);
+  job.document.min_devices = 3;
+  ASSERT_TRUE(scheduler_->add(job, Profile()).ok());
+  EXPECT_EQ(scheduler_->find(1)->spec().max_devices, 4) << "nobody knows it yet";
+  job.program_workers = 2;
+  ASSERT_TRUE(scheduler_->refresh(job).ok());
+  const Action action = decide();
+  EXPECT_EQ(action.after.devices(), 2);
+  EXPECT_EQ(action.reason, Reason::kLogicalWorkers);
+}
+
+TEST_F(LiveSchedulerTest, APinCountsMoreThanWhatWasMeasured) {
+  start();
+  JobRecord job = record(1, 2);
+  job.max_useful = 2;
+  ASSERT_TRUE(scheduler_->add(job, Profile()).ok());
+  job.scale = 4;
+  ASSERT_TRUE(scheduler_->refresh(job).ok());
+  const Action action = decide();
+  EXPECT_EQ(action.after.devices(), 4);
+  EXPECT_EQ(action.reason, Reason::kPinned);
+}
+
+TEST_F(LiveSchedulerTest, EveryPolicyHonoursAPin) {
+  for (const PolicyInfo& info : policy_table()) {
+    start(info.name);
+    for (const JobNumber number : {1, 2, 3}) {
+      JobRecord job = record(number, 0);
+      if (number == 2) job.scale = 3;
+      ASSERT_TRUE(scheduler_->add(job, Profile()).ok());
+    }
+    std::vector<Action> actions;
+    const Result<RoundRecord> round = scheduler_->round(actions);
+    ASSERT_TRUE(round.ok()) << round.error().message;
+    EXPECT_EQ(scheduler_->state(2)->allocation.devices(), 3) << info.name;
+    EXPECT_EQ(scheduler_->state(2)->reason, Reason::kPinned) << info.name;
+    for (const JobNumber number : {1, 3}) {
+      const JobState& other = *scheduler_->state(number);
+      EXPECT_TRUE(other.running() || other.facts.needs == 1) << info.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rubato::control
