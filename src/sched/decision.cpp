@@ -81,7 +81,7 @@ Reason Decision::reason(std::size_t job) const {
 
 Reason Decision::reason_of_less(std::size_t job, const DecisionFacts& f) const {
   const JobSpec& spec = input_.jobs[job]->spec;
-  if (f.before > spec.max_devices && f.after == spec.max_devices) {
+  if (f.before > spec.max_devices) {
     switch (spec.limit) {
       case DeviceLimit::kMeasured:
         return Reason::kSlowerOnMore;

@@ -291,12 +291,14 @@ Plan TenantPolicy::merge(std::vector<Part>& parts, const PolicyInput& input) con
     for (std::size_t k = 0; k < part.jobs.size(); ++k) {
       Grant& grant = plan.grants[part.jobs[k]];
       grant = std::move(own.grants[k]);
-      if (grant.devices.total() > 0 || grant.waiting != Reason::kWaitsForDevices) continue;
+      if (grant.devices.total() > 0 || grant.rejected) continue;
       const JobRange range = range_of(input.jobs[part.jobs[k]]->spec, input);
       if (range.smallest == 0) continue;
       if (part.rule.quota > 0 && used + range.smallest > part.rule.quota) {
         grant.waiting = Reason::kTenantQuota;
-      } else if (devices(part.offered) < input.usable_by_type.total()) {
+      } else if (grant.waiting != Reason::kWaitsBehind &&
+                 devices(part.offered) < input.usable_by_type.total() &&
+                 devices(part.offered) - devices(part.used) < range.smallest) {
         grant.waiting = Reason::kTenantShare;
       }
     }

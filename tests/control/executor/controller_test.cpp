@@ -110,6 +110,8 @@ TEST_F(ControllerTest, DevicesDoNotDecideTheResult) {
   jobs.push_back(submit(document, "1..4", 4));
   for (const JobNumber number : jobs) {
     ASSERT_TRUE(finishes(number)) << number << " " << job(number).message;
+  }
+  for (const JobNumber number : jobs) {
     EXPECT_EQ(job(number).result["logical_workers"], 4);
     EXPECT_EQ(job(number).result["state_sha256"], job(jobs.back()).result["state_sha256"]);
   }
@@ -130,8 +132,8 @@ TEST_F(ControllerTest, AProgramWithFewLogicalWorkersUsesAsManyDevicesAndEnds) {
   ASSERT_EQ(events(number, "program").size(), 1u);
   EXPECT_EQ(events(number, "program")[0]["logical_workers"], 2);
   ASSERT_TRUE(wait([&] { return !events(number, "warning").empty(); }));
-  EXPECT_EQ(events(number, "warning")[0]["message"],
-            "the job has 2 logical workers, so it runs on 2 workers instead of 4");
+  EXPECT_TRUE(events(number, "warning")[0]["message"].get<std::string>().starts_with(
+      "the job has 2 logical workers, so it runs on 2 workers instead of "));
   EXPECT_FALSE(controller_->scale(kAdmin, number, 3).ok());
   EXPECT_EQ(job(number).restarts, 0);
 }
