@@ -58,9 +58,9 @@ struct JobRecord {
   int held = 0;            // devices that its processes occupy now
   std::string reason;      // code of the last decision about it (sched/reasons.h)
   nlohmann::json facts = nlohmann::json::object();  // of that decision (sched/job_state.h)
-  std::string message;     // why it failed, in words
-  int scale = 0;           // devices its owner asked for with `scale`; 0: the policy decides
-  int max_useful = 0;      // more devices made it slower; 0: not known
+  std::string message;                              // why it failed, in words
+  int scale = 0;            // devices its owner asked for with `scale`; 0: the policy decides
+  int max_useful = 0;       // more devices made it slower; 0: not known
   int program_workers = 0;  // logical workers that its program asks for; 0: not known
   int resizes = 0;
   int restarts = 0;     // times its processes had to be started again

@@ -31,7 +31,7 @@ inline constexpr int kMostLogicalWorkers = 4096;
 
 struct JobSettings {
   std::string name;
-  std::string token;        // names the shared memory: "rubato.<token>."
+  std::string token;  // names the shared memory: "rubato.<token>."
   // 0: the program's own number (elastic/logical_workers.h); of an adaptive job: the most it can
   // have.
   int logical_workers = 1;

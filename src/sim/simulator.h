@@ -62,8 +62,8 @@ struct SimOptions {
 // plan ends the simulation with an error.
 Result<SimResult> simulate(const Cluster& cluster, const Workload& workload,
                            const PolicyInfo& policy, const SimOptions& options);
-// The same with a policy that the caller made, such as one for pinned jobs or several tenants around
-// the one that `info` describes.
+// The same with a policy that the caller made, such as one for pinned jobs or several tenants
+// around the one that `info` describes.
 Result<SimResult> simulate(const Cluster& cluster, const Workload& workload, const PolicyInfo& info,
                            std::unique_ptr<Policy> policy, const SimOptions& options);
 

@@ -11,7 +11,7 @@
 namespace rubato {
 
 struct JobOptions {
-  JobDefaults spec;  // with what the command line said
+  JobDefaults spec;            // with what the command line said
   bool logical_asked = false;  // it said how many logical workers
   bool cuda = false;
   elastic::Consistency consistency = elastic::Consistency::kD1;

@@ -61,19 +61,27 @@ class Observed {
       : cluster_(scheduler.cluster()), rules_(rules), free_(Witness::before.usable) {
     for (const JobState* job : scheduler.jobs()) {
       const DeviceCounts after = job->allocation.counts(cluster_);
+      const DeviceCounts had = counts_before(*job);
+      bool gained = false;
       for (std::size_t type = 0; type < cluster_.type_count(); ++type) {
         free_.of[type] -= after.of[type];
+        gained = gained || after.of[type] > had.of[type];
       }
+      gained_ += gained ? 1 : 0;
       held_ += after.total();
       held_by_tenant_[job->spec.tenant] += after.total();
       waiting_ += after.total() == 0 ? 1 : 0;
-      gained_ += std::max(0, after.total() - before(*job)) > 0 ? 1 : 0;
     }
   }
 
   static int before(const JobState& job) {
     const auto found = Witness::before.allocations.find(job.spec.id);
     return found == Witness::before.allocations.end() ? 0 : found->second.devices();
+  }
+  DeviceCounts counts_before(const JobState& job) const {
+    const auto found = Witness::before.allocations.find(job.spec.id);
+    return found == Witness::before.allocations.end() ? DeviceCounts{}
+                                                      : found->second.counts(cluster_);
   }
   int for_job(const JobSpec& spec, const DeviceCounts& counts) const {
     int usable = 0;
@@ -160,7 +168,7 @@ class Observed {
   std::map<std::string, int> held_by_tenant_;
   int held_ = 0;
   int waiting_ = 0;
-  int gained_ = 0;  // jobs that have more than before
+  int gained_ = 0;  // jobs that have more of some type than before
 };
 
 // Pins are honoured in order of arrival, as far as devices and quotas allow.
