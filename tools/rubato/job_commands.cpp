@@ -443,8 +443,10 @@ void add_job_commands(CLI::App& app, const Context& context, Command& chosen) {
     sub->callback([command = std::move(command), &chosen] { chosen = command; });
     return sub;
   };
-  CLI::App* scaling = add("scale", "Change the number of workers of a running job", true,
-                          [a, &context] { return scale_anywhere(context, *a); });
+  CLI::App* scaling = add("scale",
+                          "Change the number of workers of a running job, or pin a daemon's job to "
+                          "a number of devices (0: no pin)",
+                          true, [a, &context] { return scale_anywhere(context, *a); });
   scaling->add_option("workers", a->number, "Workers to run on; 0: the daemon's policy decides")
       ->required();
   scaling->add_option("--batch", a->batch,
