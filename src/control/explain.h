@@ -15,5 +15,7 @@ namespace rubato::control {
 // are counted.
 nlohmann::json explain(const JobRecord& job, const State& state, const Machine& machine,
                        const std::string& own);
+// What is wrong with a running job that makes no progress comes before everything else.
+void explain_stall(nlohmann::json& answer, const JobRecord& job, double now);
 
 }  // namespace rubato::control
