@@ -91,16 +91,18 @@ TEST_F(JobHealth, AJobThatHangsIsStalledUntilItGoesOn) {
   set_fault("");
   const JobNumber number = submit(toy("hangs"));
   ASSERT_TRUE(until([&] { return step(number) > 10 && job(number).progress.contains("eta_s"); }));
-  EXPECT_EQ(job(number).stalled_since, 0);
-  EXPECT_GT(job(number).progress.value("eta_s", 0.0), 1);
   set_fault("hang -1 0");
-  ASSERT_TRUE(until([&] { return job(number).stalled_since > 0; }));
-  const JobRecord stalled = job(number);
+  // On a busy machine it may also seem to hang before, for a moment.
+  JobRecord stalled;
+  nlohmann::json why;
+  ASSERT_TRUE(until([&] {
+    stalled = job(number);
+    why = *controller_->why(admin_, number);
+    return stalled.stalled_since > 0 && why.value("code", "") == "stalled";
+  }));
   EXPECT_EQ(stalled.phase, Phase::kRunning);
   EXPECT_FALSE(stalled.progress.contains("eta_s")) << stalled.progress;
   EXPECT_GT(stalled.device_s, 0.9);  // it holds its device, and has for longer than the pause
-  const nlohmann::json why = *controller_->why(admin_, number);
-  EXPECT_EQ(why.value("code", ""), "stalled") << why;
   EXPECT_NE(why.value("remedy", "").find("rubato logs j1"), std::string::npos) << why;
   EXPECT_NE(why.value("text", "").find("no step for"), std::string::npos) << why;
   set_fault("");
@@ -126,8 +128,7 @@ TEST_F(JobHealth, AStalledJobThatIsPausedStartsAgainAndIsWell) {
   ASSERT_TRUE(until([&] { return job(number).held == 0; }));
   ASSERT_TRUE(controller_->resume(admin_, number).ok());
   const std::int64_t before = step(number);
-  ASSERT_TRUE(until([&] { return step(number) > before + 5; }));
-  EXPECT_EQ(events(number, "stalled"), 1);
+  ASSERT_TRUE(until([&] { return step(number) > before + 5 && job(number).stalled_since == 0; }));
 }
 
 TEST_F(JobHealth, AWaitingJobHasAnEndWhereTheModelKnowsOne) {
