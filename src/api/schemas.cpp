@@ -51,10 +51,11 @@ json job_properties() {
       {"stalled_since", seconds("since 1970, its last step when it has done none for long; 0: it "
                                 "makes progress")},
       {"progress",
-       with_help(any_object(),
-                 "step, total_steps, epoch, epochs, loss (mean over the samples of the last step), "
-                 "step_s; eta_s (seconds until its end if it runs on eta_devices; of a queued job "
-                 "from start_in_s on); what is not known is left out")}};
+       with_help(
+           any_object(),
+           "step, total_steps, epoch, epochs, loss (mean over the samples of the last step), "
+           "step_s; eta_s (seconds from now to its end, on eta_devices; a queued job starts in "
+           "start_in_s); what is not known is left out")}};
 }
 
 json object_of(json properties) {
