@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
 
 #include "base/text.h"
 
@@ -25,7 +26,9 @@ int execution_problem(const std::string& path) {
 }
 
 std::string below(const std::string& directory, const std::string& path) {
-  return (std::filesystem::path(directory) / path).lexically_normal().string();
+  std::error_code no_current_folder;
+  const std::filesystem::path here = std::filesystem::current_path(no_current_folder);
+  return (here / directory / path).lexically_normal().string();
 }
 
 }  // namespace

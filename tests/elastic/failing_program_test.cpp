@@ -45,7 +45,7 @@ TEST_F(FailingProgram, ThatThrowsAtOneStepEndsTheJobAfterAFewAttempts) {
 
 // It said "5 failures in a row" after three: every restart counted as another one.
 TEST_F(FailingProgram, IsSaidToHaveFailedAsOftenAsItsEventsShow) {
-  set_fault("throw -1 40");
+  set_fault("throw -1 10");
   auto job = start("job", faulty_toy(1, 4, 300));
   EXPECT_EQ(job->wait(), 1) << job->logs();
   const std::size_t failed = events_of(*job, "failed").size();
