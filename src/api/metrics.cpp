@@ -54,6 +54,7 @@ class Text {
 std::string metrics_text(const control::ControllerMetrics& m) {
   Text text;
   text.by_label("rubato_jobs", "gauge", "Jobs by phase.", "phase", m.jobs_by_phase);
+  text.one("rubato_jobs_stalled", "gauge", "Running jobs without a step for long.", m.jobs_stalled);
   text.by_label("rubato_jobs_ended_total", "counter", "Jobs that ended, by how.", "phase",
                 m.ended_by_phase);
   text.by_label("rubato_resizes_total", "counter",

@@ -47,10 +47,16 @@ json job_properties() {
       {"max_useful", with_help(count(), "more devices made it slower; 0: not known")},
       {"resizes", count()},
       {"restarts", with_help(count(), "times its processes had to be started again")},
-      {"device_s", seconds("device-seconds held up to held_at")},
+      {"device_s", seconds("device-seconds held up to now")},
       {"held_at", seconds("since 1970, when `held` last changed")},
+      {"stalled_since", seconds("since 1970, its last step when it has done none for long; 0: it "
+                                "makes progress")},
       {"progress",
-       with_help(any_object(), "step, total_steps, epoch, epochs, loss, step_s where known")}};
+       with_help(
+           any_object(),
+           "step, total_steps, epoch, epochs, loss (mean over the samples of the last step), "
+           "step_s; eta_s (seconds from now to its end, on eta_devices; a queued job starts in "
+           "start_in_s); what is not known is left out")}};
 }
 
 json object_of(json properties) {

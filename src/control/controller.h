@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "control/job_health.h"
 #include "control/local_executor.h"
 #include "control/state.h"
 #include "control/store.h"
@@ -21,6 +22,7 @@ struct ControllerOptions {
   std::string supervisor;  // see LocalExecutorOptions
   Machine machine;
   double round_every_s = 5;  // decide again at least this often while jobs are active
+  StallRule stall{};
 };
 
 // Who asks. An administrator sees and touches everything, a tenant its own jobs only: other jobs do
@@ -33,6 +35,7 @@ struct Caller {
 // Time series and counters for /metrics; see api/metrics.cpp.
 struct ControllerMetrics {
   std::map<std::string, std::int64_t> jobs_by_phase;
+  std::int64_t jobs_stalled = 0;
   std::map<std::string, std::int64_t> resizes_by_reason;
   std::map<std::string, std::int64_t> ended_by_phase;
   std::int64_t rounds = 0;

@@ -93,6 +93,7 @@ Status granted(State& state, const Event& event) {
     if (job.granted > 0 && job.granted != devices) ++job.resizes;
   }
   if (job.phase != Phase::kPaused) job.phase = devices > 0 ? Phase::kRunning : Phase::kQueued;
+  if (devices == 0) job.stalled_since = 0;
   job.granted = devices;
   job.batch = event.body.value("batch", std::int64_t{0});
   job.reason = text_in(event, "reason");
@@ -108,7 +109,7 @@ Status held(State& state, const Event& event) {
   if (ended(job.phase) && devices > job.held) {
     return refused(event, "it has ended; it can only give devices back");
   }
-  job.device_s += job.held * std::max(0.0, event.at - job.held_at);
+  job.device_s = device_seconds(job, event.at);
   job.held = devices;
   job.held_at = event.at;
   return ok_status();
@@ -144,6 +145,7 @@ Status paused(State& state, const Event& event) {
   if ((*job)->phase == Phase::kPaused) return refused(event, "it is paused already");
   (*job)->phase = Phase::kPaused;
   (*job)->granted = 0;
+  (*job)->stalled_since = 0;
   (*job)->reason = "paused";
   (*job)->facts = json::object();
   return ok_status();
@@ -174,6 +176,7 @@ Status end_job(State& state, const Event& event, Phase phase) {
   if (!job) return job.error();
   (*job)->phase = phase;
   (*job)->granted = 0;
+  (*job)->stalled_since = 0;
   (*job)->ended_at = event.at;
   (*job)->reason = to_string(phase);
   (*job)->facts = json::object();
@@ -186,6 +189,22 @@ Status restarted(State& state, const Event& event) {
   const auto job = active_job(state, event);
   if (!job) return job.error();
   ++(*job)->restarts;
+  (*job)->stalled_since = 0;
+  return ok_status();
+}
+
+Status stalled(State& state, const Event& event) {
+  const auto job = active_job(state, event);
+  if (!job) return job.error();
+  if ((*job)->phase != Phase::kRunning) return refused(event, "it does not run");
+  (*job)->stalled_since = std::max(0.0, event.at - event.body.at("for_s").get<double>());
+  return ok_status();
+}
+
+Status recovered(State& state, const Event& event) {
+  const auto job = active_job(state, event);
+  if (!job) return job.error();
+  (*job)->stalled_since = 0;
   return ok_status();
 }
 
@@ -289,6 +308,9 @@ const std::vector<EventType>& table() {
       {"scaled", Subject::kJob, "Its owner pinned the job to this many devices. 0: the pin was removed, the policy decides again.",
        {{"devices", kCount, true, "how many"}}, false, scaled},
       {"restarted", Subject::kJob, "The job's processes had vanished and were started again from its checkpoint.", {}, true, restarted},
+      {"stalled", Subject::kJob, "The job runs, but has not completed a step for long ([live.md](live.md) has the rule).",
+       {{"for_s", kNumber, true, "seconds since its last step"}, {"step", kWhole, true, "steps done"}}, false, stalled},
+      {"recovered", Subject::kJob, "A stalled job makes progress again.", {{"step", kWhole, true, "steps done"}}, false, recovered},
       {"capped", Subject::kJob, "More devices than this made the job slower. 0: forgotten.",
        {{"max_useful", kCount, true, "most devices that help"}}, true, capped},
       {"program", Subject::kJob, "The program said how many logical workers it has, in a job that names no number: it can use at most as many devices.",

@@ -251,4 +251,19 @@ json explain(const JobRecord& job, const State& state, const Machine& machine,
   return answer;
 }
 
+void explain_stall(nlohmann::json& answer, const JobRecord& job, double now) {
+  if (job.stalled_since == 0) return;
+  const std::string id = job_name_of(job.number);
+  const auto for_s = static_cast<std::int64_t>(std::max(0.0, now - job.stalled_since));
+  answer["code"] = "stalled";
+  answer["numbers"]["stalled_since"] = job.stalled_since;
+  answer["numbers"]["stalled_for_s"] = for_s;
+  answer["text"] = fmt::format("stalled: no step for {} s, after step {}; {}", for_s,
+                               whole_in(job.progress, "step"), answer["text"].get<std::string>());
+  answer["remedy"] = fmt::format(
+      "see what it prints: rubato logs {0}; start it again from its last checkpoint: rubato pause "
+      "{0}, then rubato resume {0}",
+      id);
+}
+
 }  // namespace rubato::control

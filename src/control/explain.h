@@ -19,5 +19,7 @@ nlohmann::json facts_json(const DecisionFacts& facts);
 // (empty: all); the others are counted.
 nlohmann::json explain(const JobRecord& job, const State& state, const Machine& machine,
                        const std::string& own);
+// What is wrong with a running job that makes no progress comes before everything else.
+void explain_stall(nlohmann::json& answer, const JobRecord& job, double now);
 
 }  // namespace rubato::control

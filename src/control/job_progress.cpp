@@ -81,15 +81,8 @@ bool JobProgress::look(elastic::Registry& registry) {
   told_at_ = now;
   const std::int64_t completed = board_->completed();
   count_samples(completed);
-  double sum = 0;
-  double weight = 0;
-  for (int logical = 0; completed >= 0 && logical < board_->shape().logical_workers; ++logical) {
-    const elastic::SlotHeader slot = board_->slot(logical, completed + 1);
-    sum += slot.loss * static_cast<double>(slot.samples);
-    weight += static_cast<double>(slot.samples);
-  }
-  has_loss_ = weight > 0;
-  loss_ = has_loss_ ? sum / weight : 0;
+  loss_ = completed < 0 ? std::nullopt
+                        : elastic::mean_loss(*board_, view_.logical_workers(), completed);
   return true;
 }
 
@@ -156,7 +149,7 @@ nlohmann::json JobProgress::body() const {
       body["batch"] = logical_batch_ * logical_workers_;
     }
   }
-  if (has_loss_) body["loss"] = loss_;
+  if (loss_) body["loss"] = *loss_;
   if (!step_s_.empty()) {
     const std::vector<double> recent(step_s_.begin(), step_s_.end());
     body["step_s"] = percentile_sorted(sorted_copy(recent), 50);

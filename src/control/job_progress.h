@@ -49,10 +49,9 @@ class JobProgress {
   std::int64_t steps_ = 0;
   std::int64_t told_steps_ = -1;
   std::chrono::steady_clock::time_point told_at_;
-  double loss_ = 0;
-  bool has_loss_ = false;
-  std::int64_t sampled_ = -1;  // newest step whose duration was noted
-  std::deque<double> step_s_;  // durations with as many workers as now
+  std::optional<double> loss_;  // of the newest complete step
+  std::int64_t sampled_ = -1;   // newest step whose duration was noted
+  std::deque<double> step_s_;   // durations with as many workers as now
 };
 
 }  // namespace rubato::control

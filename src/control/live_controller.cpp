@@ -141,7 +141,9 @@ void LiveController::run() {
     end_reservations();
     const double now = now_unix();
     const bool active = !scheduler_->jobs().empty();
-    if ((round_due_ || (active && now >= next_round_at_)) && now >= quiet_until_) decide();
+    const bool decides = (round_due_ || (active && now >= next_round_at_)) && now >= quiet_until_;
+    if (decides) decide();
+    if (decides || now >= next_health_at_) watch_health();
   }
   // Nobody may wait for an answer for ever.
   const MutexLock lock(inbox_mutex_);

@@ -15,6 +15,8 @@
 #include "base/mutex.h"
 #include "base/shared_mutex.h"
 #include "control/controller.h"
+#include "control/eta.h"
+#include "control/job_health.h"
 #include "control/live_scheduler.h"
 #include "control/snapshot.h"
 
@@ -70,8 +72,8 @@ class LiveController final : public Controller {
   // What is known of a job beyond its record, for readers.
   struct Live {
     LiveProgress progress;
-    std::optional<Seconds> left_s;  // on its present devices
-    double grown_at = 0;            // a decision that it is to grow, not carried out yet
+    Profile profile;      // what it has shown itself; empty: nothing yet
+    double grown_at = 0;  // a decision that it is to grow, not carried out yet
     int grown_to = 0;
     // Why it waits, of the newest decision. Only changes of its devices become events.
     std::string waits{};
@@ -101,13 +103,23 @@ class LiveController final : public Controller {
   Status note_progress(const Notice& notice);
   Status note_view(const JobRecord& job, const nlohmann::json& body);
   void forget_caps();
+
+  // --- Are they well, when will they end (live_controller_health.cpp) ---
+  void watch_health();
+  void check_progress(double now);
+  void estimate_ends(double now);
   // Adds a sample, and drops the oldest when there are many.
   static void keep(std::vector<double>& samples, double value);
 
   // --- The callers' side (live_controller_commands.cpp, live_controller_reads.cpp) ---
   Status check_possible(const JobDocument& document) const;
+  // The program exists and can be executed where the job will run.
+  static Status check_startable(const JobDocument& document);
+  bool was_submitted(const std::string& tenant, const std::string& key) const;
   Result<JobRecord> visible(const Caller& caller, JobNumber job) const;  // caller holds no lock
   JobRecord with_progress(const JobRecord& record) const RUBATO_REQUIRES_SHARED(mutex_);
+  // As callers see it: with its progress, ETA and device time up to now.
+  JobRecord shown(const JobRecord& record, double now) const RUBATO_REQUIRES_SHARED(mutex_);
   Snapshot take_snapshot(const Caller& caller) const;
 
   const ControllerOptions options_;
@@ -119,6 +131,8 @@ class LiveController final : public Controller {
   // Guards the state of store_ (which append() changes under it), live_ and metrics_.
   SharedMutex& mutex_;
   std::map<JobNumber, Live> live_ RUBATO_GUARDED_BY(mutex_);
+  std::map<JobNumber, Eta> etas_ RUBATO_GUARDED_BY(mutex_);
+  double etas_at_ RUBATO_GUARDED_BY(mutex_) = 0;  // when they were estimated
   ControllerMetrics metrics_ RUBATO_GUARDED_BY(mutex_);
 
   mutable Mutex news_mutex_;
@@ -132,6 +146,8 @@ class LiveController final : public Controller {
   bool stopping_ RUBATO_GUARDED_BY(inbox_mutex_) = false;
 
   std::vector<Notice> unwritten_;  // of jobs whose last notice could not be made durable; in order
+  std::map<JobNumber, ProgressWatch> watches_;  // of jobs that hold devices
+  double next_health_at_ = 0;
   bool round_due_ = true;
   double next_round_at_ = 0;  // decide at the latest then
   double quiet_until_ = 0;    // and not before then: deciding must not crowd out everything else

@@ -5,6 +5,7 @@
 #include "base/sha256.h"
 #include "control/live_controller.h"
 #include "control/pins.h"
+#include "elastic/command_check.h"
 #include "elastic/secret.h"
 
 namespace rubato::control {
@@ -95,6 +96,28 @@ Status LiveController::check_possible(const JobDocument& document) const {
   return ok_status();
 }
 
+Status LiveController::check_startable(const JobDocument& document) {
+  const std::string& program = document.run.front();
+  const bool relative = program.find('/') != std::string::npos && !program.starts_with('/');
+  if (document.dir.empty() && relative) {
+    return invalid_input(
+        fmt::format("run: '{}' is a relative path; give an absolute one, or set dir", program));
+  }
+  if (!document.dir.empty()) {
+    const Status folder = elastic::check_directory(document.dir);
+    if (!folder.ok()) return invalid_input("dir: " + folder.error().message);
+  }
+  const Status found =
+      elastic::check_program(document.run, document.dir,
+                             elastic::search_path_with({document.env.begin(), document.env.end()}));
+  return found.ok() ? found : Status(invalid_input("run: " + found.error().message));
+}
+
+bool LiveController::was_submitted(const std::string& tenant, const std::string& key) const {
+  const ReadLock lock(mutex_);
+  return store_->state().keys.contains({tenant, key});
+}
+
 Result<JobRecord> LiveController::submit(const Caller& caller, JobDocument document,
                                          const std::string& key) {
   if (!caller.admin && !document.tenant.empty() && document.tenant != caller.tenant) {
@@ -103,6 +126,7 @@ Result<JobRecord> LiveController::submit(const Caller& caller, JobDocument docum
   std::string tenant = !document.tenant.empty() ? document.tenant : caller.tenant;
   if (tenant.empty()) tenant = kDefaultTenant;
   Status possible = check_possible(document);
+  if (possible.ok() && !was_submitted(tenant, key)) possible = check_startable(document);
   if (!possible.ok()) return possible.error();
   std::future<Result<JobRecord>> answer;
   {

@@ -87,6 +87,8 @@ Status LiveController::handle(const Notice& notice) {
   };
   switch (notice.kind) {
     case Notice::Kind::kHeld:
+      if (notice.devices == 0) watches_.erase(notice.job);
+      if (notice.devices > 0 && record.held == 0) watches_[notice.job].started(now_unix());
       if (record.held == notice.devices) return ok_status();
       return append({about(record, "held", {{"devices", notice.devices}})});
     case Notice::Kind::kEvent:
@@ -94,7 +96,9 @@ Status LiveController::handle(const Notice& notice) {
     case Notice::Kind::kProgress:
       return over ? ok_status() : note_progress(notice);
     case Notice::Kind::kRestarted:
-      return over ? ok_status() : append({about(record, "restarted", notice.body)});
+      if (over) return ok_status();
+      watches_[notice.job].started(now_unix());
+      return append({about(record, "restarted", notice.body)});
     case Notice::Kind::kStopped:
       return ok_status();  // as it was told; its devices come with kHeld
     case Notice::Kind::kFinished:
@@ -143,11 +147,14 @@ Status LiveController::note_progress(const Notice& notice) {
   const LiveProgress progress = LiveProgress::from_json(notice.body);
   const Profile::News news = scheduler_->report(record, progress);
   const LiveJob* job = scheduler_->find(notice.job);
+  const Seconds modelled_s = job == nullptr ? 0 : job->step_s(progress.workers);
+  watches_[notice.job].report(progress.step, progress.workers,
+                              std::max(progress.step_s, modelled_s), now_unix());
   {
     const WriteLock lock(mutex_);
     Live& live = live_[notice.job];
     live.progress = progress;
-    live.left_s = job == nullptr ? std::nullopt : job->seconds_left(progress.workers);
+    if (job != nullptr) live.profile = job->profile();
   }
   if (job == nullptr || news == Profile::News::kNone) return ok_status();
   round_due_ = round_due_ || news == Profile::News::kSize;

@@ -42,8 +42,22 @@ JobRecord LiveController::with_progress(const JobRecord& record) const {
     shown.reason = live->second.waits;
     shown.facts = live->second.facts;
   }
-  if (live->second.left_s && record.granted > 0) shown.progress["eta_s"] = *live->second.left_s;
   return shown;
+}
+
+JobRecord LiveController::shown(const JobRecord& record, double now) const {
+  JobRecord job = with_progress(record);
+  job.device_s = device_seconds(record, now);
+  const auto eta = etas_.find(record.number);
+  if (eta == etas_.end() || ended(record.phase) || record.stalled_since > 0) return job;
+  constexpr Seconds kShortest = 1e-3;  // it has not ended
+  const Seconds passed_s = now - etas_at_;
+  job.progress["eta_s"] = std::max(kShortest, eta->second.finish_s - passed_s);
+  job.progress["eta_devices"] = eta->second.devices;
+  if (record.granted == 0) {
+    job.progress["start_in_s"] = std::max(0.0, eta->second.start_s - passed_s);
+  }
+  return job;
 }
 
 Result<JobRecord> LiveController::job(const Caller& caller, JobNumber job) const {
@@ -52,7 +66,7 @@ Result<JobRecord> LiveController::job(const Caller& caller, JobNumber job) const
   if (found == store_->state().jobs.end() || !may_see(caller, found->second.tenant)) {
     return no_such_job(job_name_of(job));
   }
-  return with_progress(found->second);
+  return shown(found->second, now_unix());
 }
 
 Result<JobNumber> LiveController::find_job(const Caller& caller, std::string_view text) const {
@@ -74,11 +88,12 @@ std::vector<JobRecord> LiveController::jobs(const Caller& caller, bool active, J
                                             int limit) const {
   const ReadLock lock(mutex_);
   std::vector<JobRecord> result;
+  const double now = now_unix();
   const auto& jobs = store_->state().jobs;
   for (auto it = jobs.upper_bound(after); it != jobs.end(); ++it) {
     if (static_cast<int>(result.size()) >= limit) break;
     if (active && ended(it->second.phase)) continue;
-    if (may_see(caller, it->second.tenant)) result.push_back(with_progress(it->second));
+    if (may_see(caller, it->second.tenant)) result.push_back(shown(it->second, now));
   }
   return result;
 }
@@ -108,8 +123,11 @@ Result<nlohmann::json> LiveController::why(const Caller& caller, JobNumber job) 
   if (found == store_->state().jobs.end() || !may_see(caller, found->second.tenant)) {
     return no_such_job(job_name_of(job));
   }
-  return explain(with_progress(found->second), store_->state(), options_.machine,
-                 caller.admin ? "" : caller.tenant);
+  const JobRecord record = with_progress(found->second);
+  nlohmann::json answer =
+      explain(record, store_->state(), options_.machine, caller.admin ? "" : caller.tenant);
+  explain_stall(answer, record, now_unix());
+  return answer;
 }
 
 Snapshot LiveController::take_snapshot(const Caller& caller) const {
@@ -124,7 +142,11 @@ Snapshot LiveController::take_snapshot(const Caller& caller) const {
     if (ended(job.phase) || job.phase == Phase::kPaused) continue;
     SnapshotJob& copy = snapshot.jobs.emplace_back();
     copy.record = with_progress(job);
-    copy.profile = known_profile(state, job.document);
+    const auto live = live_.find(number);
+    // As measured until now; the log has a profile only when it has moved.
+    copy.profile = live != live_.end() && !live->second.profile.empty()
+                       ? live->second.profile
+                       : known_profile(state, job.document);
     if (!may_see(caller, job.tenant)) {
       copy.hidden = true;
       copy.record.document.name = "";
@@ -217,6 +239,7 @@ ControllerMetrics LiveController::metrics() const {
   metrics.reserved = reserved_now();
   for (const auto& [number, job] : store_->state().jobs) {
     ++metrics.jobs_by_phase[std::string(to_string(job.phase))];
+    metrics.jobs_stalled += job.stalled_since > 0 ? 1 : 0;
     metrics.allocated += job.granted;
     metrics.held += job.held;
     const auto live = live_.find(number);

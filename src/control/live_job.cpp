@@ -16,6 +16,7 @@ namespace {
 constexpr Seconds kResizeCost = 1.0;
 // Of a job about which nothing is known.
 constexpr Seconds kUnknownLength = 600;
+constexpr std::int64_t kUnknownSteps = 1000;
 
 }  // namespace
 
@@ -182,27 +183,41 @@ JobKnowledge LiveJob::knowledge() {
           .learned = learned_.get(),
           .remaining = this,
           .progress = this,
-          .resize_cost_s = profile_.resize_cost().value_or(kResizeCost)};
+          .resize_cost_s = start_cost()};
+}
+
+std::optional<std::int64_t> LiveJob::steps_left() const {
+  // What an earlier job of the program has shown counts until this one says it itself.
+  const std::int64_t total =
+      progress_.total_steps > 0 ? progress_.total_steps : profile_.total_steps();
+  if (total <= 0) return std::nullopt;
+  return std::max<std::int64_t>(1, total - progress_.step);
+}
+
+Seconds LiveJob::step_s(int devices) const {
+  if (speed_ == nullptr || devices < 1) return 0;
+  const std::int64_t batch = progress_.batch > 0 ? progress_.batch : profile_.batch();
+  if (profile_.logical_workers() > 0) return profile_.whole_step(devices, batch).step_s;
+  return speed_
+      ->step_time(Placement(DeviceTypeId(0), {devices}), std::max<std::int64_t>(1, batch / devices))
+      .step_s;
 }
 
 std::optional<Seconds> LiveJob::seconds_left(int devices) const {
-  const std::int64_t total =
-      progress_.total_steps > 0 ? progress_.total_steps : profile_.total_steps();
-  if (total <= 0 || profile_.empty() || devices < 1) return std::nullopt;
-  const std::int64_t batch = progress_.batch > 0 ? progress_.batch : profile_.batch();
-  const Seconds step_s = profile_.whole_step(devices, batch).step_s;
-  if (step_s <= 0) return std::nullopt;
-  return static_cast<double>(std::max<std::int64_t>(0, total - progress_.step)) * step_s;
+  const std::optional<std::int64_t> steps = steps_left();
+  const Seconds each_s = step_s(devices);
+  if (!steps || each_s <= 0) return std::nullopt;
+  return static_cast<double>(*steps) * each_s;
 }
+
+Seconds LiveJob::start_cost() const { return profile_.resize_cost().value_or(kResizeCost); }
 
 Seconds LiveJob::seconds_at_request(Seconds) const {
   return seconds_left(spec_.requested_devices).value_or(kUnknownLength);
 }
 
 double LiveJob::updates(std::int64_t, Seconds) const {
-  const std::int64_t total =
-      progress_.total_steps > 0 ? progress_.total_steps : profile_.total_steps();
-  return total > 0 ? static_cast<double>(std::max<std::int64_t>(1, total - progress_.step)) : 1000;
+  return static_cast<double>(steps_left().value_or(kUnknownSteps));
 }
 
 double LiveJob::epochs_done(Seconds) const {

@@ -24,7 +24,6 @@ struct LiveProgress {
   int logical_workers = 0;
   Seconds step_s = 0;
 
-  std::int64_t steps_left() const { return total_steps > step ? total_steps - step : 0; }
   // Unknown or malformed fields count as 0.
   static LiveProgress from_json(const nlohmann::json& json);
   nlohmann::json to_json() const;
@@ -48,8 +47,17 @@ class LiveJob final : public ObservedProgress, public RemainingWork {
   const Profile& profile() const { return profile_; }
   const LiveProgress& progress() const { return progress_; }
   JobKnowledge knowledge();
-  // Seconds until it is done on so many devices; nothing when its length or speed is unknown.
+
+  // The one estimate of work left and speed, for policies, ETAs and forecasts.
+  // Steps of its present batch, at least one: it has not ended. Nothing: its length is not known.
+  std::optional<std::int64_t> steps_left() const;
+  // Of a step of its present batch on so many devices, as measured; sizes that were never measured
+  // are extrapolated. 0: nothing was measured.
+  Seconds step_s(int devices) const;
+  // Until it is done on so many devices; nothing when its length or speed is not known.
   std::optional<Seconds> seconds_left(int devices) const;
+  // Before a job that waits does its first step.
+  Seconds start_cost() const;
 
   Seconds seconds_at_request(Seconds now_s) const override;
   double updates(std::int64_t batch, Seconds now_s) const override;

@@ -111,8 +111,8 @@ LiveWorkload workload_of(const Snapshot& snapshot) {
     sim.spec.submit_s = std::max(0.0, job->record.submitted_at - snapshot.at);
     sim.spec.epochs = 1;
     live.numbers.push_back(job->record.number);
-    const std::int64_t total = std::max(known.progress().total_steps, job->profile.total_steps());
-    const bool measured = total > 0 && !job->profile.empty() && sim.spec.batch.known();
+    const std::optional<std::int64_t> steps_left = known.steps_left();
+    const bool measured = steps_left && !job->profile.empty() && sim.spec.batch.known();
     live.guessed.push_back(!measured);
     if (!measured) {
       sim.spec.batch = {};
@@ -122,7 +122,7 @@ LiveWorkload workload_of(const Snapshot& snapshot) {
       sim.duration_s = kGuessedLength;
       continue;
     }
-    double updates = std::max<double>(1, static_cast<double>(total - known.progress().step));
+    auto updates = static_cast<double>(*steps_left);
     if (sim.spec.mode == ElasticMode::kAdaptive && known.progress().batch > 0) {
       updates *=
           static_cast<double>(known.progress().batch) / static_cast<double>(sim.spec.batch.initial);

@@ -82,6 +82,10 @@ json to_json(const Event& event) {
   return object;
 }
 
+double device_seconds(const JobRecord& job, double now) {
+  return job.device_s + job.held * std::max(0.0, now - job.held_at);
+}
+
 json to_json(const JobRecord& job) {
   return {{"number", job.number},
           {"id", job_name_of(job.number)},
@@ -108,6 +112,7 @@ json to_json(const JobRecord& job) {
           {"restarts", job.restarts},
           {"device_s", job.device_s},
           {"held_at", job.held_at},
+          {"stalled_since", job.stalled_since},
           {"progress", job.progress},
           {"result", job.result}};
 }
@@ -147,6 +152,7 @@ Result<JobRecord> job_from_json(const json& object) {
     object.at("restarts").get_to(job.restarts);
     object.at("device_s").get_to(job.device_s);
     object.at("held_at").get_to(job.held_at);
+    job.stalled_since = object.value("stalled_since", 0.0);  // younger than the first stores
     job.progress = object.at("progress");
     job.result = object.at("result");
     return job;

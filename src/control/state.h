@@ -63,9 +63,10 @@ struct JobRecord {
   int max_useful = 0;       // more devices made it slower; 0: not known
   int program_workers = 0;  // logical workers that its program asks for; 0: not known
   int resizes = 0;
-  int restarts = 0;     // times its processes had to be started again
-  double device_s = 0;  // device-seconds held, up to held_at
-  double held_at = 0;   // when `held` last changed
+  int restarts = 0;          // times its processes had to be started again
+  double device_s = 0;       // device-seconds held, up to held_at
+  double held_at = 0;        // when `held` last changed
+  double stalled_since = 0;  // it runs, but does no steps (job_health.h); 0: it makes progress
   nlohmann::json progress = nlohmann::json::object();  // step, total_steps, epoch, epochs, loss
   nlohmann::json result = nlohmann::json::object();    // result.json of a finished job
 };
@@ -78,6 +79,8 @@ struct DeviceRange {
 };
 DeviceRange device_range(const JobRecord& job);
 
+// Device-seconds held up to now.
+double device_seconds(const JobRecord& job, double now);
 // What the API shows of a job: everything, with its `id` ("j12"), name and device range.
 nlohmann::json to_json(const JobRecord& job);
 // job_from_json(to_json(job)) is the same job.

@@ -89,7 +89,9 @@ void SupervisedJob::observe(std::vector<Notice>& notices) {
   if (state_ == State::kIdle) {
     // What an earlier daemon may not have come to tell.
     if (asked_) read_events(notices);
-    if (asked_ && (should_stop() || status_.known)) conclude(notices, false);
+    if (!asked_ || !(should_stop() || status_.known)) return;
+    conclude(notices, false);
+    if (!asked_) remove_memory();
     return;
   }
   reap_starter();
@@ -108,10 +110,16 @@ void SupervisedJob::observe(std::vector<Notice>& notices) {
   progress_.ended();
   targets_.clear();
   count_held();
+  conclude(notices, true);
+  // The next supervisor, if there is one, finds there how far the job had come.
+  if (restart_reason_.empty()) remove_memory();
+  tell_held(notices);
+}
+
+// That workers shared and left behind.
+void SupervisedJob::remove_memory() const {
   const Result<elastic::JobSettings> settings = folder_.read_settings();
   if (settings.ok()) elastic::remove_segments(fmt::format("rubato.{}.", settings->token));
-  conclude(notices, true);
-  tell_held(notices);
 }
 
 // Nobody runs, and nobody will.
@@ -168,16 +176,20 @@ void SupervisedJob::vanished(std::vector<Notice>& notices, const std::string& wh
   if (restarts_ >= options_.most_restarts) {
     const std::string message = fmt::format(
         "its supervisor vanished {} times without progress; the last time: {}", restarts_ + 1, why);
-    static_cast<void>(write_final_status(folder_.path(), "failed", message));
-    asked_ = false;
-    wanted_ = 0;
-    tell(notices, Notice::Kind::kFailed, {{"message", message}});
+    give_up(notices, message);
     return;
   }
   const double pause = std::ldexp(options_.restart_after_s, restarts_);
   next_start_ = Clock::now() + seconds(std::min(pause, kLongestPause));
   ++restarts_;
   restart_reason_ = why;
+}
+
+void SupervisedJob::give_up(std::vector<Notice>& notices, const std::string& message) {
+  static_cast<void>(write_final_status(folder_.path(), "failed", message));
+  asked_ = false;
+  wanted_ = 0;
+  tell(notices, Notice::Kind::kFailed, {{"message", message}});
 }
 
 // --- What it should have -------------------------------------------------------------------------
@@ -226,6 +238,11 @@ void SupervisedJob::take(const std::vector<std::string>& devices, std::vector<No
     all.insert(devices.begin(), devices.end());
     static_cast<void>(write_target(wanted_, all, false));  // tried again at the next look
     tell_held(notices);
+    return;
+  }
+  // Trying again would not help.
+  if (const Status possible = check_startable(); !possible.ok()) {
+    give_up(notices, possible.error().message);
     return;
   }
   const Status ready = make_ready(devices);

@@ -72,6 +72,7 @@ class SupervisedJob {
   using Clock = std::chrono::steady_clock;
 
   elastic::LaunchOptions launch_options() const;
+  Status check_startable() const;
   Status make_ready(const std::vector<std::string>& devices);
   Status write_target(int workers, const DeviceSet& devices, bool stop);
   void mend_folder() const;
@@ -82,10 +83,12 @@ class SupervisedJob {
   void count_held();
   void read_events(std::vector<Notice>& notices);
   bool all_gone();
+  void remove_memory() const;
   void escalate();
   void kill_all();
   void conclude(std::vector<Notice>& notices, bool just_ended);
   void vanished(std::vector<Notice>& notices, const std::string& why);
+  void give_up(std::vector<Notice>& notices, const std::string& message);
   void tell(std::vector<Notice>& notices, Notice::Kind kind, nlohmann::json body = {}) const;
   bool should_stop() const { return wanted_ == 0 || cancelled_; }
 

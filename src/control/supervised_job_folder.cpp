@@ -10,6 +10,7 @@
 #include "control/supervise.h"
 #include "control/supervised_job.h"
 #include "elastic/board.h"
+#include "elastic/command_check.h"
 
 namespace rubato::control {
 
@@ -210,6 +211,16 @@ Status SupervisedJob::write_target(int workers, const DeviceSet& devices, bool s
   target_batch_ = batch_;
   count_held();
   return ok_status();
+}
+
+Status SupervisedJob::check_startable() const {
+  if (!document_.dir.empty()) {
+    Status folder = elastic::check_directory(document_.dir);
+    if (!folder.ok()) return folder;
+  }
+  const elastic::ProcessOptions processes = launch_options().processes;
+  return elastic::check_program(document_.run, processes.directory,
+                                elastic::search_path_with(processes.environment));
 }
 
 Status SupervisedJob::make_ready(const std::vector<std::string>& devices) {

@@ -223,4 +223,16 @@ std::span<std::int64_t> Board::samples(int logical, std::int64_t step) const {
           static_cast<std::size_t>(header().batch)};
 }
 
+std::optional<double> mean_loss(const Board& board, int logical_workers, std::int64_t step) {
+  double sum = 0;
+  double samples = 0;
+  for (int logical = 0; logical < logical_workers; ++logical) {
+    const SlotHeader& slot = board.slot(logical, step + 1);
+    sum += slot.loss * static_cast<double>(slot.samples);
+    samples += static_cast<double>(slot.samples);
+  }
+  if (samples == 0) return std::nullopt;
+  return sum / samples;
+}
+
 }  // namespace rubato::elastic

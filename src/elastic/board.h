@@ -135,4 +135,8 @@ class Board {
   std::size_t sample_offset_ = 0;
 };
 
+// The loss of a complete step: the mean over the samples of all its logical workers. Nothing when
+// none of them used a sample.
+std::optional<double> mean_loss(const Board& board, int logical_workers, std::int64_t step);
+
 }  // namespace rubato::elastic

@@ -87,6 +87,8 @@ class Coordinator final : private Mesh::Listener {
   std::shared_ptr<const ActiveView> started_view();
   std::string reason();
   bool was_refused();
+  // Of the worker that restarted the job: steps done before all workers were gone.
+  std::int64_t steps_before_restart() const { return steps_before_restart_; }
   const Board& board();           // after the first event
   const DataBoard& data_board();  // likewise, of an adaptive job
 
@@ -288,6 +290,7 @@ class Coordinator final : private Mesh::Listener {
   bool said_finished_ = false;
   bool founding_ = false;  // committed a view of itself, waits for the others
   std::chrono::steady_clock::time_point founded_at_;
+  std::atomic<std::int64_t> steps_before_restart_ = 0;
   int joined_leader_ = -1;  // newcomer: whom it has asked
   bool said_ready_ = false;
   int leave_sent_to_ = -1;

@@ -76,6 +76,7 @@ bool Coordinator::enter_job() {
     board_.emplace(std::move(*board));
     data_board_ = std::move(data);
   }
+  steps_before_restart_ = latest->first_step;
   current_ = view;
   active_number_ = view.number;
   founding_ = true;

@@ -35,8 +35,9 @@ std::string describe_event(std::string_view json_line) {
     }
     if (type == "warning") return fmt::format("warning  {}", event.value("message", ""));
     if (type == "failed") {
-      return fmt::format("failed   worker {}: {}", event.value("worker", -1),
-                         event.value("reason", ""));
+      const std::string who =
+          event.contains("worker") ? fmt::format("worker {}: ", event.value("worker", -1)) : "";
+      return fmt::format("failed   {}{}", who, event.value("reason", ""));
     }
     if (type == "recovered") {
       return fmt::format("well     worker {}: no longer slow", event.value("worker", -1));

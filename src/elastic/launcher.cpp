@@ -20,6 +20,7 @@
 
 #include "base/file.h"
 #include "elastic/board.h"
+#include "elastic/command_check.h"
 #include "elastic/descriptor.h"
 #include "elastic/device_ties.h"
 #include "elastic/event_text.h"
@@ -98,8 +99,9 @@ class Launcher {
       std::this_thread::sleep_for(kLook);
     }
   }
-  // Nobody of an earlier launch is alive: whatever view is there is history.
-  Status clear_view(const std::string& cause) {
+  // Nobody of the view is alive: it is history. After a restart, how each of them was lost is told;
+  // `reason` of those whose end this launcher has not seen.
+  Status clear_view(const std::string& cause, const std::string& reason = "gone") {
     Result<View> latest = newest_view(*registry_);
     if (!latest.ok()) return latest.error();
     if (latest->number == 0 || latest->empty()) return ok_status();
@@ -111,6 +113,7 @@ class Launcher {
     const Result<bool> won =
         registry_->compare_and_swap(kViewRecord, latest->number, to_json(empty).dump());
     if (!won.ok()) return won.error();
+    if (*won && cause == "restart") tell_lost(*latest, empty.number, reason);
     remove_segments(prefix());
     return ok_status();
   }
@@ -217,8 +220,13 @@ class Launcher {
       processes_.end_all();
       const Status cleared = clear_view("restart");
       if (!cleared.ok()) return cleared.error().message;
-      failures_ += 1;
-      if (last_failure_.empty()) last_failure_ = "all workers were killed";
+      const bool failed =
+          std::any_of(view.members.begin(), view.members.end(), [&](const Member& m) {
+            const auto end = ends_.find(m.address.id);
+            return end != ends_.end() && end->second.failed;
+          });
+      if (!failed) note_failure(std::nullopt, "all workers were killed");
+      ends_.clear();
       return "";
     }
     if (target.stop) return stop_who_has_nothing(view);
@@ -236,6 +244,13 @@ class Launcher {
       end_newcomers(view, -missing);
     }
     if ((members > 0 || members_elsewhere) && steady_clock::now() < next_start_) return "";
+    const Status possible = missing > 0 ? check_start() : ok_status();
+    if (!possible.ok()) {
+      if (members == 0 && !members_elsewhere) return possible.error().message;
+      note_failure(std::nullopt, possible.error().message);
+      wait_before_next_start();
+      return "";
+    }
     for (; missing > 0; --missing) {
       const Status started = start_worker();
       if (!started.ok()) return started.error().message;
@@ -344,7 +359,9 @@ class Launcher {
   }
 
   void note_progress(const View& view) {
-    const std::string& name = member_here(view)->address.board;
+    const Member* const member = member_here(view);
+    if (member == nullptr) return;
+    const std::string& name = member->address.board;
     if (name != board_name_) {
       board_.reset();
       Result<Board> board = Board::open(name);
@@ -361,6 +378,16 @@ class Launcher {
     }
   }
 
+  Status check_start() const {
+    const ProcessOptions& processes = options_.processes;
+    if (!processes.directory.empty()) {
+      Status found = check_directory(processes.directory);
+      if (!found.ok()) return found;
+    }
+    return check_program(settings_.command, processes.directory,
+                         search_path_with(processes.environment));
+  }
+
   Status start_worker() {
     const Result<int> worker = next_worker_id(*registry_);
     if (!worker.ok()) return worker.error();
@@ -369,37 +396,68 @@ class Launcher {
     return processes_.start(*worker, ties_.free_device(processes_));
   }
 
+  // How a worker ended.
+  struct WorkerEnd {
+    std::string how{};
+    bool failed = false;  // and may fail again; a killed one is somebody's doing
+  };
+  WorkerEnd describe_end(int worker, int status, const Result<View>& view) const {
+    if (!WIFEXITED(status)) {
+      const int signal = WTERMSIG(status);
+      if (signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGHUP) {
+        return {.how = fmt::format("killed by signal {}", signal)};
+      }
+      return {.how = fmt::format("crashed: {}", strsignal(signal)), .failed = true};
+    }
+    if (WEXITSTATUS(status) == kWorkerDone) {
+      // Well, unless it is expected to train: the program ended in the middle of a step.
+      const bool trains =
+          !is_file(folder_.result_file()) && view.ok() && view->find(worker) != nullptr;
+      return {.how = "ended in the middle of training", .failed = trains};
+    }
+    return {.how = fmt::format("ended with code {}", WEXITSTATUS(status)),
+            .failed = WEXITSTATUS(status) != kWorkerExcluded};
+  }
+
   void note_end(const WorkerProcesses::End& end) {
     const WorkerProcess& child = end.process;
-    const int status = end.status;
-    std::string how;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == kWorkerDone) {
-      // Well, unless it is expected to train: the program ended in the middle of a step.
-      const Result<View> view = newest_view(*registry_);
-      if (is_file(folder_.result_file()) || !view.ok() || view->find(child.worker) == nullptr) {
-        return;
-      }
-      how = "ended in the middle of training";
-    } else if (WIFEXITED(status)) {
-      if (WEXITSTATUS(status) == kWorkerExcluded) return;
-      how = fmt::format("ended with code {}", WEXITSTATUS(status));
-    } else {
-      // A killed worker is somebody's doing; one that crashes may do so again.
-      const int signal = WTERMSIG(status);
-      if (signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGHUP) return;
-      how = fmt::format("crashed: {}", strsignal(signal));
-    }
-    ++failures_;
+    const Result<View> view = newest_view(*registry_);
+    // Steps since the last look count: otherwise the next start would seem to come further.
+    if (view.ok()) note_progress(*view);
+    const WorkerEnd known = describe_end(child.worker, end.status, view);
+    if (child.was_member) ends_[child.worker] = known;
+    if (!known.failed) return;
     const std::string log = folder_.log_file(child.worker);
     std::string words = last_line(log);
     if (words.empty()) words = fmt::format("no output in {}", log);
-    last_failure_ = fmt::format("{} (worker {} {})", words, child.worker, how);
-    static_cast<void>(folder_.append_event(
-        {{"type", "failed"}, {"worker", child.worker}, {"reason", last_failure_}}));
-    if (child.was_member) return;
+    note_failure(child.worker, fmt::format("{} (worker {} {})", words, child.worker, known.how));
+    if (!child.was_member) wait_before_next_start();
+  }
+
+  // The one place that counts: as many failures as there are events of them.
+  void note_failure(std::optional<int> worker, const std::string& reason) {
+    ++failures_;
+    last_failure_ = reason;
+    nlohmann::json event = {{"type", "failed"}, {"reason", reason}};
+    if (worker) event["worker"] = *worker;
+    static_cast<void>(folder_.append_event(event));
+  }
+
+  void wait_before_next_start() {
     pause_ = std::min<steady_clock::duration>(
         pause_ == steady_clock::duration::zero() ? kFirstPause : 2 * pause_, kLongestPause);
     next_start_ = steady_clock::now() + pause_;
+  }
+
+  void tell_lost(const View& view, std::int64_t next_view, const std::string& reason) const {
+    for (const Member& member : view.members) {
+      const auto end = ends_.find(member.address.id);
+      static_cast<void>(
+          folder_.append_event({{"type", "lost"},
+                                {"worker", member.address.id},
+                                {"view", next_view},
+                                {"reason", end == ends_.end() ? reason : end->second.how}}));
+    }
   }
 
   // Only when it says something new.
@@ -418,6 +476,7 @@ class Launcher {
                              {"message", message},        {"newcomers", newcomers},
                              {"workers", workers},        {"target", ties_.target_version()},
                              {"devices", ties_.devices()}};
+    if (state_ != "running") status["step"] = last_step_ + 1;
     if (status == status_) return;
     const std::string text =
         status.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -452,7 +511,8 @@ class Launcher {
   bool node_had_members_ = false;
   std::int64_t last_empty_view_ = 0;
   std::optional<steady_clock::time_point> finished_since_;
-  int failures_ = 0;  // since the job last made progress
+  std::map<int, WorkerEnd> ends_;  // of former members, since the job was last started
+  int failures_ = 0;               // since the job last made progress
   std::string last_failure_;
   steady_clock::duration pause_{};  // after newcomers that failed
   steady_clock::time_point next_start_;
@@ -581,7 +641,7 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
     const Result<bool> trains = launcher.trains_elsewhere();
     if (!trains.ok()) return trains.error();
     if (!*trains) {
-      Status cleared = launcher.clear_view("restart");
+      Status cleared = launcher.clear_view("restart", "gone with its launcher");
       if (!cleared.ok()) return cleared.error();
     }
     // Of newcomers without a view, too.

@@ -35,7 +35,7 @@ struct LaunchResult {
 // pid, device of each living process), `target` (version of the target that the launcher obeys) and
 // `devices` (those of the target that it goes on using: when the target has more devices than
 // workers, as many as workers once the others have left theirs). Processes that were started under
-// an older target are all in `workers`.
+// an older target are all in `workers`. When the job has ended: `step`, the steps it had done.
 //
 // A new job, or, when the folder holds an unfinished one with the same logical workers, that one
 // continued. Returns when the job has ended; every process it started has ended then.

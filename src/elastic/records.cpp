@@ -207,13 +207,8 @@ Status LeaderRecords::write_result(const View& view, std::int64_t steps) {
   const int logical_workers = logical_workers_before(end);
   Sha256 hash;
   hash.update(context_.state->state());
-  double loss = 0;
-  double weight = 0;
   for (int logical = 0; logical < logical_workers; ++logical) {
     hash.update(board.private_state(logical, end));
-    const SlotHeader& slot = board.slot(logical, end);
-    loss += slot.loss * static_cast<double>(slot.samples);
-    weight += static_cast<double>(slot.samples);
   }
   const std::string problem = checkpoint_.finish();
   if (!problem.empty()) {
@@ -221,16 +216,17 @@ Status LeaderRecords::write_result(const View& view, std::int64_t steps) {
   }
   const std::int64_t epoch_of_next =
       context_.data != nullptr ? context_.data->state(end).epoch : context_.order->epoch_of(end);
-  const nlohmann::json result = {{"name", context_.settings->name},
-                                 {"state_sha256", to_hex(hash.finish())},
-                                 {"steps", end},
-                                 {"epochs", epoch_of_next},
-                                 {"mode", context_.data != nullptr ? "adaptive" : "consistent"},
-                                 {"logical_workers", logical_workers},
-                                 {"batch", view.batch},
-                                 {"samples", context_.order->options().samples},
-                                 {"views", view.number},
-                                 {"final_loss", weight > 0 ? loss / weight : 0.0}};
+  const nlohmann::json result = {
+      {"name", context_.settings->name},
+      {"state_sha256", to_hex(hash.finish())},
+      {"steps", end},
+      {"epochs", epoch_of_next},
+      {"mode", context_.data != nullptr ? "adaptive" : "consistent"},
+      {"logical_workers", logical_workers},
+      {"batch", view.batch},
+      {"samples", context_.order->options().samples},
+      {"views", view.number},
+      {"final_loss", mean_loss(board, logical_workers, end - 1).value_or(0)}};
   return write_file(context_.folder->result_file(), result.dump(2) + "\n");
 }
 

@@ -202,6 +202,9 @@ bool Training::enter(std::shared_ptr<const ActiveView> view) {
     mirror_state();
   }
   redone_ = begun_step_ >= first ? begun_step_ - first + 1 : 0;
+  if (view->view.cause == "restart") {
+    redone_ = std::max<std::int64_t>(0, coordinator_.steps_before_restart() - first);
+  }
   scale_ = 1.0F / static_cast<float>(view->view.logical_workers());
   prepare_buffers(view->host);
   const bool leads = view->leads();
@@ -374,8 +377,11 @@ void Training::say_epoch(const ActiveView& view, std::int64_t step) const {
     of_how_many = fmt::format("/{}", context_.total_steps);
   }
   context_.program->settle();
-  fmt::print("epoch {} step {}{} loss {:.5f} workers {}\n", epoch + 1, step + 1, of_how_many,
-             coordinator_.board().slot(0, step + 1).loss, view.view.members.size());
+  // The same loss as in result.json and in the progress that the daemon shows.
+  const double loss =
+      mean_loss(coordinator_.board(), view.view.logical_workers(), step).value_or(0);
+  fmt::print("epoch {} step {}{} loss {:.5f} workers {}\n", epoch + 1, step + 1, of_how_many, loss,
+             view.view.members.size());
   std::fflush(stdout);
 }
 

@@ -46,7 +46,7 @@ TEST_F(LimitsTest, LargeBodies) {
 }
 
 TEST_F(LimitsTest, PlansAtATime) {
-  const json document = {{"run", {"./train"}}};
+  const json document = {{"run", {"/bin/true"}}};
   ServerOptions options;
   options.plans = 0;
   start_server(options);
@@ -134,7 +134,7 @@ TEST_F(LimitsTest, RequestsOneAfterAnotherAndAtOnce) {
 
 TEST_F(LimitsTest, ABodyThatIsAnnouncedFirst) {
   const RawSocket client(server_->port());
-  const std::string body = R"({"run": ["./train"]})";
+  const std::string body = R"({"run": ["/bin/true"]})";
   client.send("POST /api/v1/jobs HTTP/1.1\r\nAuthorization: Bearer " + alice_ +
               "\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: " +
               std::to_string(body.size()) + "\r\n\r\n");
@@ -302,7 +302,7 @@ TEST_F(LimitsTest, Tls) {
   client.set_keep_alive(true);
   client.set_read_timeout(120);
   for (int i = 0; i < 3; ++i) {
-    const auto made = client.Post("/api/v1/jobs", R"({"run": ["./train"]})", "application/json");
+    const auto made = client.Post("/api/v1/jobs", R"({"run": ["/bin/true"]})", "application/json");
     ASSERT_TRUE(made);
     EXPECT_EQ(made->status, 201);
   }

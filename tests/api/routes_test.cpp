@@ -24,7 +24,7 @@ TEST_F(ApiTest, TheDocumentIsTheCommittedOne) {
 
 TEST_F(ApiTest, SubmitsAndShowsAJob) {
   const Got made = ask("POST", "/api/v1/jobs", alice_,
-                       {{"run", {"./train", "--lr", "0.1"}}, {"name", "cnn"}, {"devices", "2..4"}});
+                       {{"run", {"/bin/true", "--lr", "0.1"}}, {"name", "cnn"}, {"devices", "2..4"}});
   ASSERT_EQ(made.status, 201) << made.body;
   EXPECT_EQ(made.json["tenant"], "alice");
   EXPECT_EQ(made.json["phase"], "queued");
@@ -42,11 +42,11 @@ TEST_F(ApiTest, SubmitsAndShowsAJob) {
 
 TEST_F(ApiTest, TakesYaml) {
   const Got got =
-      ask_raw("POST", "/api/v1/jobs", alice_, "run: ./train --epochs 3\ndevices: 1..2\n",
+      ask_raw("POST", "/api/v1/jobs", alice_, "run: /bin/true --epochs 3\ndevices: 1..2\n",
               {{"Content-Type", "application/yaml"}});
   ASSERT_EQ(got.status, 201) << got.body;
-  EXPECT_EQ(got.json["document"]["run"], json({"./train", "--epochs", "3"}));
-  const Got bad = ask_raw("POST", "/api/v1/jobs", alice_, "run: ./train\ndevicess: 1..2\n",
+  EXPECT_EQ(got.json["document"]["run"], json({"/bin/true", "--epochs", "3"}));
+  const Got bad = ask_raw("POST", "/api/v1/jobs", alice_, "run: /bin/true\ndevicess: 1..2\n",
                           {{"Content-Type", "application/yaml; charset=utf-8"}});
   EXPECT_EQ(bad.status, 400);
   const std::string message = bad.json["error"]["message"];
@@ -55,7 +55,7 @@ TEST_F(ApiTest, TakesYaml) {
 }
 
 TEST_F(ApiTest, ARepeatedKeyGivesTheSameJob) {
-  const json body = {{"run", {"./train"}}};
+  const json body = {{"run", {"/bin/true"}}};
   const httplib::Headers key{{"Idempotency-Key", "k1"}};
   const Got first = ask("POST", "/api/v1/jobs", alice_, body, key);
   const Got again = ask("POST", "/api/v1/jobs", alice_, body, key);
@@ -102,7 +102,7 @@ TEST_F(ApiTest, PausesResumesScalesCancels) {
 
 TEST_F(ApiTest, PlansWithoutChangingAnything) {
   const Got before = ask("GET", "/api/v1/snapshot", admin_);
-  const Got got = ask("POST", "/api/v1/plan", alice_, {{"run", {"./train"}}, {"epochs", 2}});
+  const Got got = ask("POST", "/api/v1/plan", alice_, {{"run", {"/bin/true"}}, {"epochs", 2}});
   ASSERT_EQ(got.status, 200) << got.body;
   EXPECT_FALSE(got.json["placed"].get<bool>());  // everything is reserved
   EXPECT_EQ(ask("GET", "/api/v1/jobs", admin_).json["jobs"].size(), 0U);
@@ -120,7 +120,7 @@ TEST_F(ApiTest, APlanNamesNoJobOfAnotherTenant) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   // Another tenant would get its share of them.
-  const json wish = {{"run", {"./train"}}, {"devices", "1..4"}};
+  const json wish = {{"run", {"/bin/true"}}, {"devices", "1..4"}};
   const Got hers = ask("POST", "/api/v1/plan", alice_, wish);
   ASSERT_EQ(hers.status, 200) << hers.body;
   EXPECT_TRUE(hers.json["changes"].empty()) << hers.body;
@@ -182,7 +182,7 @@ TEST_F(ApiTest, ReservationsTenantsPolicies) {
 
 TEST_F(ApiTest, TheListSaysWhatTheJobSays) {
   for (const char* name : {"plain", "with \"quotes\" \\ and umläut"}) {
-    const control::JobDocument document{.name = name, .run = {"./train"}};
+    const control::JobDocument document{.name = name, .run = {"/bin/true"}};
     control::JobRecord job{.number = 7, .document = document, .tenant = "alice"};
     job.submitted_at = 1.7e9 + 0.123;
     job.device_s = 1e-9;

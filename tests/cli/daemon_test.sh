@@ -88,6 +88,8 @@ exits 1 "$work/bad.yaml:2:10" "2..4" -- submit -f "$work/bad.yaml"
 printf 'run: ./a\nprioritty: 1\n' >"$work/bad.yaml"
 exits 1 "$work/bad.yaml:2:1" "priority" -- submit -f "$work/bad.yaml"
 exits 1 "no-such-file" -- submit -f "$work/no-such-file"
+exits 1 "cannot start $PWD/no-such-program: No such file" -- submit -- ./no-such-program
+exits 1 "cannot run in $work/none: No such file" -- submit --dir "$work/none" -- "$RUBATO_TOY"
 exits 1 "devices" "this machine has 2" -- submit --devices 5 -- "$RUBATO_TOY"
 exits 1 "/mode" -- submit --mode elastic -- "$RUBATO_TOY"
 exits 1 "NAME=VALUE" -- submit --env x -- "$RUBATO_TOY"

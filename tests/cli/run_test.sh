@@ -75,6 +75,8 @@ check "nothing was made" -- test ! -e "$work/none"
 # --- A finished job -------------------------------------------------------------------------------
 check "a short job ends well" -- "$RUBATO" run --workers 2 --logical 4 --dir "$work/short" -- "$RUBATO_TOY" --steps 20
 check "it left a result" -- test "$(field "$work/short/result.json" 'j["steps"] == 20 and len(j["state_sha256"]) == 64')" = True
+"$RUBATO" ps short --json >"$work/ps.json"
+check "ps shows the last step of a finished job" -- test "$(field "$work/ps.json" 'j["step"] == 20')" = True
 refused "short" "not running" "finished" -- scale short 2
 refused "short" "not running" "finished" -- migrate short 0
 refused "short" "not running" "finished" -- stop short

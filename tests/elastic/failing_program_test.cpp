@@ -43,6 +43,26 @@ TEST_F(FailingProgram, ThatThrowsAtOneStepEndsTheJobAfterAFewAttempts) {
   EXPECT_LE(events_of(*job, "failed").size(), 8u);
 }
 
+// It said "5 failures in a row" after three: every restart counted as another one.
+TEST_F(FailingProgram, IsSaidToHaveFailedAsOftenAsItsEventsShow) {
+  set_fault("throw -1 10");
+  auto job = start("job", faulty_toy(1, 4, 300));
+  EXPECT_EQ(job->wait(), 1) << job->logs();
+  const std::size_t failed = events_of(*job, "failed").size();
+  EXPECT_GE(failed, 5u);
+  EXPECT_NE(job->logs().find(fmt::format("{} failures in a row without progress", failed)),
+            std::string::npos)
+      << job->logs();
+}
+
+TEST_F(FailingProgram, ThatDoesNotExistFailsTheJobAtOnceByItsPath) {
+  auto job = start("job", {"--workers", "2", "--", "./no-such-program"});
+  EXPECT_EQ(job->wait(), 1);
+  EXPECT_NE(job->logs().find("no-such-program: No such file or directory"), std::string::npos)
+      << job->logs();
+  EXPECT_TRUE(events_of(*job, "failed").empty()) << job->logs();
+}
+
 TEST_F(FailingProgram, ThatEndsDuringAStepEndsTheJobAfterAFewAttempts) {
   set_fault("exit -1 20");
   auto job = start("job", faulty_toy(2, 4, 300));

@@ -133,6 +133,33 @@ TEST_F(Runtime, AJobWhoseWorkersAreAllKilledGoesOnFromItsCheckpoint) {
   ASSERT_TRUE(ledger.ok()) << ledger.error().message;
 }
 
+// The step went back to 0, "steps redone 0", and no event said that a worker was lost.
+TEST_F(Runtime, TheLossOfTheOnlyWorkerIsToldWithTheStepsThatItCosts) {
+  auto job = start("job", toy(1, 4, 1000, {"--checkpoint-steps", "100000"}));
+  std::int64_t reached = 0;
+  ASSERT_TRUE(job->until([&] { return (reached = job->step()) > 20; })) << job->logs();
+  const Member only = job->view().members.front();
+  kill(static_cast<pid_t>(only.address.pid), SIGKILL);
+  ASSERT_TRUE(job->until([&] { return !view_event(*job, "restart").is_null(); })) << job->logs();
+  const nlohmann::json restart = view_event(*job, "restart");
+  EXPECT_EQ(restart.value("step", -1), 0) << restart;
+  EXPECT_GE(restart.value("steps_redone", -1), reached) << restart;
+  const auto lost = events_of(*job, "lost");
+  ASSERT_EQ(lost.size(), 1u) << job->logs();
+  EXPECT_EQ(lost[0].value("worker", -1), only.address.id);
+  EXPECT_EQ(lost[0].value("reason", ""), "killed by signal 9");
+  EXPECT_EQ(finish(*job), 0) << job->logs();
+}
+
+// The log had the loss of logical worker 0, the result the mean of all of them.
+TEST_F(Runtime, TheLossOfTheLastLogLineIsTheOneOfTheResult) {
+  auto job = start("job", toy(2, 4, 30));
+  EXPECT_EQ(finish(*job), 0) << job->logs();
+  const std::string line =
+      fmt::format("step 30/30 loss {:.5f} ", job->result().value("final_loss", 0.0));
+  EXPECT_NE(job->logs().find(line), std::string::npos) << line << "\n" << job->logs();
+}
+
 TEST_F(Runtime, AStoppedJobContinues) {
   const std::string expected = undisturbed(1, 4, 1000);
   {
@@ -171,15 +198,18 @@ TEST_F(Runtime, AJobThatIsBeingFoundedCanBeStopped) {
 
 TEST_F(Runtime, ALaunchedJobThatWasKilledContinues) {
   const std::string expected = undisturbed(1, 4, 1000);
+  std::size_t members = 0;
   {
     auto job = start("job", toy(2, 4, 1000, {"--checkpoint-steps", "10"}));
     ASSERT_TRUE(job->until([&] { return job->checkpoint() >= 30; })) << job->logs();
+    members = job->view().members.size();
     kill(job->pid(), SIGKILL);
     job->wait();
   }
   auto again = start("job", toy(2, 4, 1000, {"--checkpoint-steps", "10"}));
   EXPECT_EQ(finish(*again), 0) << again->logs();
   EXPECT_EQ(again->hash(), expected) << again->logs();
+  EXPECT_EQ(events_of(*again, "lost").size(), members) << again->logs();
 }
 
 TEST_F(Runtime, AWorkerOfAnotherEnvironmentIsRefusedByName) {

@@ -36,8 +36,9 @@ class ToyProgram final : public Program {
     std::string hurry_file;
     std::string trait = "toy";
     // A file that says what is wrong with a worker, looked at in every mini-batch:
-    //   slow WORKER FACTOR | throw WORKER STEP | exit WORKER STEP
-    // (all workers: -1; from that step on). Empty: none.
+    //   slow WORKER FACTOR | throw WORKER STEP | exit WORKER STEP | hang WORKER STEP
+    // (all workers: -1; from that step on; who hangs goes on when the file says so no longer).
+    // Empty: none.
     std::string fault_file;
     // Where to write what it is told to prefetch, a line each time; "throw": fail. Empty: unwanted.
     std::string prefetch;
@@ -148,6 +149,15 @@ class ToyProgram final : public Program {
   }
   // How many times slower than usual.
   double fault(std::int64_t step) const {
+    double slowness = fault_now(step);
+    while (slowness < 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      slowness = fault_now(step);
+    }
+    return slowness;
+  }
+  // Negative: it hangs.
+  double fault_now(std::int64_t step) const {
     if (options_.fault_file.empty()) return 1;
     std::ifstream file(options_.fault_file);
     std::string what;
@@ -157,6 +167,7 @@ class ToyProgram final : public Program {
     if (worker >= 0 && worker != options_.worker) return 1;
     if (what == "slow") return value;
     if (static_cast<double>(step) < value) return 1;
+    if (what == "hang") return -1;
     if (what == "throw") throw std::runtime_error("no loss for this mini-batch\nat a place");
     std::_Exit(9);
   }

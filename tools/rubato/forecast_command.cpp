@@ -81,6 +81,12 @@ int forecast_live(const ServerChoice& server,
                name == snapshot->policy.name ? "in use" : ""});
     if (!as_json && !comparing) print_jobs(*snapshot, *next);
   }
+  if (!as_json) {
+    fmt::print(
+        stderr,
+        "assumes: the policy decides as simulated, nothing else is submitted, speeds stay as "
+        "measured (extrapolated to sizes that were never measured)\n");
+  }
   if (as_json) {
     print_json({{"forecasts", all}});
   } else if (comparing) {

@@ -84,6 +84,22 @@ int logical_workers_of(OpenJob& job) {
   return elastic::agreed_logical_workers(*job.registry).value_or(0);
 }
 
+json read_json(const std::string& file) {
+  const Result<std::string> text = is_file(file) ? read_file(file) : std::string();
+  json value = json::parse(text.ok() ? *text : "", nullptr, false);
+  return value.is_object() ? value : json::object();
+}
+
+// Steps that an ended job has done: of the whole training, or as far as it came.
+std::int64_t steps_done(const OpenJob& job, const View& view) {
+  constexpr std::int64_t kNone = 0;
+  const json finished = read_json(job.folder.result_file());
+  if (finished.contains("steps")) return finished.value("steps", kNone);
+  const std::int64_t told = read_json(job.folder.status_file()).value("step", kNone);
+  const Result<Board> board = open_board(view);  // left by a launcher that was killed
+  return std::max({told, view.first_step, board.ok() ? board->completed() + 1 : kNone});
+}
+
 json describe(OpenJob& job) {
   json result = {{"name", job.settings.name},
                  {"dir", job.folder.path()},
@@ -116,7 +132,10 @@ json describe(OpenJob& job) {
     result["logical_workers"] = view->logical_workers();
     result["batch"] = view->batch;
   }
-  if (result["state"] != "running") return result;
+  if (result["state"] != "running") {
+    result["step"] = steps_done(job, *view);
+    return result;
+  }
   const Result<Board> board = open_board(*view);
   if (!board.ok()) return result;
   result["step"] = board->completed() + 1;

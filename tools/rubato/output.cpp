@@ -90,11 +90,14 @@ std::string devices_text(const json& job) {
 
 std::string eta_text(const json& job) {
   const json progress = job.value("progress", json::object());
-  if (job.value("phase", "") != "running" || !progress.contains("eta_s") ||
-      !progress["eta_s"].is_number()) {
-    return "-";
-  }
-  return duration_text(progress["eta_s"].get<double>());
+  if (!progress.contains("eta_s") || !progress["eta_s"].is_number()) return "-";
+  const double seconds = progress["eta_s"].get<double>();
+  return seconds < 1 ? "<1s" : duration_text(seconds);
+}
+
+std::string stall_text(const json& job, double now) {
+  const double since = job.value("stalled_since", 0.0);
+  return since > 0 ? "stalled for " + duration_text(std::max(0.0, now - since)) : "";
 }
 
 Table job_table(const json& jobs, double now) {
@@ -109,9 +112,11 @@ Table job_table(const json& jobs, double now) {
   for (const json& job : jobs) {
     const double ended = job.value("ended_at", 0.0);
     const double age = (ended > 0 ? ended : now) - job.value("submitted_at", now);
+    std::string reason = stall_text(job, now);
+    if (reason.empty()) reason = job.value("reason", "");
     table.row({job.value("id", ""), job.value("name", ""), job.value("tenant", ""),
                job.value("phase", ""), devices_text(job), duration_text(std::max(0.0, age)),
-               eta_text(job), job.value("reason", "")});
+               eta_text(job), std::move(reason)});
   }
   return table;
 }

@@ -39,7 +39,10 @@ class Table {
 Table job_table(const nlohmann::json& jobs, double now);
 // "2/1-8": devices now, fewest, most.
 std::string devices_text(const nlohmann::json& job);
+// "-" when it is not known.
 std::string eta_text(const nlohmann::json& job);
+// "stalled for 50s"; empty for a job that makes progress.
+std::string stall_text(const nlohmann::json& job, double now);
 
 // "4 cpu devices: 3 allocated, 3 held, 2 training, 0 reserved; 5 jobs queued; policy rubato"
 std::string cluster_line(const nlohmann::json& cluster);

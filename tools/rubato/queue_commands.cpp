@@ -54,7 +54,7 @@ void print_line(const char* name, const std::string& value) {
 std::string progress_text(const json& job) {
   // The last report comes some steps before the end.
   if (const json result = job.value("result", json::object()); result.contains("steps")) {
-    return fmt::format("all {} steps, loss {:.4g}", result["steps"].dump(),
+    return fmt::format("all {} steps, last loss {:.4g}", result["steps"].dump(),
                        result.value("final_loss", 0.0));
   }
   const json p = job.value("progress", json::object());
@@ -72,6 +72,31 @@ std::string progress_text(const json& job) {
     text += fmt::format(", {:.1f} ms per step", 1000 * p["step_s"].get<double>());
   }
   return text;
+}
+
+// With what it assumes.
+std::string eta_line(const json& job) {
+  const std::string eta = eta_text(job);
+  const json p = job.value("progress", json::object());
+  const int devices = p.value("eta_devices", 0);
+  if (eta == "-" || devices == 0) return eta;
+  const char* plural = devices == 1 ? "" : "s";
+  if (!p.contains("start_in_s")) {
+    return fmt::format("{}, if it keeps {} device{}", eta, devices, plural);
+  }
+  return fmt::format("{}, if others keep their devices and it starts in {} on {} device{}", eta,
+                     duration_text(p.value("start_in_s", 0.0)), devices, plural);
+}
+
+void print_stall(const json& job) {
+  const std::string text = stall_text(job, unix_now());
+  if (text.empty()) return;
+  const std::string id = job.value("id", "");
+  print_line("health",
+             fmt::format("{}, since {}", text, time_text(job.value("stalled_since", 0.0))));
+  print_line("remedy", fmt::format("rubato logs {0}; to start it again from its last checkpoint: "
+                                   "rubato pause {0}, then rubato resume {0}",
+                                   id));
 }
 
 int status(const Arguments& a, const ServerChoice& server) {
@@ -97,13 +122,14 @@ int status(const Arguments& a, const ServerChoice& server) {
   if (held != job->value("granted", 0)) devices += fmt::format(", occupies {}", held);
   print_line("job", fmt::format("{} {}", job->value("id", ""), job->value("name", "")));
   print_line("state", job->value("phase", ""));
+  print_stall(*job);
   print_line("message", job->value("message", ""));
   print_line("tenant", job->value("tenant", ""));
   print_line("mode", document.value("mode", ""));
   print_line("devices", devices);
   print_line("reason", job->value("reason", ""));
   print_line("progress", progress_text(*job));
-  print_line("eta", eta_text(*job));
+  print_line("eta", eta_line(*job));
   print_line("submitted", at("submitted_at"));
   print_line("started", at("started_at"));
   print_line("ended", at("ended_at"));

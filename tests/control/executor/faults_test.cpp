@@ -61,6 +61,12 @@ TEST_F(ExecutorFaults, AKilledSupervisorIsStartedAgain) {
   ASSERT_TRUE(finish(1));
   EXPECT_NE(supervisor_pid(1), victim);
   EXPECT_EQ(hash(1), expected);
+  // The steps it cost are told, although nobody survived who knew them.
+  std::int64_t redone = -1;
+  for (const Notice& notice : told(1, Notice::Kind::kEvent)) {
+    if (notice.body.value("cause", "") == "restart") redone = notice.body.value("steps_redone", -1);
+  }
+  EXPECT_GT(redone, 10) << told();
 }
 
 // A daemon that was killed may have started one that comes when another runs, or when the job has
@@ -134,6 +140,25 @@ TEST_F(ExecutorFaults, AProgramThatDoesNotExistFailsTheJobByName) {
   ASSERT_TRUE(until([&] { return has_failed(2); }));
   EXPECT_NE(failure(2).find("cannot run in /no/such/folder"), std::string::npos) << failure(2);
   EXPECT_EQ(executor_->held(), 0);
+}
+
+// It was started five times before.
+TEST_F(ExecutorFaults, AProgramThatVanishesFailsTheJobAtOnceByName) {
+  start_executor();
+  JobDocument document = toy(1000);
+  const std::string program = root_ + "/program";
+  std::filesystem::copy_file(document.run[0], program);
+  document.run[0] = program;
+  want(1, document, 1);
+  ASSERT_TRUE(until([&] { return step(1) > 10; }));
+  want(1, 0);
+  ASSERT_TRUE(until([&] { return was_told(1, Notice::Kind::kStopped); }));
+  const std::size_t logs = executor_->log_files(1).size();
+  std::filesystem::remove(program);
+  want(1, 1);
+  ASSERT_TRUE(until([&] { return has_failed(1); }));
+  EXPECT_NE(failure(1).find("cannot start " + program), std::string::npos) << failure(1);
+  EXPECT_EQ(executor_->log_files(1).size(), logs);  // no worker was tried
 }
 
 TEST_F(ExecutorFaults, AProgramThatCrashesFailsTheJobWithItsLastWords) {

@@ -1,0 +1,37 @@
+// When active jobs will end, for `queue` and `status`: cheap enough to be asked at any time.
+//
+// Assumes that running jobs keep the devices they have, and that waiting ones start in order, each
+// on the fewest devices it accepts as soon as so many are free. The policy may do better: `rubato
+// sim --from-live` and `rubato plan` simulate it. Both start from the same work left and the same
+// speeds (LiveJob).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+
+#include "control/state.h"
+#include "model/speed.h"
+
+namespace rubato::control {
+
+struct EtaJob {
+  JobNumber job = 0;
+  int devices = 0;  // that it has; 0: it waits
+  int needs = 1;    // a waiting job: to start
+  // Until its end, once it runs on `devices` (a waiting one: on `needs`). Nothing: not known.
+  std::optional<Seconds> left_s{};
+};
+
+struct Eta {
+  Seconds start_s = 0;   // from now; 0 of a running job
+  Seconds finish_s = 0;  // from now, above 0
+  int devices = 0;       // on which it is expected to run
+};
+
+// `waiting` in the order in which they start. `free`: devices that nobody has. A job whose end
+// cannot be known, such as one behind a job of unknown length, has no entry.
+std::map<JobNumber, Eta> estimate_ends(std::span<const EtaJob> running,
+                                       std::span<const EtaJob> waiting, int free);
+
+}  // namespace rubato::control

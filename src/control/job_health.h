@@ -1,0 +1,46 @@
+// Whether a running job makes progress. Pure: the caller says what time it is.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "model/speed.h"
+
+namespace rubato::control {
+
+// A job is stalled when it has not completed a step for longer than each of these.
+struct StallRule {
+  Seconds at_least = 10;
+  double times_step = 10;  // its usual step
+  double times_pause = 2;  // the longest pause after which it went on by itself
+  Seconds to_start = 300;  // in place of all three, until its first step after a start
+};
+
+// What is known of one job's steps.
+class ProgressWatch {
+ public:
+  // Its processes were started.
+  void started(double now);
+  // It reports that it has done so many steps on so many workers, each of which takes `step_s` (0:
+  // not known yet). True when it did one since the last report. Other workers alone are no
+  // progress, but give it time to take up its work.
+  bool report(std::int64_t step, int workers, Seconds step_s, double now);
+
+  std::int64_t step() const { return step_.value_or(0); }
+  bool stepped() const { return stepped_; }  // did a step since it was started, or first seen
+  // When the pause began that is longer than the rule allows; nothing when there is no such pause.
+  std::optional<double> stalled_since(double now, const StallRule& rule = {}) const;
+
+ private:
+  Seconds patience(const StallRule& rule) const;
+
+  double last_ = 0;  // progress; 0: nothing is known of the job
+  std::optional<std::int64_t> step_;
+  int workers_ = 0;
+  bool stepped_ = false;  // since its start
+  Seconds step_s_ = 0;
+  Seconds longest_pause_ = 0;
+};
+
+}  // namespace rubato::control

@@ -1,0 +1,71 @@
+// Whether running jobs make progress, and when jobs will end.
+#include <algorithm>
+
+#include "control/live_controller.h"
+
+namespace rubato::control {
+
+namespace {
+
+constexpr double kHealthEvery = 0.5;
+
+}  // namespace
+
+void LiveController::watch_health() {
+  const double now = now_unix();
+  next_health_at_ = now + kHealthEvery;
+  check_progress(now);
+  estimate_ends(now);
+}
+
+void LiveController::check_progress(double now) {
+  std::vector<Event> events;
+  for (const auto& [number, watch] : watches_) {
+    const auto found = store_->state().jobs.find(number);
+    if (found == store_->state().jobs.end() || found->second.phase != Phase::kRunning) continue;
+    const JobRecord& job = found->second;
+    const std::optional<double> since = watch.stalled_since(now, options_.stall);
+    if (since && job.stalled_since == 0) {
+      events.push_back(about(job, "stalled", {{"for_s", now - *since}, {"step", watch.step()}}));
+    } else if (!since && job.stalled_since > 0 && watch.stepped()) {
+      events.push_back(about(job, "recovered", {{"step", watch.step()}}));
+    }
+  }
+  static_cast<void>(append(std::move(events)));  // tried again at the next look
+}
+
+void LiveController::estimate_ends(double now) {
+  std::vector<EtaJob> running;
+  std::vector<EtaJob> waiting;
+  int free = options_.machine.devices - reserved_now();
+  const auto& jobs = store_->state().jobs;
+  for (const JobState* state : scheduler_->jobs()) {
+    const JobNumber number = number_of(state->spec.id);
+    const JobRecord& job = jobs.at(number);
+    const LiveJob* live = scheduler_->find(number);
+    if (job.granted > 0) {
+      free -= job.granted;
+      const bool stalled = job.stalled_since > 0;
+      running.push_back({.job = number,
+                         .devices = job.granted,
+                         .left_s = stalled ? std::nullopt : live->seconds_left(job.granted)});
+      continue;
+    }
+    EtaJob& row = waiting.emplace_back();
+    row.job = number;
+    row.needs = live->spec().min_devices;
+    row.left_s = live->seconds_left(row.needs);
+    if (row.left_s) *row.left_s += live->start_cost();
+  }
+  std::sort(waiting.begin(), waiting.end(), [&](const EtaJob& a, const EtaJob& b) {
+    const int urgency_a = jobs.at(a.job).document.priority;
+    const int urgency_b = jobs.at(b.job).document.priority;
+    return urgency_a != urgency_b ? urgency_a > urgency_b : a.job < b.job;
+  });
+  std::map<JobNumber, Eta> etas = control::estimate_ends(running, waiting, free);
+  const WriteLock lock(mutex_);
+  etas_ = std::move(etas);
+  etas_at_ = now;
+}
+
+}  // namespace rubato::control

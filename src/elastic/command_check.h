@@ -1,0 +1,21 @@
+// Whether a worker could be started, found out before anybody tries.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace rubato::elastic {
+
+// Errors name the path that is wrong.
+Status check_directory(const std::string& directory);
+// Finds command[0] as execvp does in `directory` (empty: the current one): a name with a slash
+// is a path, any other name is looked for in the folders of `search_path`.
+Status check_program(const std::vector<std::string>& command, const std::string& directory,
+                     const std::string& search_path);
+// PATH as a worker with these additional variables sees it.
+std::string search_path_with(const std::vector<std::pair<std::string, std::string>>& environment);
+
+}  // namespace rubato::elastic
