@@ -63,6 +63,7 @@ bool LiveJob::may_forget_cap(double now) const {
 void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
   if (record.max_useful == 0) capped_since_ = 0;
   if (record.max_useful > 0 && capped_since_ == 0) capped_since_ = now_s;
+  document_.priority = record.document.priority;
   spec_ = {};
   spec_.id = JobId(static_cast<std::int32_t>(record.number));
   spec_.name = job_name_of(record.number);
