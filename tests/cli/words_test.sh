@@ -33,8 +33,8 @@ refused "more than 1 MiB" -- submit -f <(yes run: ./train)
 refused "is a directory" -- submit -f "$work"
 
 # --- Messages about a field name the option that gave it, or the file
-refused "--mode: 'elastic'" "consistent | adaptive | rigid" -- submit --mode elastic -- ./train
-refused "--devices: '4..2'" "2..4" -- submit --devices 4..2 -- ./train
+refused '--mode: "elastic"' "consistent | adaptive | rigid" -- submit --mode elastic -- ./train
+refused '--devices: "4..2"' "2..4" -- submit --devices 4..2 -- ./train
 refused "--batch: only an adaptive job has it" -- submit --batch 64 -- ./train
 refused "--name: 'x/y': a name must not contain '/'" -- submit --name x/y -- ./train
 refused "--name: 'j12'" "id of a job" -- submit --name j12 -- ./train

@@ -79,15 +79,15 @@ std::string not_converted(const std::string& what) {
 
 std::string in_words(const CLI::App& app, const CLI::ParseError& error) {
   const std::string what = error.what();
-  const std::string kind = error.get_name();
-  if (kind == "ExtrasError") return unexpected(app, what);
-  if (kind == "ConversionError") return not_converted(what);
-  if (kind == "RequiredError") {
+  const auto kind = static_cast<CLI::ExitCodes>(error.get_exit_code());
+  if (kind == CLI::ExitCodes::ExtrasError) return unexpected(app, what);
+  if (kind == CLI::ExitCodes::ConversionError) return not_converted(what);
+  if (kind == CLI::ExitCodes::RequiredError) {
     if (what.find("ubcommand") != std::string::npos) return "say which command";
     const std::string name = what.substr(0, what.find(' '));
     return fmt::format("{} is missing", name.starts_with('-') ? name : upper(name));
   }
-  if (kind == "ArgumentMismatch" && what.find("required") != std::string::npos) {
+  if (kind == CLI::ExitCodes::ArgumentMismatch && what.find("required") != std::string::npos) {
     return fmt::format("{} needs a value", what.substr(0, what.find(':')));
   }
   return what;
