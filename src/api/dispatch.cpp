@@ -19,7 +19,26 @@ using nlohmann::json;
 
 constexpr int kDeepestJson = 32;
 
-// The values of {names} in the path, if it fits.
+// %2F and the like as the bytes they stand for. What is malformed stays as it is.
+std::string percent_decoded(std::string_view text) {
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+  };
+  std::string decoded;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool coded =
+        text[i] == '%' && i + 2 < text.size() && digit(text[i + 1]) >= 0 && digit(text[i + 2]) >= 0;
+    decoded += coded ? static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2])) : text[i];
+    if (coded) i += 2;
+  }
+  return decoded;
+}
+
+// The values of {names} in the path, if it fits. The path is as it was sent: a '/' inside a name
+// comes as %2F and separates nothing.
 std::optional<json> match_path(const Route& route, std::string_view path) {
   const std::vector<std::string_view> wanted = split(route.path, '/');
   const std::vector<std::string_view> given = split(path, '/');
@@ -28,8 +47,8 @@ std::optional<json> match_path(const Route& route, std::string_view path) {
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (wanted[i].starts_with('{')) {
       if (given[i].empty()) return std::nullopt;
-      found[std::string(wanted[i].substr(1, wanted[i].size() - 2))] = given[i];
-    } else if (wanted[i] != given[i]) {
+      found[std::string(wanted[i].substr(1, wanted[i].size() - 2))] = percent_decoded(given[i]);
+    } else if (wanted[i] != percent_decoded(given[i])) {
       return std::nullopt;
     }
   }
@@ -41,7 +60,7 @@ struct Found {
   json path_values;
 };
 
-std::variant<Found, Reply> find_route(const std::string& method, const std::string& path) {
+std::variant<Found, Reply> find_route(const std::string& method, std::string_view path) {
   std::vector<std::string> allowed;
   for (const Route& route : routes()) {
     std::optional<json> values = match_path(route, path);
@@ -52,10 +71,11 @@ std::variant<Found, Reply> find_route(const std::string& method, const std::stri
     allowed.push_back(route.method);
   }
   if (allowed.empty()) {
-    return error_reply(404, "not-found", "there is no such path; see /api/v1/openapi.json");
+    return error_reply(404, "not-found", "no such path; /api/v1/openapi.json lists them");
   }
+  std::sort(allowed.begin(), allowed.end());
   const std::string list = join(allowed, ", ");
-  Reply reply = error_reply(405, "method-not-allowed", "this path has " + list);
+  Reply reply = error_reply(405, "method-not-allowed", "allowed methods: " + list);
   reply.headers["Allow"] = list;
   return reply;
 }
@@ -112,7 +132,7 @@ std::optional<Reply> read_parameters(const Route& route, const httplib::Request&
       return error_reply(400, "invalid", fmt::format("'{}' is not UTF-8", name));
     }
     if (const auto fault = check_schema(parameter.schema, values[name], openapi())) {
-      // What cannot be a name of anything names nothing.
+      // An invalid name matches nothing.
       if (parameter.in == Parameter::In::kPath) {
         return error_reply(404, "not-found", "there is no such " + name);
       }
@@ -125,6 +145,14 @@ std::optional<Reply> read_parameters(const Route& route, const httplib::Request&
 bool is_yaml(const std::string& content_type) {
   const std::string type(trim(content_type.substr(0, content_type.find(';'))));
   return type == "application/yaml" || type == "application/x-yaml" || type == "text/yaml";
+}
+
+// "checkpoint.every: " of "/checkpoint/every".
+std::string field_prefix(std::string path) {
+  if (path.empty()) return "";
+  path.erase(0, 1);
+  std::replace(path.begin(), path.end(), '/', '.');
+  return path + ": ";
 }
 
 std::optional<Reply> read_body(const Route& route, const httplib::Request& request, Call& call) {
@@ -156,9 +184,7 @@ std::optional<Reply> read_body(const Route& route, const httplib::Request& reque
   // A job document is checked by who reads it, with better messages.
   if (route.takes_yaml) return std::nullopt;
   if (const auto fault = check_schema(route.body, call.body, openapi())) {
-    return error_reply(400, "invalid",
-                       fault->path.empty() ? fault->message : fault->path + ": " + fault->message,
-                       fault->path);
+    return error_reply(400, "invalid", field_prefix(fault->path) + fault->message, fault->path);
   }
   return std::nullopt;
 }
@@ -231,7 +257,8 @@ Reply Dispatcher::answer(const httplib::Request& request, const Route*& route) {
     return too_many(wait);
   }
   if (!is_utf8(request.path)) return error_reply(400, "invalid", "the path is not UTF-8");
-  std::variant<Found, Reply> found = find_route(request.method, request.path);
+  const std::string_view target = request.target;
+  std::variant<Found, Reply> found = find_route(request.method, target.substr(0, target.find('?')));
   if (Reply* reply = std::get_if<Reply>(&found)) return std::move(*reply);
   route = std::get<Found>(found).route;
   std::variant<control::Caller, Reply> caller = find_caller(*route, request);

@@ -13,6 +13,8 @@ Reply cancel_job(const Call& call);
 Reply pause_job(const Call& call);
 Reply resume_job(const Call& call);
 Reply scale_job(const Call& call);
+Reply change_fields(const Call& call);
+Reply job_profile(const Call& call);
 Reply explain_job(const Call& call);
 Reply plan_job(const Call& call);
 

@@ -59,6 +59,18 @@ Reply get_job(const Call& call) {
   return job_reply(call, *number);
 }
 
+Reply change_fields(const Call& call) {
+  return change_job(
+      call, [&](JobNumber job) { return call.controller.change(call.caller, job, call.body); });
+}
+
+Reply job_profile(const Call& call) {
+  const Result<JobNumber> number = call.controller.find_job(call.caller, call.text("job"));
+  if (!number.ok()) return error_reply(number.error());
+  const Result<json> profile = call.controller.profile(call.caller, *number);
+  return profile.ok() ? json_reply(*profile) : error_reply(profile.error());
+}
+
 Reply cancel_job(const Call& call) {
   return change_job(call, [&](JobNumber job) { return call.controller.cancel(call.caller, job); });
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <span>
 
 #include "base/text.h"
 
@@ -30,23 +32,38 @@ std::string read_part(const std::string& path, std::int64_t from, std::int64_t m
   return bytes;
 }
 
-// Where the last `lines` lines begin; looks from the end.
-std::int64_t start_of_tail(const std::string& path, std::int64_t lines) {
-  std::int64_t end = size_of(path);
-  if (lines == 0) return end;
-  const std::int64_t size = end;
+// Where reading begins in each file so that the last `lines` lines come; looks from the end.
+// `parts` are the files of one log, oldest first; a line may begin in one and end in the next.
+std::vector<std::int64_t> starts_of_tail(std::span<const std::string> parts, std::int64_t lines) {
+  std::vector<std::int64_t> starts;
+  for (const std::string& part : parts) starts.push_back(size_of(part));
+  if (lines == 0) return starts;
   std::int64_t seen = 0;
-  while (end > 0) {
-    const std::int64_t begin = std::max<std::int64_t>(0, end - kBlock);
-    const std::string bytes = read_part(path, begin, end - begin);
-    for (std::size_t i = bytes.size(); i > 0; --i) {
-      const std::int64_t at = begin + static_cast<std::int64_t>(i) - 1;
-      if (bytes[i - 1] != '\n' || at == size - 1) continue;
-      if (++seen == lines) return at + 1;
+  bool last_byte = true;  // a line end there ends the last line, it does not begin another
+  for (std::size_t part = parts.size(); part > 0; --part) {
+    std::int64_t& start = starts[part - 1];
+    while (start > 0) {
+      const std::int64_t begin = std::max<std::int64_t>(0, start - kBlock);
+      const std::string bytes = read_part(parts[part - 1], begin, start - begin);
+      for (std::size_t i = bytes.size(); i > 0; --i) {
+        const bool line_end = bytes[i - 1] == '\n' && !last_byte;
+        last_byte = false;
+        if (line_end && ++seen == lines) {
+          start = begin + static_cast<std::int64_t>(i);
+          return starts;
+        }
+      }
+      start = begin;
     }
-    end = begin;
   }
-  return 0;
+  return starts;
+}
+
+// "worker-7.log" of "worker-7.log.2"; a file without an age is its own.
+std::string log_of(const std::string& file) {
+  const std::size_t dot = file.rfind('.');
+  const bool has_age = dot != std::string::npos && parse_int(file.substr(dot + 1)).has_value();
+  return has_age ? file.substr(0, dot) : file;
 }
 
 }  // namespace
@@ -59,41 +76,75 @@ std::int64_t worker_of_log(const std::string& path) {
   return parse_int(rest.substr(0, rest.find('.'))).value_or(-1);
 }
 
-void LogReader::append(const std::string& label, Position& position, const std::string& bytes,
-                       std::string& text) const {
+void LogReader::skip_to_tail(const std::vector<std::string>& files) {
+  for (std::size_t begin = 0, end = 0; begin < files.size(); begin = end) {
+    const std::string log = log_of(files[begin]);
+    while (end < files.size() && log_of(files[end]) == log) ++end;
+    const std::span<const std::string> parts(&files[begin], end - begin);
+    const std::vector<std::int64_t> starts = starts_of_tail(parts, tail_);
+    for (std::size_t i = 0; i < parts.size(); ++i) offsets_[parts[i]] = starts[i];
+  }
+}
+
+void LogReader::follow_rotation(const std::string& log) {
+  const auto at = offsets_.find(log);
+  if (at == offsets_.end() || size_of(log) >= at->second) return;
+  std::int64_t moved = at->second;
+  at->second = 0;
+  for (int age = 1;; ++age) {
+    const std::string older = fmt::format("{}.{}", log, age);
+    const auto known = offsets_.find(older);
+    const bool last = known == offsets_.end();
+    const std::int64_t next = last ? 0 : known->second;
+    offsets_[older] = std::min(moved, size_of(older));
+    if (last) return;
+    moved = next;
+  }
+}
+
+void LogReader::append(const std::string& log, const std::string& bytes, std::string& text) {
   if (worker_ >= 0) {
     text += bytes;
     return;
   }
+  if (in_line_ && log != writing_) {
+    text += '\n';
+    in_line_ = false;
+  }
+  writing_ = log;
+  const std::int64_t worker = worker_of_log(log);
+  const std::string label =
+      worker >= 0 ? fmt::format("worker-{} | ", worker)
+                  : fmt::format("{} | ", std::filesystem::path(log).filename().string());
   for (const char c : bytes) {
-    if (!position.in_line) text += label;
-    position.in_line = c != '\n';
+    if (!in_line_) text += label;
+    in_line_ = c != '\n';
     text += c;
   }
 }
 
-bool LogReader::read(const std::vector<std::string>& files, std::string& text) {
+bool LogReader::read(const std::vector<std::string>& all, std::string& text) {
+  std::vector<std::string> files;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(files), [&](const std::string& file) {
+    return worker_ < 0 || worker_of_log(file) == worker_;
+  });
+  if (first_ && tail_ >= 0) skip_to_tail(files);
+  first_ = false;
+  for (const std::string& file : files) {
+    if (log_of(file) == file) follow_rotation(file);
+  }
   const std::size_t before = text.size();
   for (const std::string& file : files) {
-    const std::int64_t worker = worker_of_log(file);
-    if (worker_ >= 0 && worker != worker_) continue;
-    auto [it, fresh] = positions_.try_emplace(file);
-    Position& position = it->second;
-    if (fresh && first_ && tail_ >= 0) position.offset = start_of_tail(file, tail_);
-    const std::string label =
-        worker >= 0 ? fmt::format("worker-{} | ", worker)
-                    : fmt::format("{} | ", std::filesystem::path(file).filename().string());
-    if (size_of(file) < position.offset) position = {};
+    std::int64_t& offset = offsets_[file];
     while (text.size() - before < kAtOnce) {
-      const std::string bytes = read_part(file, position.offset, kBlock);
+      const std::string bytes = read_part(file, offset, kBlock);
       if (bytes.empty()) break;
-      position.offset += static_cast<std::int64_t>(bytes.size());
-      append(label, position, bytes, text);
+      offset += static_cast<std::int64_t>(bytes.size());
+      append(log_of(file), bytes, text);
     }
     // The rest of this file comes before the next one.
     if (text.size() - before >= kAtOnce) return true;
   }
-  first_ = false;
   return text.size() > before;
 }
 

@@ -13,7 +13,7 @@ constexpr std::int64_t kLargest = 1'000'000'000'000'000;
 
 Parameter job_parameter() {
   return {"job", In::kPath, text_schema(200),
-          "number (12 or j12), or name: the newest of that name"};
+          "number (12 or j12) or name: the active job of that name, else the newest"};
 }
 Parameter after_parameter() {
   json schema = integer_schema(0, kLargest);
@@ -80,8 +80,17 @@ std::vector<Route> job_routes() {
        .summary = "Everything about one job",
        .parameters = {job_parameter()},
        .answers = {ok("the job", "Job")},
-       .errors = {404},
+       .errors = {404, 409},
        .handle = get_job},
+      {.method = "PATCH",
+       .path = "/api/v1/jobs/{job}",
+       .name = "changeJob",
+       .summary = "Change fields of a job that has not ended",
+       .parameters = {job_parameter()},
+       .body = schema_of("ChangeJob"),
+       .answers = {ok("the job as it is now", "Job")},
+       .errors = {404, 409},
+       .handle = change_fields},
       change("cancel", "End a job without a result", cancel_job),
       change("pause", "Checkpoint a job and give its devices back", pause_job),
       change("resume", "Let a paused job go on", resume_job),
@@ -92,8 +101,16 @@ std::vector<Route> job_routes() {
        .summary = "Why the job has the devices it has, and what would help",
        .parameters = {job_parameter()},
        .answers = {ok("code, numbers, blockers, remedy", "Why")},
-       .errors = {404},
+       .errors = {404, 409},
        .handle = explain_job},
+      {.method = "GET",
+       .path = "/api/v1/jobs/{job}/profile",
+       .name = "jobProfile",
+       .summary = "Step times that were measured of the job's program",
+       .parameters = {job_parameter()},
+       .answers = {ok("seconds of a step, by devices and batch", "Profile")},
+       .errors = {404, 409},
+       .handle = job_profile},
       {.method = "GET",
        .path = "/api/v1/jobs/{job}/logs",
        .name = "jobLogs",
@@ -105,7 +122,7 @@ std::vector<Route> job_routes() {
                       {"worker", In::kQuery, integer_schema(0, 1'000'000), "only this worker"}},
        .answers = {{200, "lines; of several workers with 'worker-N | ' before each", nullptr,
                     "text/plain"}},
-       .errors = {404, 503},
+       .errors = {404, 409, 503},
        .handle = job_logs},
       {.method = "GET",
        .path = "/api/v1/jobs/{job}/events",
@@ -114,7 +131,7 @@ std::vector<Route> job_routes() {
        .parameters = {job_parameter(), after_parameter(), limit_parameter(10'000),
                       last_event_parameter()},
        .answers = event_answers(),
-       .errors = {404, 503},
+       .errors = {404, 409, 503},
        .handle = job_events},
       {.method = "POST",
        .path = "/api/v1/plan",

@@ -32,9 +32,29 @@ bool has_type(const json& value, const std::string& type) {
 }
 
 std::string brief(const json& value) {
+  if (value.is_number_float()) return fmt::format("{:g}", value.get<double>());
   std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
   if (text.size() > 60) text = text.substr(0, 57) + "...";
   return text;
+}
+
+// The types as people call them: "a whole number or a text".
+std::string words_for(const std::vector<std::string>& types) {
+  const auto word = [](const std::string& type) -> std::string {
+    if (type == "integer") return "a whole number";
+    if (type == "number") return "a number";
+    if (type == "string") return "a text";
+    if (type == "boolean") return "true or false";
+    if (type == "array") return "a list";
+    return type == "object" ? "an object" : type;
+  };
+  std::vector<std::string> words;
+  for (const std::string& type : types) words.push_back(word(type));
+  return join(words, " or ");
+}
+
+SchemaFault must_be(const std::string& path, const std::string& what, const json& value) {
+  return {path, fmt::format("must be {}, not {}", what, brief(value))};
 }
 
 class Checker {
@@ -66,15 +86,17 @@ class Checker {
                                                  : std::vector{type->get<std::string>()};
       if (std::none_of(types.begin(), types.end(),
                        [&](const std::string& one) { return has_type(value, one); })) {
-        return SchemaFault{path, fmt::format("{}: expected {}", brief(value), join(types, " or "))};
+        return must_be(path, words_for(types), value);
       }
     }
     if (const auto one = schema.find("const"); one != schema.end() && *one != value) {
-      return SchemaFault{path, fmt::format("{}: expected {}", brief(value), brief(*one))};
+      return must_be(path, brief(*one), value);
     }
     if (const auto all = schema.find("enum"); all != schema.end()) {
       if (std::find(all->begin(), all->end(), value) == all->end()) {
-        return SchemaFault{path, fmt::format("{}: expected one of {}", brief(value), all->dump())};
+        std::vector<std::string> names;
+        for (const json& name : *all) names.push_back(brief(name));
+        return must_be(path, "one of " + join(names, ", "), value);
       }
     }
     for (const char* keyword : {"anyOf", "oneOf"}) {
@@ -84,8 +106,7 @@ class Checker {
           alternatives->begin(), alternatives->end(),
           [&](const json& alternative) { return !check(alternative, value, path).has_value(); });
       if (fits == 0 || (fits > 1 && std::string_view(keyword) == "oneOf")) {
-        return SchemaFault{path,
-                           fmt::format("{}: fits {} of the alternatives", brief(value), fits)};
+        return SchemaFault{path, fmt::format("{} fits {} of the alternatives", brief(value), fits)};
       }
     }
     return std::nullopt;
@@ -94,16 +115,13 @@ class Checker {
   static Fault check_number(const json& schema, const json& value, const std::string& path) {
     const double number = value.get<double>();
     if (number < schema.value("minimum", number)) {
-      return SchemaFault{path,
-                         fmt::format("{}: at least {}", brief(value), brief(schema["minimum"]))};
+      return must_be(path, "at least " + brief(schema["minimum"]), value);
     }
     if (schema.contains("exclusiveMinimum") && number <= schema["exclusiveMinimum"].get<double>()) {
-      return SchemaFault{
-          path, fmt::format("{}: more than {}", brief(value), brief(schema["exclusiveMinimum"]))};
+      return must_be(path, "greater than " + brief(schema["exclusiveMinimum"]), value);
     }
     if (number > schema.value("maximum", number)) {
-      return SchemaFault{path,
-                         fmt::format("{}: at most {}", brief(value), brief(schema["maximum"]))};
+      return must_be(path, "at most " + brief(schema["maximum"]), value);
     }
     return std::nullopt;
   }
@@ -112,9 +130,9 @@ class Checker {
     const std::size_t length = value.get_ref<const std::string&>().size();
     if (length < schema.value("minLength", std::size_t{0}) ||
         length > schema.value("maxLength", length)) {
-      return SchemaFault{path, fmt::format("{}: {} to {} characters", brief(value),
+      return SchemaFault{path, fmt::format("must have {} to {} characters, not {}",
                                            schema.value("minLength", std::size_t{0}),
-                                           schema.value("maxLength", length))};
+                                           schema.value("maxLength", length), length)};
     }
     return std::nullopt;
   }
@@ -150,7 +168,8 @@ class Checker {
         if (others->is_boolean() && !others->get<bool>()) {
           std::vector<std::string> names;
           for (const auto& [known, unused] : properties.items()) names.push_back(known);
-          return SchemaFault{here, "unknown field" + did_you_mean(name, names)};
+          return SchemaFault{here, fmt::format("unknown field{}; expected one of {}",
+                                               did_you_mean(name, names), join(names, ", "))};
         }
         if (Fault fault = check(*others, part, here)) return fault;
       }

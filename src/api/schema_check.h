@@ -1,7 +1,7 @@
 // Checks a value against the part of JSON Schema that this API uses: type, const, enum, minimum,
 // exclusiveMinimum, maximum, minLength, maxLength, minItems, maxItems, items, properties, required,
 // additionalProperties, anyOf, oneOf, and $ref within the same document. Other keywords (pattern,
-// description, default, ...) are passed over.
+// minProperties, description, default, ...) are passed over.
 #pragma once
 
 #include <nlohmann/json.hpp>

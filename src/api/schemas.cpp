@@ -117,6 +117,24 @@ json component_schemas() {
   schemas["JobSummary"] = object_of(job_properties());
   schemas["JobList"] =
       object_schema({"jobs", "next"}, {{"jobs", list_of("JobSummary")}, {"next", next}});
+  json changeable = json::object();
+  for (const std::string_view name : control::kChangeableFields) {
+    changeable[std::string(name)] = schemas["JobDocument"]["properties"][std::string(name)];
+    changeable[std::string(name)].erase("default");
+  }
+  schemas["ChangeJob"] = object_schema(json::array(), std::move(changeable));
+  schemas["ChangeJob"]["minProperties"] = 1;
+  schemas["Profile"] = object_schema(
+      {"job", "points"},
+      {{"job", text()},
+       {"points",
+        {{"type", "array"},
+         {"description", "fewest devices first; of earlier jobs of the same program, too"},
+         {"items", object_schema({"devices", "batch", "step_s", "samples_per_s"},
+                                 {{"devices", count()},
+                                  {"batch", with_help(count(), "samples of a step")},
+                                  {"step_s", seconds("of a step")},
+                                  {"samples_per_s", number()}})}}}});
   schemas["Scale"] = object_schema(
       {"devices"},
       {{"devices", with_help(integer_schema(0, elastic::kMaxWorkers),

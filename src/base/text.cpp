@@ -78,6 +78,10 @@ std::string did_you_mean(std::string_view name, std::span<const std::string> can
   return nearest.empty() ? "" : " (did you mean '" + nearest + "'?)";
 }
 
+std::string counted(std::int64_t count, std::string_view noun) {
+  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+}
+
 std::string join(std::span<const std::string> parts, std::string_view separator) {
   std::string text;
   for (std::size_t i = 0; i < parts.size(); ++i) {

@@ -23,6 +23,8 @@ std::optional<std::int64_t> parse_int(std::string_view text);
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
 // " (did you mean 'x'?)" or "".
 std::string did_you_mean(std::string_view name, std::span<const std::string> candidates);
+// "1 worker", "2 workers"
+std::string counted(std::int64_t count, std::string_view noun);
 // "a, b, c"
 std::string join(std::span<const std::string> parts, std::string_view separator);
 

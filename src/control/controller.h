@@ -69,6 +69,8 @@ class Controller {
   virtual Status resume(const Caller& caller, JobNumber job) = 0;
   // Exactly this many devices from now on, if the machine has them; 0: the policy decides again.
   virtual Status scale(const Caller& caller, JobNumber job, int devices) = 0;
+  // Changes fields of a job that has not ended; see with_changes() (job_document.h).
+  virtual Status change(const Caller& caller, JobNumber job, const nlohmann::json& fields) = 0;
   virtual Status use_policy(const Caller& caller, const std::string& name,
                             const std::map<std::string, std::string, std::less<>>& settings) = 0;
   virtual Result<Reservation> reserve(const Caller& caller, int devices, double seconds) = 0;
@@ -82,7 +84,9 @@ class Controller {
   // The tenant of a token, if there is one. Takes the same time for every token.
   virtual std::optional<Caller> authenticate(std::string_view token) const = 0;
   virtual Result<JobRecord> job(const Caller& caller, JobNumber job) const = 0;
-  // By number ("12", "j12") or by name (the newest of that name).
+  // By number ("12", "j12") or by name: the active job of that name, or the newest when none is
+  // active. Refused with the candidates' ids when several active jobs have the name. "12" is
+  // refused when it is also the name of another active job; "j12" is always the number.
   virtual Result<JobNumber> find_job(const Caller& caller, std::string_view text) const = 0;
   // Jobs in order of submission; `active`: only those that have not ended. At most `limit`, after
   // number `after`.
@@ -90,6 +94,9 @@ class Controller {
                                       int limit) const = 0;
   // Code, sentence, numbers, blockers and remedy: why the job has what it has.
   virtual Result<nlohmann::json> why(const Caller& caller, JobNumber job) const = 0;
+  // What was measured of the job's program, this job's and earlier ones': {"job": id, "points":
+  // [{"devices": n, "batch": samples, "step_s": s, "samples_per_s": r}]}, fewest devices first.
+  virtual Result<nlohmann::json> profile(const Caller& caller, JobNumber job) const = 0;
   // What would happen to this document if it were submitted now: the real scheduler on a snapshot.
   // {"placed": bool, "devices": n, "start_in_s": s, "eta_s": s, "changes": [{job, from, to,
   // reason}], "others": {"changed": n, "devices": +-n}, "reason": code}. "changes" are jobs that

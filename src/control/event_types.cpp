@@ -171,6 +171,23 @@ Status scaled(State& state, const Event& event) {
   return ok_status();
 }
 
+Status changed(State& state, const Event& event) {
+  const auto job = active_job(state, event);
+  if (!job) return job.error();
+  json fields = to_json((*job)->document);
+  for (const auto& [name, value] : event.body.at("fields").items()) {
+    if (std::find(kChangeableFields.begin(), kChangeableFields.end(), name) ==
+        kChangeableFields.end()) {
+      return refused(event, fmt::format("{} cannot be changed", shown(json(name))));
+    }
+    fields[name] = value;
+  }
+  auto document = stored_document(fields);
+  if (!document) return refused(event, document.error().message);
+  (*job)->document = std::move(*document);
+  return ok_status();
+}
+
 Status end_job(State& state, const Event& event, Phase phase) {
   const auto job = active_job(state, event);
   if (!job) return job.error();
@@ -307,6 +324,8 @@ const std::vector<EventType>& table() {
       {"resumed", Subject::kJob, "Its owner let the job go on: it waits for devices again.", {}, false, resumed},
       {"scaled", Subject::kJob, "Its owner pinned the job to this many devices. 0: the pin was removed, the policy decides again.",
        {{"devices", kCount, true, "how many"}}, false, scaled},
+      {"changed", Subject::kJob, "Its owner changed fields of the job.",
+       {{"fields", kObject, true, "the new values of `name` and `priority`, those that changed"}}, false, changed},
       {"restarted", Subject::kJob, "The job's processes had vanished and were started again from its checkpoint.", {}, true, restarted},
       {"stalled", Subject::kJob, "The job runs, but has not completed a step for long ([live.md](live.md) has the rule).",
        {{"for_s", kNumber, true, "seconds since its last step"}, {"step", kWhole, true, "steps done"}}, false, stalled},

@@ -187,7 +187,10 @@ std::string remedy_for(const JobRecord& job, const Usage& usage, const State& st
     return fmt::format("it needs {} devices at once; 'devices: 1..{}' would let it start on one",
                        least, device_range(job).high);
   }
-  return "wait for a running job to end or shrink; a higher priority would move it forward";
+  return fmt::format(
+      "wait for a running job to end or shrink; a higher priority moves it forward: 'rubato set {} "
+      "priority=N', now {}",
+      job_name_of(job.number), job.document.priority);
 }
 
 json numbers_of(const JobRecord& job, const Usage& usage, const Machine& machine) {

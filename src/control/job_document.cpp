@@ -47,6 +47,9 @@ class Reader {
   Status check_rules(const DocumentNode& root) {
     JobDocument& d = document_;
     if (d.run.empty()) return root.error("`run` is missing; expected what to run");
+    if (const auto problem = job_name_problem(d.name); said("name") && !problem.empty()) {
+      return error_at("name", fmt::format("'{}': {}", d.name, problem));
+    }
     const bool adaptive = d.mode == ElasticMode::kAdaptive;
     const bool rigid = d.mode == ElasticMode::kRigid;
     for (const std::string_view name : {"batch", "lr_rule"}) {
@@ -209,6 +212,34 @@ Result<double> parse_duration(std::string_view text) {
         fmt::format("'{}' is not a duration; expected 90, 90s, 15m, 2h or 1d", text.substr(0, 40)));
   }
   return *value * unit;
+}
+
+std::string_view job_name_problem(std::string_view name) {
+  if (name.find('/') != std::string_view::npos) return "a name must not contain '/'";
+  if (name.starts_with('.')) return "a name must not start with '.'";
+  if (name.starts_with('j') && name.size() > 1 &&
+      name.find_first_not_of("0123456789", 1) == std::string_view::npos) {
+    return "this is the id of a job; choose another name";
+  }
+  return "";
+}
+
+Result<JobDocument> with_changes(const JobDocument& document, const json& fields) {
+  const std::vector<std::string> names(kChangeableFields.begin(), kChangeableFields.end());
+  if (!fields.is_object() || fields.empty()) {
+    return invalid_input("expected fields to change: " + join(names, ", "));
+  }
+  for (const auto& [name, value] : fields.items()) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    return invalid_input(fmt::format("/{}: cannot be changed while the job lives{}; these can: {}",
+                                     name, did_you_mean(name, names), join(names, ", ")));
+  }
+  json checked = fields;
+  checked["run"] = document.run;
+  if (auto valid = parse_job_json(checked); !valid) return valid;
+  json changed = to_json(document);
+  changed.update(fields);
+  return stored_document(changed);
 }
 
 std::string job_title(const JobDocument& document) {

@@ -2,6 +2,7 @@
 // `run`. One table of fields makes the parser, the JSON schema and the page docs/jobs.md.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -47,6 +48,14 @@ Result<JobDocument> parse_job_yaml(std::string_view text, const std::string& fil
 Result<JobDocument> parse_job_json(const nlohmann::json& object);
 // Canonical: parse_job_json(to_json(d)) == d.
 nlohmann::json to_json(const JobDocument& document);
+// Why a job cannot be called this; empty: it can. A name is a part of paths and stands where ids
+// stand: no '/', no '.' at its beginning, and not an id such as j12.
+std::string_view job_name_problem(std::string_view name);
+// The fields that may be changed while the job lives.
+inline constexpr std::array<std::string_view, 2> kChangeableFields{"name", "priority"};
+// The document with `fields` (a part of a job document) changed. An error names the field, and the
+// changeable ones when it is another.
+Result<JobDocument> with_changes(const JobDocument& document, const nlohmann::json& fields);
 // What people see as the job's name: `name`, or the program's file name.
 std::string job_title(const JobDocument& document);
 // JSON Schema (draft 2020-12) of the document.

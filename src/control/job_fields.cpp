@@ -152,6 +152,12 @@ json name_schema() {
   schema["pattern"] = R"(^[ !#-+\--\[\]-~]*$)";
   return schema;
 }
+// As name_schema(), without '/' and, at the beginning, '.'.
+json job_name_schema() {
+  json schema = text_schema(200);
+  schema["pattern"] = R"(^(?!j[0-9]+$)(?!\.)[ !#-+\-.0-\[\]-~]*$)";
+  return schema;
+}
 json duration_schema(double low) {
   return {{"anyOf",
            {{{"type", "number"}, {"minimum", low}, {"maximum", kLongestDuration}},
@@ -255,9 +261,10 @@ constexpr std::array kFields{
                                       {{"type", "string"}, {"minLength", 1}}}}};
              }},
     JobField{"name", "text", "the program's name",
-             "What people call the job; need not be unique.",
+             "What people call the job; need not be unique. Printable ASCII without comma, quote, backslash and slash, not "
+             "beginning with a dot, and not an id such as j12.",
              [](const DocumentNode& n, JobDocument& d) { return read_name(n, d.name); },
-             [](const JobDocument& d) { return unless_empty(d.name); }, name_schema},
+             [](const JobDocument& d) { return unless_empty(d.name); }, job_name_schema},
     JobField{"dir", "path", "where `rubato submit` runs",
              "Folder in which the program runs. Over HTTP it must be absolute.",
              read_dir, [](const JobDocument& d) { return unless_empty(d.dir); },

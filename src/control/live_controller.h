@@ -38,6 +38,7 @@ class LiveController final : public Controller {
   Status pause(const Caller& caller, JobNumber job) override;
   Status resume(const Caller& caller, JobNumber job) override;
   Status scale(const Caller& caller, JobNumber job, int devices) override;
+  Status change(const Caller& caller, JobNumber job, const nlohmann::json& fields) override;
   Status use_policy(const Caller& caller, const std::string& name,
                     const Settings& settings) override;
   Result<Reservation> reserve(const Caller& caller, int devices, double seconds) override;
@@ -51,6 +52,7 @@ class LiveController final : public Controller {
   std::vector<JobRecord> jobs(const Caller& caller, bool active, JobNumber after,
                               int limit) const override;
   Result<nlohmann::json> why(const Caller& caller, JobNumber job) const override;
+  Result<nlohmann::json> profile(const Caller& caller, JobNumber job) const override;
   Result<nlohmann::json> plan(const Caller& caller, const JobDocument& document) const override;
   nlohmann::json cluster(const Caller& caller) const override;
   Result<nlohmann::json> snapshot(const Caller& caller) const override;

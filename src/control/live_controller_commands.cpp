@@ -213,6 +213,25 @@ Status LiveController::scale(const Caller& caller, JobNumber job, int devices) {
   });
 }
 
+Status LiveController::change(const Caller& caller, JobNumber job, const nlohmann::json& fields) {
+  return ask<std::monostate>([this, caller, job, fields]() -> Status {
+    const Result<JobRecord> record = visible(caller, job);
+    if (!record.ok()) return record.error();
+    const Result<JobDocument> changed = with_changes(record->document, fields);
+    if (!changed.ok()) return changed.error();
+    if (ended(record->phase)) {
+      return refused(
+          fmt::format("{} has ended already ({})", job_name_of(job), to_string(record->phase)));
+    }
+    if (*changed == record->document) return ok_status();
+    Status done = append({about(*record, "changed", {{"fields", fields}})});
+    if (!done.ok()) return done;
+    round_due_ = true;
+    if (record->phase == Phase::kPaused) return ok_status();
+    return scheduler_->refresh(store_->state().jobs.at(job));
+  });
+}
+
 Status LiveController::use_policy(const Caller& caller, const std::string& name,
                                   const Settings& settings) {
   if (!caller.admin) return forbidden();
@@ -235,8 +254,14 @@ Result<Reservation> LiveController::reserve(const Caller& caller, int devices, d
   }
   return ask<Reservation>([this, devices, seconds]() -> Result<Reservation> {
     const int left = options_.machine.devices - reserved_now();
+    if (left < 1) {
+      return invalid_input(
+          fmt::format("devices: all {} devices are reserved already", options_.machine.devices));
+    }
     if (devices < 1 || devices > left) {
-      return invalid_input(fmt::format("devices: 1 to {} can be reserved, not {}", left, devices));
+      return invalid_input(fmt::format("devices: {} of {} devices can be reserved, not {}",
+                                       left == 1 ? "only 1" : fmt::format("1 to {}", left),
+                                       options_.machine.devices, devices));
     }
     const std::int64_t number = store_->state().next_reservation;
     Status done = append({event(
@@ -265,8 +290,9 @@ Status LiveController::release(const Caller& caller, std::int64_t reservation) {
 Result<std::string> LiveController::set_tenant(const Caller& caller, const std::string& name,
                                                double weight, int quota, bool new_token) {
   if (!caller.admin) return forbidden();
-  if (!(weight > 0) || weight > 1e6) return invalid_input("weight: above 0, at most 1000000");
-  if (quota < 0) return invalid_input("quota: 0 (no limit) or the most devices at a time");
+  if (!(weight > 0) || weight > 1e6)
+    return invalid_input("weight: must be greater than 0 and at most 1000000");
+  if (quota < 0) return invalid_input("quota: must be 0 (no limit) or the most devices at a time");
   return ask<std::string>([this, name, weight, quota, new_token]() -> Result<std::string> {
     const auto known = store_->state().tenants.find(name);
     std::string token;

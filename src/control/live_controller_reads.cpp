@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 
 #include "base/sha256.h"
+#include "base/text.h"
 #include "control/explain.h"
 #include "control/live_controller.h"
 
@@ -14,6 +16,17 @@ namespace {
 
 Error no_such_job(std::string_view job) {
   return {ErrorCode::kNotFound, fmt::format("there is no job {}", job)};
+}
+
+Error ambiguous(std::string_view name, std::span<const JobNumber> jobs) {
+  constexpr std::size_t kShown = 10;
+  std::vector<std::string> ids;
+  for (const JobNumber job : jobs.first(std::min(jobs.size(), kShown))) {
+    ids.push_back(job_name_of(job));
+  }
+  if (jobs.size() > kShown) ids.push_back(fmt::format("and {} more", jobs.size() - kShown));
+  return {ErrorCode::kRefused, fmt::format("'{}' means {} active jobs: {}; use the id", name,
+                                           jobs.size(), join(ids, ", "))};
 }
 
 bool may_see(const Caller& caller, const std::string& tenant) {
@@ -72,14 +85,24 @@ Result<JobRecord> LiveController::job(const Caller& caller, JobNumber job) const
 Result<JobNumber> LiveController::find_job(const Caller& caller, std::string_view text) const {
   const ReadLock lock(mutex_);
   const auto& jobs = store_->state().jobs;
-  if (const std::optional<JobNumber> number = parse_job_number(text)) {
-    const auto found = jobs.find(*number);
-    if (found != jobs.end() && may_see(caller, found->second.tenant)) return *number;
-  }
+  std::vector<JobNumber> active;
   JobNumber newest = 0;
   for (const auto& [number, job] : jobs) {
-    if (job_title(job.document) == text && may_see(caller, job.tenant)) newest = number;
+    if (job_title(job.document) != text || !may_see(caller, job.tenant)) continue;
+    newest = number;
+    if (!ended(job.phase)) active.push_back(number);
   }
+  if (const std::optional<JobNumber> number = parse_job_number(text)) {
+    const auto found = jobs.find(*number);
+    if (found != jobs.end() && may_see(caller, found->second.tenant)) {
+      const bool other_has_the_name =
+          std::any_of(active.begin(), active.end(), [&](JobNumber job) { return job != *number; });
+      if (text.starts_with('j') || !other_has_the_name) return *number;
+      active.push_back(*number);
+    }
+  }
+  if (active.size() > 1) return ambiguous(text, active);
+  if (active.size() == 1) return active.front();
   if (newest > 0) return newest;
   return no_such_job(text);
 }
@@ -128,6 +151,27 @@ Result<nlohmann::json> LiveController::why(const Caller& caller, JobNumber job) 
       explain(record, store_->state(), options_.machine, caller.admin ? "" : caller.tenant);
   explain_stall(answer, record, now_unix());
   return answer;
+}
+
+Result<nlohmann::json> LiveController::profile(const Caller& caller, JobNumber job) const {
+  const ReadLock lock(mutex_);
+  const auto found = store_->state().jobs.find(job);
+  if (found == store_->state().jobs.end() || !may_see(caller, found->second.tenant)) {
+    return no_such_job(job_name_of(job));
+  }
+  std::vector<ProfilePoint> points =
+      known_profile(store_->state(), found->second.document).points();
+  std::sort(points.begin(), points.end(), [](const ProfilePoint& a, const ProfilePoint& b) {
+    return std::pair(a.devices, a.batch) < std::pair(b.devices, b.batch);
+  });
+  nlohmann::json rows = nlohmann::json::array();
+  for (const ProfilePoint& point : points) {
+    rows.push_back({{"devices", point.devices},
+                    {"batch", point.batch},
+                    {"step_s", point.step_s},
+                    {"samples_per_s", static_cast<double>(point.batch) / point.step_s}});
+  }
+  return nlohmann::json{{"job", job_name_of(job)}, {"points", std::move(rows)}};
 }
 
 Snapshot LiveController::take_snapshot(const Caller& caller) const {

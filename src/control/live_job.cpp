@@ -79,6 +79,7 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
   if (logical_workers_of(record) > 0) profile_.note_logical_workers(logical_workers_of(record));
   if (record.max_useful == 0) capped_since_ = 0;
   if (record.max_useful > 0 && capped_since_ == 0) capped_since_ = now_s;
+  document_.priority = record.document.priority;
   spec_ = {};
   spec_.id = JobId(static_cast<std::int32_t>(record.number));
   spec_.name = job_name_of(record.number);

@@ -78,6 +78,13 @@ Status StateDelta::apply(const Event& event) {
   return after_.apply(event);
 }
 
+bool StateDelta::has_new_document(JobNumber job) const {
+  const auto before = base_.jobs.find(job);
+  const auto now = after_.jobs.find(job);
+  return before != base_.jobs.end() && now != after_.jobs.end() &&
+         before->second.document != now->second.document;
+}
+
 void StateDelta::commit(State& base) && {
   push(jobs_, after_.jobs, base.jobs);
   push(tenants_, after_.tenants, base.tenants);

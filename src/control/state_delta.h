@@ -28,6 +28,9 @@ class StateDelta {
   bool policy() const { return policy_; }
   bool is_new(JobNumber job) const { return job >= base_.next_job; }
 
+  // The job was there before, and its document is another now.
+  bool has_new_document(JobNumber job) const;
+
   // Makes the change in the base.
   void commit(State& base) &&;
 

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// Everything but the document, which never changes and has a column of its own.
+// Everything but the document, which seldom changes and has a column of its own.
 std::string record_text(const JobRecord& job) {
   json record = to_json(job);
   record.erase("document");
@@ -69,6 +69,7 @@ Result<StoreViews> StoreViews::make(Database& database) {
   const std::pair<Statement*, std::string_view> statements[] = {
       {&views.insert_job_, "INSERT INTO jobs VALUES (?, ?, ?, ?, ?)"},
       {&views.update_job_, "UPDATE jobs SET phase = ?, record = ? WHERE number = ?"},
+      {&views.update_document_, "UPDATE jobs SET document = ? WHERE number = ?"},
       {&views.put_tenant_, "INSERT OR REPLACE INTO tenants VALUES (?, ?)"},
       {&views.put_reservation_, "INSERT OR REPLACE INTO reservations VALUES (?, ?)"},
       {&views.drop_reservation_, "DELETE FROM reservations WHERE number = ?"},
@@ -90,6 +91,11 @@ Status StoreViews::put_job(const JobRecord& job, bool is_new) {
   const std::string document = to_json(job.document).dump();
   insert_job_.bind(job.number).bind(job.tenant).bind(to_string(job.phase));
   return insert_job_.bind(document).bind(record).run();
+}
+
+Status StoreViews::put_document(const JobRecord& job) {
+  const std::string document = to_json(job.document).dump();
+  return update_document_.bind(document).bind(job.number).run();
 }
 
 Status StoreViews::put_record(Statement& statement, std::string_view name, const json& record) {
@@ -121,6 +127,8 @@ Status StoreViews::write(const StateDelta& delta) {
     const auto found = after.jobs.find(number);
     if (found == after.jobs.end()) continue;  // named by an event that changes no job
     if (auto status = put_job(found->second, delta.is_new(number)); !status) return status;
+    if (!delta.has_new_document(number)) continue;
+    if (auto status = put_document(found->second); !status) return status;
   }
   for (const std::string& name : delta.tenants()) {
     auto status = put_record(put_tenant_, name, to_json(after.tenants.at(name)));

@@ -26,6 +26,7 @@ class StoreViews {
 
  private:
   Status put_job(const JobRecord& job, bool is_new);
+  Status put_document(const JobRecord& job);
   Status put_record(Statement& statement, std::string_view name, const nlohmann::json& record);
   Status put_reservation(std::int64_t number, const State& state);
   Status put_policy(const State& state);
@@ -33,6 +34,7 @@ class StoreViews {
 
   Statement insert_job_;
   Statement update_job_;
+  Statement update_document_;
   Statement put_tenant_;
   Statement put_reservation_;
   Statement drop_reservation_;

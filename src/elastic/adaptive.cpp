@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/text.h"
+
 namespace rubato::elastic {
 
 namespace {
@@ -35,9 +37,11 @@ Result<AdaptiveTerms> AdaptiveTerms::make(const DataOrder& reference, const Batc
   const std::int64_t first = saturating_product(data.batch, data.logical_workers);
   if (!range.contains(first)) {
     return invalid_input(
-        fmt::format("the first batch, {} samples on each of {} workers, has {}, which is outside "
-                    "of the batch range {}; change --batch, --workers or --batch-range",
-                    data.batch, data.logical_workers, first, to_string(range)));
+        fmt::format("the first step would have {} samples ({} on each of {}), outside the batch "
+                    "range {}; change the program's batch size, the number of workers it starts "
+                    "with ('rubato run': --workers, a job of the daemon: devices) or the batch "
+                    "range ('rubato run': --batch-range, a job of the daemon: batch)",
+                    first, data.batch, counted(data.logical_workers, "worker"), to_string(range)));
   }
   return AdaptiveTerms(
       reference, range, rule,

@@ -12,15 +12,34 @@ namespace rubato::elastic {
 
 namespace {
 
-std::filesystem::path names_folder() {
-  if (const char* home = std::getenv("RUBATO_HOME")) return std::filesystem::path(home) / "jobs";
-  if (const char* state = std::getenv("XDG_STATE_HOME")) {
-    return std::filesystem::path(state) / "rubato" / "jobs";
+// The user's state folder, which is also that of a daemon that the user starts.
+std::filesystem::path state_folder() {
+  const auto given = [](const char* variable) {
+    const char* value = std::getenv(variable);
+    return std::filesystem::path(value == nullptr ? "" : value);
+  };
+  for (const char* variable : {"RUBATO_HOME", "RUBATO_STATE"}) {
+    if (std::filesystem::path folder = given(variable); !folder.empty()) return folder;
   }
-  if (const char* home = std::getenv("HOME")) {
-    return std::filesystem::path(home) / ".local" / "state" / "rubato" / "jobs";
-  }
-  return std::filesystem::temp_directory_path() / fmt::format("rubato-{}", getuid()) / "jobs";
+  if (const auto folder = given("XDG_STATE_HOME"); !folder.empty()) return folder / "rubato";
+  if (const auto home = given("HOME"); !home.empty()) return home / ".local/state/rubato";
+  return std::filesystem::temp_directory_path() / fmt::format("rubato-{}", getuid());
+}
+
+// Not `jobs`: there a daemon keeps its jobs, by number.
+std::filesystem::path names_folder() { return state_folder() / "runs"; }
+
+// A daemon refuses a state folder that others may look into.
+Status make_names_folder() {
+  const std::filesystem::path state = state_folder();
+  const bool is_new = !is_directory(state.string());
+  Status made = make_directories(names_folder().string());
+  if (!made.ok() || !is_new) return made;
+  std::error_code error;
+  std::filesystem::permissions(state, std::filesystem::perms::owner_all, error);
+  if (!error) return ok_status();
+  return Error{ErrorCode::kIo,
+               fmt::format("{}: cannot make private: {}", state.string(), error.message())};
 }
 
 }  // namespace
@@ -28,11 +47,12 @@ std::filesystem::path names_folder() {
 Status register_job(const std::string& name, const std::string& folder) {
   if (name.empty() || name.find('/') != std::string::npos || name.front() == '.') {
     return invalid_input(fmt::format(
-        "'{}' is no job name: it must not be empty, start with '.' or contain '/'", name));
+        "'{}' cannot be the name of a job: it must not be empty, start with '.' or contain '/'",
+        name));
   }
+  Status made = make_names_folder();
+  if (!made.ok()) return made;
   const std::filesystem::path names = names_folder();
-  Status made = make_directories(names.string());
-  if (!made.ok()) return made.error();
   std::error_code error;
   const std::filesystem::path link = names / name;
   const std::filesystem::path draft = names / fmt::format(".{}.{}", name, getpid());
@@ -68,11 +88,9 @@ Result<std::string> find_job(const std::string& job) {
     if (name == job) return folder;
     names.push_back(name);
   }
-  return Error{
-      ErrorCode::kNotFound,
-      fmt::format("'{}' is neither a job's folder nor the name of a job{}; 'rubato ps' lists "
-                  "the jobs",
-                  job, did_you_mean(job, names))};
+  return Error{ErrorCode::kNotFound,
+               fmt::format("there is no job '{}'{}; 'rubato ps' lists the jobs of 'rubato run'",
+                           job, did_you_mean(job, names))};
 }
 
 }  // namespace rubato::elastic

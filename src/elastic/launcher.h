@@ -45,7 +45,8 @@ Result<LaunchResult> launch(const LaunchOptions& options);
 // leave. Of the options it needs folder, workers, node.
 Result<LaunchResult> join(const LaunchOptions& options);
 
-// A job by name or by folder. Names are links in a folder of the user.
+// A job by name or by folder. Names are links in the user's state folder: RUBATO_HOME, else
+// RUBATO_STATE, else $XDG_STATE_HOME/rubato (~/.local/state/rubato).
 Result<std::string> find_job(const std::string& job);
 Status register_job(const std::string& name, const std::string& folder);
 // Folders of all registered jobs that still exist, by name.

@@ -34,6 +34,7 @@ inline nlohmann::json good_body(const Route& route) {
     return {{"run", {"/bin/true", "--epochs", "3"}}, {"name", "mnist"}, {"devices", "1..4"}};
   }
   if (route.name == "scaleJob") return {{"devices", 2}};
+  if (route.name == "changeJob") return {{"priority", 3}};
   if (route.name == "usePolicy") return {{"name", "rubato"}};
   if (route.name == "makeReservation") return {{"devices", 1}, {"seconds", 60}};
   if (route.name == "setTenant") return {{"weight", 2}, {"quota", 3}};

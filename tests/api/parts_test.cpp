@@ -149,12 +149,12 @@ TEST_F(LogReaderTest, LabelsLinesAndGoesOn) {
   LogReader reader(-1, -1);
   std::string text;
   EXPECT_TRUE(reader.read(files, text));
-  EXPECT_EQ(text, "worker-0 | a\nworker-0 | bworker-1 | x\n");
+  EXPECT_EQ(text, "worker-0 | a\nworker-0 | b\nworker-1 | x\n");
   text.clear();
   EXPECT_FALSE(reader.read(files, text));
   append(0, "c\n");
   EXPECT_TRUE(reader.read(files, text));
-  EXPECT_EQ(text, "c\n");
+  EXPECT_EQ(text, "worker-0 | c\n");
 }
 
 TEST_F(LogReaderTest, OneWorkerAsItIs) {
@@ -184,6 +184,46 @@ TEST_F(LogReaderTest, TailCountsFromTheEnd) {
   EXPECT_EQ(tail(3), long_line + "\n3\n4");
   EXPECT_EQ(tail(4), "2\n" + long_line + "\n3\n4");
   EXPECT_EQ(tail(9), "1\n2\n" + long_line + "\n3\n4");
+}
+
+TEST_F(LogReaderTest, TailOfRotatedLogsIsTheTailOfEachWorker) {
+  ASSERT_TRUE(write_file(file(0) + ".2", "1\n2\n").ok());
+  ASSERT_TRUE(write_file(file(0) + ".1", "3\n4\nfi").ok());
+  append(0, "ve\n6\n");
+  append(1, "x\ny\nz");
+  const std::vector<std::string> files{file(0) + ".2", file(0) + ".1", file(0), file(1)};
+  const auto tail = [&](std::int64_t worker, std::int64_t lines) {
+    LogReader reader(worker, lines);
+    std::string text;
+    while (reader.read(files, text)) {
+    }
+    return text;
+  };
+  EXPECT_EQ(tail(-1, 2), "worker-0 | five\nworker-0 | 6\nworker-1 | y\nworker-1 | z");
+  EXPECT_EQ(tail(0, 1), "6\n");
+  EXPECT_EQ(tail(0, 3), "4\nfive\n6\n");
+  EXPECT_EQ(tail(0, 5), "2\n3\n4\nfive\n6\n");
+  EXPECT_EQ(tail(0, 9), "1\n2\n3\n4\nfive\n6\n");
+}
+
+TEST_F(LogReaderTest, ALogThatIsMovedAsideIsNotReadTwice) {
+  append(0, "1\n2\n");
+  LogReader reader(0, -1);
+  std::string text;
+  EXPECT_TRUE(reader.read({file(0)}, text));
+  for (int round = 0; round < 2; ++round) {
+    append(0, "3\n");
+    std::filesystem::remove(file(0) + ".2");
+    if (round == 1) std::filesystem::rename(file(0) + ".1", file(0) + ".2");
+    std::filesystem::rename(file(0), file(0) + ".1");
+    append(0, "4\n");
+    text.clear();
+    EXPECT_TRUE(reader.read({file(0) + ".2", file(0) + ".1", file(0)}, text));
+    EXPECT_EQ(text, "3\n4\n");
+    append(0, "5\n6\n");
+    text.clear();
+    EXPECT_TRUE(reader.read({file(0) + ".2", file(0) + ".1", file(0)}, text));
+  }
 }
 
 TEST_F(LogReaderTest, AFileThatWasCutStartsAnew) {

@@ -100,6 +100,116 @@ TEST_F(ApiTest, PausesResumesScalesCancels) {
   EXPECT_EQ(ask("POST", job + "/cancel", alice_).status, 409);
 }
 
+TEST_F(ApiTest, ANameOfSeveralActiveJobsIsRefusedWithTheirIds) {
+  const std::int64_t first = submit(alice_, "twin");
+  const std::int64_t second = submit(alice_, "twin");
+  submit(bob_, "twin");
+  for (const std::string path : {"", "/why", "/events", "/logs", "/profile"}) {
+    const Got got = ask("GET", "/api/v1/jobs/twin" + path, alice_);
+    EXPECT_EQ(got.status, 409) << path << got.body;
+    EXPECT_EQ(got.json["error"]["message"], "'twin' means 2 active jobs: j" +
+                                                std::to_string(first) + ", j" +
+                                                std::to_string(second) + "; use the id");
+  }
+  EXPECT_EQ(ask("POST", "/api/v1/jobs/twin/cancel", alice_).status, 409);
+  EXPECT_EQ(ask("POST", "/api/v1/jobs/j" + std::to_string(second) + "/cancel", alice_).status, 200);
+  // One is active: that one, though it is not the newest.
+  EXPECT_EQ(ask("GET", "/api/v1/jobs/twin", alice_).json["number"], first);
+  EXPECT_EQ(ask("POST", "/api/v1/jobs/twin/cancel", alice_).json["number"], first);
+  // None is: the newest, which cannot be cancelled again.
+  EXPECT_EQ(ask("GET", "/api/v1/jobs/twin", alice_).json["number"], second);
+  EXPECT_EQ(ask("POST", "/api/v1/jobs/twin/cancel", alice_).status, 409);
+}
+
+TEST_F(ApiTest, ANumberThatIsAlsoANameIsAmbiguous) {
+  const std::int64_t first = submit(alice_, "plain");
+  const std::string number = std::to_string(first);
+  const std::int64_t named = submit(alice_, number);
+  EXPECT_EQ(ask("GET", "/api/v1/jobs/" + number, alice_).status, 409);
+  EXPECT_EQ(ask("GET", "/api/v1/jobs/j" + number, alice_).json["number"], first);
+  EXPECT_EQ(ask("POST", "/api/v1/jobs/j" + std::to_string(named) + "/cancel", alice_).status, 200);
+  EXPECT_EQ(ask("GET", "/api/v1/jobs/" + number, alice_).json["number"], first);
+}
+
+TEST_F(ApiTest, ASlashInsideANameSeparatesNothing) {
+  const std::string job = "j" + std::to_string(submit(alice_));
+  const Got got = ask("GET", "/api/v1/jobs/" + job + "%2Fwhy", alice_);
+  EXPECT_EQ(got.status, 404) << got.body;
+  EXPECT_EQ(got.json["error"]["message"], "there is no job " + job + "/why");
+  EXPECT_EQ(ask("GET", "/api/v1/jobs/%6D%6e%69st", alice_).json["id"], job);
+}
+
+TEST_F(ApiTest, NamesThatCannotBeAskedForAreRefused) {
+  for (const char* name : {"x/y", ".hidden", "..", "j12"}) {
+    const Got got = ask("POST", "/api/v1/jobs", alice_, {{"run", {"./a"}}, {"name", name}});
+    EXPECT_EQ(got.status, 400) << name;
+    EXPECT_EQ(got.json["error"]["path"], "/name") << got.body;
+  }
+  for (const char* name : {"12", "j", "j12a", "a b", "a.b"}) submit(alice_, name);
+}
+
+TEST_F(ApiTest, ChangesNameAndPriority) {
+  const std::string job = "/api/v1/jobs/" + std::to_string(submit(alice_));
+  const Got got = ask("PATCH", job, alice_, {{"priority", -7}, {"name", "other"}});
+  ASSERT_EQ(got.status, 200) << got.body;
+  EXPECT_EQ(got.json["name"], "other");
+  EXPECT_EQ(got.json["document"]["priority"], -7);
+  EXPECT_EQ(ask("GET", "/api/v1/jobs/other", alice_).json["document"]["priority"], -7);
+
+  const auto message = [&](const json& body) {
+    const Got refused = ask("PATCH", job, alice_, body);
+    EXPECT_EQ(refused.status, 400) << refused.body;
+    return refused.json["error"]["message"].get<std::string>();
+  };
+  EXPECT_EQ(message({{"prioritty", 1}}),
+            "prioritty: unknown field (did you mean 'priority'?); expected one of name, priority");
+  EXPECT_EQ(message({{"devices", 2}}), "devices: unknown field; expected one of name, priority");
+  EXPECT_EQ(message({{"priority", 1001}}), "priority: must be at most 1000, not 1001");
+  EXPECT_EQ(message(json::object()), "expected fields to change: name, priority");
+  EXPECT_NE(message({{"name", "a/b"}}).find("must not contain '/'"), std::string::npos);
+
+  EXPECT_EQ(ask("POST", job + "/pause", alice_).status, 200);
+  EXPECT_EQ(ask("PATCH", job, alice_, {{"priority", 1}}).status, 200);
+  EXPECT_EQ(ask("POST", job + "/resume", alice_).json["document"]["priority"], 1);
+  EXPECT_EQ(ask("POST", job + "/cancel", alice_).status, 200);
+  EXPECT_EQ(ask("PATCH", job, alice_, {{"priority", 2}}).status, 409);
+}
+
+TEST_F(ApiTest, AChangedJobIsTheSameAfterARestart) {
+  const std::string job = "/api/v1/jobs/" + std::to_string(submit(alice_));
+  const Got before = ask("PATCH", job, alice_, {{"priority", 5}, {"name", "renamed"}});
+  server_.reset();
+  controller_.reset();
+  auto again = control::Controller::start(
+      {.folder = folder_, .supervisor = "/bin/false", .machine = {.type = "cpu", .devices = 4}});
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  controller_ = std::move(*again);
+  start_server({});
+  EXPECT_EQ(ask("GET", "/api/v1/jobs/renamed", alice_).json["document"], before.json["document"]);
+}
+
+TEST_F(ApiTest, TheProfileOfAnUnknownProgramIsEmpty) {
+  const std::string job = "/api/v1/jobs/" + std::to_string(submit(alice_));
+  const Got got = ask("GET", job + "/profile", alice_);
+  EXPECT_EQ(got.status, 200);
+  EXPECT_EQ(got.json["points"], json::array());
+}
+
+TEST_F(ApiTest, MessagesSayWhatMustBe) {
+  const auto message = [&](const std::string& method, const std::string& path, const json& body) {
+    return ask(method, path, admin_, body).json["error"]["message"].get<std::string>();
+  };
+  EXPECT_EQ(message("PUT", "/api/v1/tenants/carol", {{"weight", -1.0}}),
+            "weight: must be greater than 0, not -1");
+  EXPECT_EQ(message("PUT", "/api/v1/tenants/carol", {{"quota", "x"}}),
+            "quota: must be a whole number, not \"x\"");
+  EXPECT_EQ(message("POST", "/api/v1/reservations", {{"devices", 2}, {"seconds", 60}}),
+            "devices: all 4 devices are reserved already");
+  ASSERT_TRUE(controller_->release(admin_caller_, 1).ok());
+  EXPECT_EQ(message("POST", "/api/v1/reservations", {{"devices", 5}, {"seconds", 60}}),
+            "devices: 1 to 4 of 4 devices can be reserved, not 5");
+}
+
 TEST_F(ApiTest, PlansWithoutChangingAnything) {
   const Got before = ask("GET", "/api/v1/snapshot", admin_);
   const Got got = ask("POST", "/api/v1/plan", alice_, {{"run", {"/bin/true"}}, {"epochs", 2}});
@@ -203,7 +313,8 @@ TEST_F(ApiTest, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(ask("GET", "/api/v1/jobs/999", admin_).status, 404);
   const Got method = ask_raw("DELETE", "/api/v1/jobs", admin_, "", {});
   EXPECT_EQ(method.status, 405);
-  EXPECT_EQ(method.headers.find("Allow")->second, "POST, GET");
+  EXPECT_EQ(method.headers.find("Allow")->second, "GET, POST");
+  EXPECT_EQ(method.json["error"]["message"], "allowed methods: GET, POST");
   const Got parameter = ask("GET", "/api/v1/jobs?activ=true", admin_);
   EXPECT_EQ(parameter.status, 400);
   EXPECT_EQ(code(parameter), "unknown-parameter");

@@ -1,20 +1,8 @@
 #!/usr/bin/env bash
 # Completions for zsh and fish, read by those shells. (That of bash: daemon_test.sh.) Shells that are
 # not installed are named; without any the test counts as skipped.
-set -uo pipefail
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failed=0
-checked=0
-
-check() { # check WHAT -- COMMAND: the command must succeed
-  local what=$1
-  shift 2
-  "$@" >"$work/check" 2>&1 && return
-  echo "FAILED: $what: $*"
-  sed 's/^/    /' "$work/check" | tail -5
-  failed=$((failed + 1))
-}
+source "$RUBATO_SOURCE/tests/cli/helpers.sh"
+checked=0 # shells
 
 if command -v zsh >/dev/null; then
   checked=$((checked + 1))

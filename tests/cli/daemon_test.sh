@@ -1,65 +1,8 @@
 #!/usr/bin/env bash
 # The commands that talk to the daemon, with a real rubatod and jobs of the toy program: what they
 # print, their exit codes, and what they say to bad input.
-set -uo pipefail
-[ -n "${RUBATO_TOY:-}" ] && [ -n "${RUBATOD:-}" ] || { echo "RUBATO_TOY or RUBATOD is not set"; exit 77; }
-work=$(mktemp -d)
-export RUBATO_STATE=$work/state RUBATO_HOME=$work/home
-unset RUBATO_SERVER RUBATO_TOKEN_FILE RUBATO_CA_FILE
-daemon=
-cleanup() {
-  if [ -n "$daemon" ]; then
-    for job in $("$RUBATO" queue --json 2>/dev/null | python3 -c 'import json,sys; print(*[j["id"] for j in json.load(sys.stdin)["jobs"]])'); do
-      "$RUBATO" cancel "$job" >/dev/null 2>&1
-    done
-    until_true nothing_held
-    kill "$daemon" && wait "$daemon"
-  fi
-  rm -rf "$work"
-}
-trap cleanup EXIT
-failed=0
-checks=0
-
-check() { # check WHAT -- COMMAND: the command must succeed
-  local what=$1
-  shift 2
-  checks=$((checks + 1))
-  "$@" >"$work/check" 2>&1 && return
-  echo "FAILED: $what: $*"
-  sed 's/^/    /' "$work/check" | tail -5
-  failed=$((failed + 1))
-}
-# exits CODE WORDS... -- ARGUMENTS: exit code, and all words on standard output or error.
-exits() {
-  local code=$1 words=() word problem="" got
-  shift
-  while [ "$1" != -- ]; do words+=("$1"); shift; done
-  shift
-  checks=$((checks + 1))
-  "$RUBATO" "$@" >"$work/stdout" 2>"$work/stderr"
-  got=$?
-  [ "$got" = "$code" ] || problem="exit code $got, expected $code"
-  for word in "${words[@]}"; do
-    grep -qF -- "$word" "$work/stdout" "$work/stderr" || problem="$problem; no '$word'"
-  done
-  [ "$code" != 1 ] || [ ! -s "$work/stdout" ] || problem="$problem; printed on standard output"
-  [ -z "$problem" ] && return
-  echo "FAILED: rubato $*: $problem"
-  sed 's/^/    /' "$work/stdout" "$work/stderr" | cut -c1-200
-  failed=$((failed + 1))
-}
-until_true() { # at most five minutes
-  local end=$((SECONDS + 300))
-  until "$@" >/dev/null 2>&1; do
-    [ "$SECONDS" -lt "$end" ] || { echo "FAILED: never true: $*"; failed=$((failed + 1)); return 1; }
-    sleep 0.05
-  done
-}
-field() { python3 -c "import json,sys; j=json.load(open(sys.argv[1])); print(eval(sys.argv[2]))" "$1" "$2"; }
-json_of() { "$RUBATO" "$@" --json >"$work/json"; }
-phase_is() { json_of status "$1" && [ "$(field "$work/json" "j['phase']")" = "$2" ]; }
-nothing_held() { json_of cluster && [ "$(field "$work/json" "j['held']")" = 0 ]; }
+source "$RUBATO_SOURCE/tests/cli/helpers.sh"
+needs RUBATO_TOY RUBATOD
 narrow() { ! awk 'length > 100' "$1" | grep -q .; }
 
 # --- Without a daemon
@@ -70,9 +13,7 @@ exits 1 "nothing to run" -- submit
 exits 0 '"Rubato job"' -- schema
 exits 0 '"openapi": "3.1.0"' -- schema --openapi
 
-"$RUBATOD" --cpu-slots 2 --listen 127.0.0.1:0 >"$work/log" 2>&1 &
-daemon=$!
-until_true test -e "$RUBATO_STATE/server.url"
+start_daemon 2
 
 # --- Documents
 printf 'run: %s --steps 50\nname: short\ndevices: 1..2\n' "$RUBATO_TOY" >"$work/job.yaml"
@@ -91,7 +32,7 @@ exits 1 "no-such-file" -- submit -f "$work/no-such-file"
 exits 1 "cannot start $PWD/no-such-program: No such file" -- submit -- ./no-such-program
 exits 1 "cannot run in $work/none: No such file" -- submit --dir "$work/none" -- "$RUBATO_TOY"
 exits 1 "devices" "this machine has 2" -- submit --devices 5 -- "$RUBATO_TOY"
-exits 1 "/mode" -- submit --mode elastic -- "$RUBATO_TOY"
+exits 1 "--mode: " -- submit --mode elastic -- "$RUBATO_TOY"
 exits 1 "NAME=VALUE" -- submit --env x -- "$RUBATO_TOY"
 exits 1 "there is no job" -- status nothing
 
@@ -142,19 +83,22 @@ exits 1 "there is no job" -- --token-file "$work/alice.token" cancel long
 exits 1 "administrator" -- --token-file "$work/alice.token" reserve 1 --for 1m
 exits 1 "one word" -- --token-file "$work/job.yaml" queue
 echo nobody >"$work/wrong.token"
-exits 1 "token is not known" -- --token-file "$work/wrong.token" queue
-exits 1 "token" -- --server "$(cat "$RUBATO_STATE/server.url")" queue
+exits 1 "wrong.token is not known" "RUBATO_TOKEN_FILE" -- --token-file "$work/wrong.token" queue
+exits 1 "--token-file" "RUBATO_TOKEN_FILE" -- --server "$(cat "$RUBATO_STATE/server.url")" queue
 
 # --- Streams that follow
+tail_is_cancelled() { tail -n 1 "$work/followed" | grep -q '"cancelled"'; }
 timeout 300 "$RUBATO" events -f long --json >"$work/followed" &
 follower=$!
 timeout 300 "$RUBATO" logs -f long >"$work/log-followed" &
 reader=$!
 until_true grep -q '"submitted"' "$work/followed"
 exits 0 "cancelled" -- cancel long
-until_true grep -q '"cancelled"' "$work/followed"
-kill "$follower" 2>/dev/null
+check "events -f ends with the job" -- wait "$follower"
+check "its end was the last event" -- tail_is_cancelled
 check "logs -f ends with the job" -- wait "$reader"
+exits 0 "cancelled" -- events -f long
+exits 0 -- events -f long --after 1000000
 exits 1 "ended" -- cancel long
 until_true nothing_held
 
@@ -189,8 +133,7 @@ PYTHON
 check "events are refused while the log is locked" -- python3 "$work/lock.py" "$RUBATO_STATE/rubato.db" "$work/log" \
   "$RUBATO_STATE/jobs/$(field "$work/json" "j['number']")/result.json" "$work/hurry"
 until_true phase_is patient finished
-holds_nothing() { json_of status patient && [ "$(field "$work/json" "j['held']")" = 0 ]; }
-until_true holds_nothing
+until_true holds "j['held'] == 0" status patient
 
 # --- Completion and manual page
 for shell in bash zsh fish; do
@@ -208,5 +151,4 @@ if command -v groff >/dev/null; then
   groff -man -Tascii -ww -z "$work/rubato.1" 2>"$work/groff"
   check "the manual page has no groff warnings" -- test ! -s "$work/groff"
 fi
-echo "$((checks - failed)) passed, $failed failed"
-[ "$failed" = 0 ]
+finish

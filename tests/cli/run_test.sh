@@ -1,59 +1,8 @@
 #!/usr/bin/env bash
 # The commands on running jobs, with the toy program (RUBATO_TOY): what they print, and what they
 # say to bad input.
-set -uo pipefail
-[ -n "${RUBATO_TOY:-}" ] || { echo "RUBATO_TOY is not set: nothing to run"; exit 77; }
-work=$(mktemp -d)
-export RUBATO_HOME=$work/home
-launchers=()
-cleanup() {
-  for pid in "${launchers[@]}"; do kill -9 "$pid" 2>/dev/null; done # their workers are tied to them
-  wait
-  rm -rf "$work"
-}
-trap cleanup EXIT
-failed=0
-checks=0
-
-# check WHAT -- COMMAND: the command must succeed.
-check() {
-  local what=$1
-  shift 2
-  checks=$((checks + 1))
-  "$@" >"$work/check" 2>&1 && return
-  echo "FAILED: $what: $*"
-  sed 's/^/    /' "$work/check" | tail -5
-  failed=$((failed + 1))
-}
-
-# refused WORDS -- ARGUMENTS: exit code 1, all words on standard error, nothing on standard output.
-refused() {
-  local words=() word problem="" code
-  while [ "$1" != -- ]; do words+=("$1"); shift; done
-  shift
-  checks=$((checks + 1))
-  "$RUBATO" "$@" >"$work/stdout" 2>"$work/stderr"
-  code=$?
-  [ "$code" = 1 ] || problem="exit code $code, expected 1"
-  [ -s "$work/stdout" ] && problem="$problem; printed on standard output"
-  for word in "${words[@]}"; do
-    grep -qF -- "$word" "$work/stderr" || problem="$problem; no '$word' in the message"
-  done
-  [ -z "$problem" ] && return
-  echo "FAILED: rubato $*: $problem"
-  sed 's/^/    /' "$work/stderr" | cut -c1-200
-  failed=$((failed + 1))
-}
-
-# until CONDITION...: at most five minutes.
-until_true() {
-  local end=$((SECONDS + 300))
-  until "$@" >/dev/null 2>&1; do
-    [ "$SECONDS" -lt "$end" ] || { echo "FAILED: never true: $*"; failed=$((failed + 1)); return 1; }
-    sleep 0.05
-  done
-}
-field() { python3 -c "import json,sys; j=json.load(open(sys.argv[1])); print(eval(sys.argv[2]))" "$1" "$2"; }
+source "$RUBATO_SOURCE/tests/cli/helpers.sh"
+needs RUBATO_TOY
 ps_is() { # ps_is EXPRESSION of j
   "$RUBATO" ps long --json >"$work/ps.json" && [ "$(field "$work/ps.json" "$1")" = True ]
 }
@@ -186,5 +135,4 @@ refused "holds an adaptive job" "--mode adaptive" -- run --workers 2 --dir "$wor
 check "a short adaptive job ends well" -- "$RUBATO" run --mode adaptive --batch-range 4..60 --workers 3 --dir "$work/fit" -- "$RUBATO_TOY" --steps 20
 check "its replay has the same bits" -- "$RUBATO" replay "$work/fit"
 
-echo "$checks checks, $failed failed"
-[ "$failed" = 0 ]
+finish

@@ -29,7 +29,7 @@ def start_daemon():
         os.remove(url)
     log = open(os.path.join(os.path.dirname(STATE), "log"), "ab")
     daemon = subprocess.Popen(
-        [os.environ["RUBATOD"], "--cpu-slots", "2", "--listen", "127.0.0.1:0"], stdout=log, stderr=log
+        [os.environ["RUBATOD"], "--cpu-slots", "2", "--policy", "fifo", "--listen", "127.0.0.1:0"], stdout=log, stderr=log
     )
     end = time.monotonic() + PATIENCE
     while not os.path.exists(url):
@@ -100,15 +100,44 @@ def fits(frame, rows, columns):
     return len(lines) <= rows and all(len(line) <= columns for line in lines) and bold_ends
 
 
+def check_scrolling(top):
+    """More jobs than lines: it says how many, and every one can be shown."""
+    for i in range(24):
+        submit(f"queued-{i:02}")
+    top.resize(12, 120)
+    top.until_drawn("it says what is left out", lambda frame: "jobs 1 to 5 of 25" in frame and fits(frame, 12, 120))
+    os.write(top.master, b"\x1b[B")
+    top.until_drawn("down", lambda frame: "jobs 2 to 6 of 25" in frame and "watched" not in frame)
+    os.write(top.master, b"\x1b[6~")
+    top.until_drawn("page down", lambda frame: "jobs 7 to 11 of 25" in frame)
+    os.write(top.master, b"\x1b[F")
+    top.until_drawn("to the end", lambda frame: "jobs 21 to 25 of 25" in frame and "queued-23" in frame)
+    os.write(top.master, b"\x1b[B")
+    os.write(top.master, b"\x1b[5~")
+    top.until_drawn("page up", lambda frame: "jobs 16 to 20 of 25" in frame)
+    os.write(top.master, b"\x1b[H")
+    top.until_drawn("to the beginning", lambda frame: "jobs 1 to 5 of 25" in frame and "watched" in frame)
+    os.write(top.master, b"\x1b[A")
+    top.resize(60, 120)
+    top.until_drawn("all of them", lambda frame: "queued-23" in frame and "of 25" not in frame)
+    for i in range(24):
+        subprocess.run([RUBATO, "cancel", f"queued-{i:02}"], capture_output=True)
+    top.resize(30, 120)
+
+
+def submit(name):
+    job = subprocess.run(
+        [RUBATO, "submit", "--name", name, "--devices", "2" if name != "watched" else "1..2", "--",
+         os.environ["RUBATO_TOY"], "--steps", "1000000", "--compute-us", "5000"],
+        capture_output=True, text=True,
+    )
+    check(f"a job is taken: {job.stderr}", job.returncode == 0)
+
+
 def run():
     daemon = start_daemon()
     try:
-        job = subprocess.run(
-            [RUBATO, "submit", "--name", "watched", "--devices", "1..2", "--",
-             os.environ["RUBATO_TOY"], "--steps", "1000000", "--compute-us", "5000"],
-            capture_output=True, text=True,
-        )
-        check(f"a job is taken: {job.stderr}", job.returncode == 0)
+        submit("watched")
 
         top = Terminal()
         top.until("it shows the job", lambda: any("watched" in f for f in top.frames()))
@@ -121,9 +150,11 @@ def run():
         top.resize(30, 120)
         top.until_drawn("and a large one again", lambda frame: "watched" in frame)
 
-        os.write(top.master, b"x\x1b[A")
+        os.write(top.master, b"x\x1b[Z")
         for _ in range(5):
             top.until_drawn("other keys are nothing", lambda frame: "q quits" in frame)
+
+        check_scrolling(top)
 
         daemon.kill()
         daemon.wait()

@@ -68,6 +68,9 @@ class RandomEvents {
     if (event.type == "submitted") {
       event.body["document"] = {{"run", {"train", "--seed", std::to_string(random_.below(9))}},
                                 {"devices", fmt::format("1..{}", random_.between(1, 8))}};
+    } else if (event.type == "changed") {
+      event.body["fields"] = {{"priority", random_.between(-5, 5)}};
+      if (random_.chance(0.5)) event.body["fields"]["name"] = fmt::format("n{}", random_.below(9));
     } else if (event.type == "reserved") {
       event.body["number"] = state.next_reservation;
       event.body["until"] = now_ + 5;

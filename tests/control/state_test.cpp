@@ -77,6 +77,19 @@ TEST(State, FollowsAJobToItsEnd) {
   EXPECT_EQ(h.job(1).device_s, 2 * 12 + 4 * 8);
 }
 
+TEST(State, FieldsChangeWhileAJobLives) {
+  History h;
+  h.submit(1);
+  ASSERT_TRUE(h.add(2, "changed", 1, {{"fields", {{"priority", -3}, {"name", "night"}}}}).ok());
+  EXPECT_EQ(h.job(1).document.priority, -3);
+  EXPECT_EQ(job_title(h.job(1).document), "night");
+  EXPECT_NE(h.refusal(3, "changed", 1, {{"fields", {{"devices", 2}}}}).find("cannot be changed"),
+            std::string::npos);
+  ASSERT_TRUE(h.add(4, "cancelled", 1).ok());
+  EXPECT_NE(h.refusal(5, "changed", 1, {{"fields", {{"priority", 1}}}}).find("it has ended"),
+            std::string::npos);
+}
+
 TEST(State, OnlyLegalTransitions) {
   History h;
   EXPECT_EQ(h.refusal(1, "granted", 1, grant(1, "started")),

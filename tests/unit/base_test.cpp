@@ -117,6 +117,12 @@ TEST(Text, AVeryLongNameIsNotTakenForAShortOne) {
   EXPECT_EQ(nearest_name(std::string(10'000'000, 'x'), names), "");
 }
 
+TEST(Text, CountedHasAPluralExceptForOne) {
+  EXPECT_EQ(counted(0, "worker"), "0 workers");
+  EXPECT_EQ(counted(1, "worker"), "1 worker");
+  EXPECT_EQ(counted(2, "logical worker"), "2 logical workers");
+}
+
 TEST(Text, JoinPutsTheSeparatorBetweenParts) {
   using Parts = std::vector<std::string>;
   EXPECT_EQ(join(Parts{"a", "b", "c"}, ", "), "a, b, c");

@@ -1,9 +1,13 @@
-// rubato pause, resume, cancel, and scale of a daemon's job.
+// rubato pause, resume, cancel, set, and scale for a job of the daemon.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
+#include "base/text.h"
 #include "commands.h"
+#include "control/job_document.h"
+#include "daemon_jobs.h"
 #include "output.h"
 
 namespace rubato::cli {
@@ -14,16 +18,20 @@ using nlohmann::json;
 
 struct Arguments {
   std::string job;
+  std::vector<std::string> settings;
   bool as_json = false;
 };
 
-// Posts to /jobs/JOB/WHAT and says how the job is then.
-int change(const ServerChoice& server, const std::string& job, const char* what, const json& body,
-           bool as_json) {
+std::vector<std::string> changeable() {
+  return {control::kChangeableFields.begin(), control::kChangeableFields.end()};
+}
+
+// Sends to /jobs/ID`what` and prints the changed job.
+int change(const ServerChoice& server, const FoundJob& job, const char* method,
+           const std::string& what, const json& body, bool as_json) {
   Result<Client> client = Client::make(server);
   if (!client.ok()) return fail(client.error());
-  const Result<json> after =
-      client->send("POST", fmt::format("/jobs/{}/{}", url_quoted(job), what), body);
+  const Result<json> after = client->send(method, "/jobs/" + url_quoted(job.id) + what, body);
   if (!after.ok()) return fail(after.error());
   const std::string id = after->value("id", "");
   if (as_json) {
@@ -42,28 +50,74 @@ int change(const ServerChoice& server, const std::string& job, const char* what,
   return 0;
 }
 
+// FIELD=VALUE as fields of a document; which exist, and what they take, the daemon knows.
+Result<json> fields_of(const std::vector<std::string>& settings) {
+  const json schema = control::job_schema()["properties"];
+  json fields = json::object();
+  for (const std::string& setting : settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return invalid_input(fmt::format("set: '{}': expected FIELD=VALUE, with {} as fields",
+                                       setting, join(changeable(), ", ")));
+    }
+    const std::string name = setting.substr(0, equals);
+    const std::string value = setting.substr(equals + 1);
+    if (!std::count(control::kChangeableFields.begin(), control::kChangeableFields.end(), name)) {
+      return invalid_input(fmt::format(
+          "set: '{}' cannot be changed{}; these can: {} (the number of devices: 'rubato scale')",
+          name, did_you_mean(name, changeable()), join(changeable(), ", ")));
+    }
+    const auto number = parse_int(value);
+    fields[name] =
+        number && schema[name].value("type", "") == "integer" ? json(*number) : json(value);
+  }
+  return fields;
+}
+
+int set(const Context& context, const Arguments& a) {
+  const Result<json> fields = fields_of(a.settings);
+  if (!fields.ok()) return fail(fields.error());
+  const Result<FoundJob> job = which_daemon_job(context, a.job);
+  if (!job.ok()) return fail(job.error());
+  return change(context.server, *job, "PATCH", "", *fields, a.as_json);
+}
+
+int change_phase(const Context& context, const Arguments& a, const char* what) {
+  const Result<FoundJob> job = which_daemon_job(
+      context, a.job, fmt::format("'rubato stop {}' checkpoints and ends it", a.job));
+  if (!job.ok()) return fail(job.error());
+  return change(context.server, *job, "POST", fmt::format("/{}", what), nullptr, a.as_json);
+}
+
 }  // namespace
 
-int scale_daemon_job(const ServerChoice& server, const std::string& job, int devices,
-                     bool as_json) {
-  return change(server, job, "scale", {{"devices", devices}}, as_json);
+int scale_daemon_job(const ServerChoice& server, const FoundJob& job, int devices, bool as_json) {
+  return change(server, job, "POST", "/scale", {{"devices", devices}}, as_json);
 }
 
 void add_change_commands(CLI::App& app, const Context& context, Command& chosen) {
   auto a = std::make_shared<Arguments>();
-  const auto add = [&](const char* name, const char* help) {
+  const auto add = [&](const char* name, const char* help,
+                       std::function<int(const Arguments&)> run) {
     CLI::App* sub = app.add_subcommand(name, help);
-    sub->add_option("job", a->job, "Number (12 or j12) or name")->required();
+    sub->add_option("job", a->job, kJobHelp)->required();
     sub->add_flag("--json", a->as_json, "The job as JSON");
-    sub->callback([a, name, &context, &chosen] {
-      chosen = [a, name, &context] {
-        return change(context.server, a->job, name, nullptr, a->as_json);
-      };
-    });
+    sub->callback([a, run = std::move(run), &chosen] { chosen = [a, run] { return run(*a); }; });
+    return sub;
   };
-  add("pause", "Checkpoint a job of the daemon and give its devices back");
-  add("resume", "Let a paused job go on");
-  add("cancel", "End a job of the daemon without a result");
+  const std::pair<const char*, const char*> phases[] = {
+      {"pause", "Checkpoint a job of the daemon and release its devices"},
+      {"resume", "Resume a paused job"},
+      {"cancel", "End a job of the daemon without a result"}};
+  for (const auto& [name, help] : phases) {
+    add(name, help, [&context, what = name](const Arguments& arguments) {
+      return change_phase(context, arguments, what);
+    });
+  }
+  add("set", "Change fields of a job of the daemon that has not ended: name, priority",
+      [&context](const Arguments& arguments) { return set(context, arguments); })
+      ->add_option("settings", a->settings, "FIELD=VALUE, such as priority=10")
+      ->required();
 }
 
 }  // namespace rubato::cli

@@ -38,13 +38,51 @@ Result<std::string> read_word(const std::string& file) {
   return std::string(word);
 }
 
+// What httplib's error means to a person, and what to do.
+std::string connection_problem(httplib::Error error) {
+  switch (error) {
+    case httplib::Error::Connection:
+    case httplib::Error::ConnectionTimeout:
+    case httplib::Error::BindIPAddress:
+      return "nothing answers there; is rubatod running? Start it with 'rubatod', or name another "
+             "daemon with --server URL or RUBATO_SERVER";
+    case httplib::Error::Read:
+    case httplib::Error::Write:
+      return "the connection broke, or no answer came in time; try again, and see the daemon's log";
+    case httplib::Error::SSLServerVerification:
+      return "its certificate is not trusted, or is for another host name; give --ca-file FILE or "
+             "RUBATO_CA_FILE, and the name that the certificate is for with --server";
+    case httplib::Error::SSLConnection:
+    case httplib::Error::SSLLoadingCerts:
+      return "TLS failed; check --ca-file and whether the daemon serves https";
+    default:
+      return httplib::to_string(error);
+  }
+}
+
 Error refused(int status, const std::string& body) {
   const json answer = json::parse(body, nullptr, false);
   std::string message = fmt::format("the server answered {}", status);
   if (answer.is_object() && answer.contains("error") && answer["error"].is_object()) {
     message = answer["error"].value("message", message);
   }
-  return {status == 404 ? ErrorCode::kNotFound : ErrorCode::kInvalidInput, std::move(message)};
+  const ErrorCode code = status == 404   ? ErrorCode::kNotFound
+                         : status == 409 ? ErrorCode::kRefused
+                                         : ErrorCode::kInvalidInput;
+  return {code, std::move(message)};
+}
+
+// The options of this program say it better than the header that the server wants.
+Error unauthorized(const std::string& url, const std::string& token_file) {
+  return invalid_input(
+      token_file.empty()
+          ? fmt::format(
+                "{} wants a token; give the file that holds yours with --token-file FILE or "
+                "RUBATO_TOKEN_FILE",
+                url)
+          : fmt::format("the token in {} is not known to {}; give another file with --token-file "
+                        "FILE or RUBATO_TOKEN_FILE",
+                        token_file, url));
 }
 
 }  // namespace
@@ -58,8 +96,16 @@ std::string find_state_folder() {
   return is_file(own + "/server.url") || !is_file(system + "/server.url") ? own : system;
 }
 
-Client::Client(std::string url, std::string token, const std::string& ca_file)
-    : url_(std::move(url)), http_(std::make_unique<httplib::Client>(url_)) {
+std::string local_url() {
+  const Result<std::string> url = read_word(find_state_folder() + "/server.url");
+  return url.ok() ? *url : "";
+}
+
+Client::Client(std::string url, std::string token, std::string token_file,
+               const std::string& ca_file)
+    : url_(std::move(url)),
+      token_file_(std::move(token_file)),
+      http_(std::make_unique<httplib::Client>(url_)) {
   http_->set_connection_timeout(5);
   http_->set_read_timeout(60);
   http_->set_tcp_nodelay(true);
@@ -94,21 +140,21 @@ Result<Client> Client::make(const ServerChoice& choice) {
   if (!choice.token_file.empty()) {
     const Result<std::string> token = read_word(choice.token_file);
     if (!token.ok()) return token.error();
-    return Client(url, *token, choice.ca_file);
+    return Client(url, *token, choice.token_file, choice.ca_file);
   }
   // The administrator's token belongs to the local daemon; no other server is to see it.
-  if (choice.given()) return Client(url, "", choice.ca_file);
-  const Result<std::string> token = read_word(folder + "/admin.token");
+  if (choice.given()) return Client(url, "", "", choice.ca_file);
+  const std::string token_file = folder + "/admin.token";
+  const Result<std::string> token = read_word(token_file);
   if (!token.ok()) {
     return invalid_input(fmt::format(
-        "{}/admin.token cannot be read; give your token with --token-file or RUBATO_TOKEN_FILE",
-        folder));
+        "{} cannot be read; give your token with --token-file or RUBATO_TOKEN_FILE", token_file));
   }
-  return Client(url, *token, choice.ca_file);
+  return Client(url, *token, token_file, choice.ca_file);
 }
 
 Error Client::unreachable(const std::string& why) const {
-  return {ErrorCode::kIo, fmt::format("cannot reach {} ({}); does rubatod run there?", url_, why)};
+  return {ErrorCode::kIo, fmt::format("cannot reach {}: {}", url_, why)};
 }
 
 Result<json> Client::get(const std::string& path) { return send("GET", path, nullptr); }
@@ -124,12 +170,26 @@ Result<json> Client::send(const std::string& method, const std::string& path, co
     request.set_header("Content-Type", "application/json");
   }
   const httplib::Result result = http_->send(request);
-  if (!result) return unreachable(httplib::to_string(result.error()));
+  if (!result) return unreachable(connection_problem(result.error()));
+  if (result->status == 401) return unauthorized(url_, token_file_);
   if (result->status >= 400) return refused(result->status, result->body);
   if (result->body.empty()) return json(nullptr);
   json answer = json::parse(result->body, nullptr, false);
-  if (answer.is_discarded()) return unreachable("its answer is not JSON");
+  if (answer.is_discarded()) return unreachable("what answers there is not rubatod");
   return answer;
+}
+
+Result<json> Client::all_jobs(bool active) {
+  json jobs = json::array();
+  json next = 0;
+  while (!next.is_null()) {
+    Result<json> page = get(fmt::format("/jobs?limit=10000&active={}&after={}",
+                                        active ? "true" : "false", next.dump()));
+    if (!page.ok()) return page;
+    for (json& job : (*page)["jobs"]) jobs.push_back(std::move(job));
+    next = page->value("next", json());
+  }
+  return jobs;
 }
 
 Status Client::stream(const std::string& path, const Headers& headers, const Receiver& receiver) {
@@ -151,9 +211,10 @@ Status Client::stream(const std::string& path, const Headers& headers, const Rec
         wanted = receiver(std::string_view(data, size));
         return wanted;
       });
+  if (status == 401) return unauthorized(url_, token_file_);
   if (status >= 400) return refused(status, error_body);
   if (!wanted || result) return ok_status();
-  return unreachable(httplib::to_string(result.error()));
+  return unreachable(connection_problem(result.error()));
 }
 
 Status Client::follow_events(const std::string& path, std::int64_t after,

@@ -27,6 +27,8 @@ struct ServerChoice {
 // Where a daemon of this machine keeps its state: RUBATO_STATE, else the user's folder, else the
 // system's; the first that has a running daemon.
 std::string find_state_folder();
+// The address of the daemon whose state is there; empty: none runs.
+std::string local_url();
 
 class Client {
  public:
@@ -44,6 +46,8 @@ class Client {
   Result<nlohmann::json> get(const std::string& path);
   Result<nlohmann::json> send(const std::string& method, const std::string& path,
                               const nlohmann::json& body, const Headers& headers = {});
+  // All pages of the list of jobs; `active`: only those that have not ended.
+  Result<nlohmann::json> all_jobs(bool active);
   // An answer that is taken as it comes. Broken off by the receiver is no error.
   Status stream(const std::string& path, const Headers& headers, const Receiver& receiver);
   // Events of `path` (".../events") after number `after`, until the receiver says no. When the
@@ -54,10 +58,11 @@ class Client {
   const std::string& url() const { return url_; }
 
  private:
-  Client(std::string url, std::string token, const std::string& ca_file);
+  Client(std::string url, std::string token, std::string token_file, const std::string& ca_file);
   Error unreachable(const std::string& why) const;
 
   std::string url_;
+  std::string token_file_;  // where the token came from; empty: there is none
   std::unique_ptr<httplib::Client> http_;
 };
 

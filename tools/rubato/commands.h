@@ -1,60 +1,76 @@
-// The subcommands of the program `rubato`. Each adds itself to the parser and returns what runs it;
-// the returned function gives the exit code (0 done, 1 failed, 2 accepted or possible, but not
-// now).
+// The subcommands of the program `rubato`. Each adds itself to the parser and sets what runs it;
+// that function gives the exit code (0 done, 1 failed, 2 accepted or possible, but not now).
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "client.h"
+#include "parse_errors.h"
+#include "which_job.h"
 
 namespace rubato::cli {
 
 struct Context {
-  std::string command_line;  // as typed
-  std::string share_dir;     // bundled profiles and workloads
-  ServerChoice server{};     // filled in by the parser
+  std::string command_line;      // as typed
+  std::string share_dir;         // bundled profiles and workloads
+  ServerChoice server{};         // filled in by the parser
+  DaemonJobs* daemon = nullptr;  // null in a build of the runtime alone
 };
 
 using Command = std::function<int()>;
 
+// Of the argument JOB.
+inline constexpr const char* kJobHelp = "Id (j12 or 12), name or folder of the job";
+
+// --- Jobs of 'rubato run' and of the daemon
+void add_ps(CLI::App& app, const Context& context, Command& chosen);
+void add_worker_commands(CLI::App& app, const Context& context,
+                         Command& chosen);  // scale, migrate, stop
+void add_profile(CLI::App& app, const Context& context, Command& chosen);
+void add_events(CLI::App& app, const Context& context, Command& chosen);
+void add_replay(CLI::App& app, const Context& context, Command& chosen);
+
 // --- Without a daemon
-void add_run(CLI::App& app, Command& chosen);
-void add_job_commands(CLI::App& app, const Context& context, Command& chosen);
+void add_run(CLI::App& app, const Context& context, Command& chosen);  // and join
 void add_sim(CLI::App& app, const Context& context, Command& chosen);
 void add_policies(CLI::App& app, Command& chosen);
 void add_workload(CLI::App& app, Command& chosen);
-void add_join(CLI::App& app, Command& chosen);
-void add_replay(CLI::App& app, Command& chosen);
 void add_describe_commands(CLI::App& app, Command& chosen);  // completion, manpage
 
 // --- Talking to a daemon
 void add_submit_commands(CLI::App& app, const Context& context,
                          Command& chosen);  // and plan, schema
 void add_queue_commands(CLI::App& app, const Context& context, Command& chosen);  // and status, why
-void add_change_commands(CLI::App& app, const Context& context, Command& chosen);
+void add_change_commands(CLI::App& app, const Context& context,
+                         Command& chosen);  // pause, resume, cancel, set
 void add_logs(CLI::App& app, const Context& context, Command& chosen);
 void add_top(CLI::App& app, const Context& context, Command& chosen);
 void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen);
-// What `scale` and `events` do with a job of the daemon.
-int scale_daemon_job(const ServerChoice& server, const std::string& job, int devices, bool as_json);
-struct EventsRequest {
-  std::string job;  // empty: all
-  bool follow = false;
-  std::int64_t after = 0;
-  bool as_json = false;
-};
 // What `sim --from-live` does; no policies: the one that the daemon uses.
 int forecast_live(
     const ServerChoice& server,
     std::vector<std::pair<std::string, std::map<std::string, std::string, std::less<>>>> policies,
     bool as_json);
-int print_daemon_events(const ServerChoice& server, const EventsRequest& request);
+
+// --- What several commands share
+// The workers of a job, as `ps JOB` prints them.
+int print_job(const FoundJob& job, bool as_json);
+
+struct MeasuredSpeed {
+  int devices = 0;
+  double steps_per_s = 0;
+  double samples_per_s = 0;
+};
+// As `profile` prints them; `unit` is "workers" or "devices".
+void print_speeds(const std::string& name, std::span<const MeasuredSpeed> speeds, const char* unit,
+                  bool as_json);
 
 // Prints "rubato: message" and returns exit code 1.
 int fail(const Error& error);

@@ -140,7 +140,7 @@ void add_describe_commands(CLI::App& app, Command& chosen) {
   auto shell = std::make_shared<std::string>();
   completion->add_option("shell", *shell, "bash, zsh or fish")
       ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+      ->check(one_of({"bash", "zsh", "fish"}));
   completion->callback([&app, &chosen, shell] {
     chosen = [&app, shell] {
       if (*shell == "bash") {

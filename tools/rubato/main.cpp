@@ -1,9 +1,13 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <memory>
 
 #include "base/file.h"
 #include "commands.h"
+#ifndef RUBATO_RUNTIME_ONLY
+#include "daemon_jobs.h"
+#endif
 
 namespace rubato::cli {
 
@@ -23,7 +27,8 @@ std::string find_share_dir() {
 
 int run(int argc, char** argv) {
   Context context{.command_line = "rubato", .share_dir = find_share_dir()};
-  for (int i = 1; i < argc; ++i) context.command_line += fmt::format(" {}", argv[i]);
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  for (const std::string& word : words) context.command_line += " " + word;
 
   CLI::App app{"Rubato: elastic deep-learning training. Shares devices among jobs and judges how."};
   app.name("rubato");
@@ -32,6 +37,8 @@ int run(int argc, char** argv) {
   app.fallthrough();  // the options below may also stand after the subcommand
   Command chosen;
 #ifndef RUBATO_RUNTIME_ONLY
+  const std::unique_ptr<DaemonJobs> daemon = make_daemon_jobs(context.server);
+  context.daemon = daemon.get();
   app.add_option("--server", context.server.url, "URL of the daemon (default: the local one)")
       ->envname("RUBATO_SERVER");
   app.add_option("--token-file", context.server.token_file, "File with your token")
@@ -45,20 +52,26 @@ int run(int argc, char** argv) {
   add_top(app, context, chosen);
   add_cluster_commands(app, context, chosen);
 #endif
-  add_job_commands(app, context, chosen);
-  add_run(app, chosen);
-  add_join(app, chosen);
-  add_replay(app, chosen);
+  add_worker_commands(app, context, chosen);
+  add_profile(app, context, chosen);
+  add_ps(app, context, chosen);
+  add_events(app, context, chosen);
+  add_run(app, context, chosen);
+  add_replay(app, context, chosen);
 #ifndef RUBATO_RUNTIME_ONLY
   add_sim(app, context, chosen);
   add_policies(app, chosen);
   add_workload(app, chosen);
   add_describe_commands(app, chosen);
 #endif
+  if (const std::string problem = unknown_command(app, words); !problem.empty()) {
+    return fail(invalid_input(problem));
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    return fail(invalid_input(parse_problem(app, error)));
   }
   return chosen();
 }

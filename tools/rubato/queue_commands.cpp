@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/text.h"
 #include "commands.h"
 #include "output.h"
 
@@ -18,24 +19,10 @@ struct Arguments {
   bool as_json = false;
 };
 
-// All pages of the list.
-Result<json> all_jobs(Client& client, bool active) {
-  json jobs = json::array();
-  json next = 0;
-  while (!next.is_null()) {
-    Result<json> page = client.get(fmt::format("/jobs?limit=10000&active={}&after={}",
-                                               active ? "true" : "false", next.dump()));
-    if (!page.ok()) return page;
-    for (json& job : (*page)["jobs"]) jobs.push_back(std::move(job));
-    next = page->value("next", json());
-  }
-  return jobs;
-}
-
-int queue(const Arguments& a, const ServerChoice& server) {
-  Result<Client> client = Client::make(server);
+int queue(const Arguments& a, const Context& context) {
+  Result<Client> client = Client::make(context.server);
   if (!client.ok()) return fail(client.error());
-  const Result<json> jobs = all_jobs(*client, !a.all);
+  const Result<json> jobs = client->all_jobs(!a.all);
   if (!jobs.ok()) return fail(jobs.error());
   if (a.as_json) {
     print_json({{"jobs", *jobs}});
@@ -99,10 +86,13 @@ void print_stall(const json& job) {
                                    id));
 }
 
-int status(const Arguments& a, const ServerChoice& server) {
-  Result<Client> client = Client::make(server);
+int status(const Arguments& a, const Context& context) {
+  const Result<FoundJob> found = which_job(context, a.job);
+  if (!found.ok()) return fail(found.error());
+  if (!found->of_daemon()) return print_job(*found, a.as_json);
+  Result<Client> client = Client::make(context.server);
   if (!client.ok()) return fail(client.error());
-  const Result<json> job = client->get("/jobs/" + url_quoted(a.job));
+  const Result<json> job = client->get("/jobs/" + url_quoted(found->id));
   if (!job.ok()) return fail(job.error());
   if (a.as_json) {
     print_json(*job);
@@ -142,10 +132,13 @@ int status(const Arguments& a, const ServerChoice& server) {
   return 0;
 }
 
-int why(const Arguments& a, const ServerChoice& server) {
-  Result<Client> client = Client::make(server);
+int why(const Arguments& a, const Context& context) {
+  const Result<FoundJob> found =
+      which_daemon_job(context, a.job, "it has the workers that its owner asked for");
+  if (!found.ok()) return fail(found.error());
+  Result<Client> client = Client::make(context.server);
   if (!client.ok()) return fail(client.error());
-  const Result<json> answer = client->get("/jobs/" + url_quoted(a.job) + "/why");
+  const Result<json> answer = client->get("/jobs/" + url_quoted(found->id) + "/why");
   if (!answer.ok()) return fail(answer.error());
   if (a.as_json) {
     print_json(*answer);
@@ -158,7 +151,8 @@ int why(const Arguments& a, const ServerChoice& server) {
     if (blocker.contains("name")) who += " " + blocker.value("name", "");
     if (blocker.contains("tenant")) who = "other tenants";
     if (blocker.contains("reservation")) who = "reservation " + blocker["reservation"].dump();
-    fmt::print("  {} of the devices: {}\n", blocker.value("devices", 0), who);
+    fmt::print("  {} {} {}\n", who, blocker.contains("tenant") ? "hold" : "holds",
+               counted(blocker.value("devices", 0), "device"));
   }
   if (const std::string remedy = answer->value("remedy", ""); !remedy.empty()) {
     fmt::print("remedy: {}\n", remedy);
@@ -171,21 +165,18 @@ int why(const Arguments& a, const ServerChoice& server) {
 void add_queue_commands(CLI::App& app, const Context& context, Command& chosen) {
   auto a = std::make_shared<Arguments>();
   const auto add = [&](const char* name, const char* help,
-                       int (*run)(const Arguments&, const ServerChoice&)) {
+                       int (*run)(const Arguments&, const Context&)) {
     CLI::App* sub = app.add_subcommand(name, help);
     sub->add_flag("--json", a->as_json, "As JSON");
-    sub->callback([a, run, &context, &chosen] {
-      chosen = [a, run, &context] { return run(*a, context.server); };
-    });
+    sub->callback(
+        [a, run, &context, &chosen] { chosen = [a, run, &context] { return run(*a, context); }; });
     return sub;
   };
   add("queue", "List the daemon's jobs", queue)
       ->add_flag("--all", a->all, "Also those that have ended");
-  add("status", "Everything about a job", status)
-      ->add_option("job", a->job, "Number (12 or j12) or name")
-      ->required();
+  add("status", "Everything about a job", status)->add_option("job", a->job, kJobHelp)->required();
   add("why", "Why a job has the devices it has, or none, and what would help", why)
-      ->add_option("job", a->job, "Number (12 or j12) or name")
+      ->add_option("job", a->job, kJobHelp)
       ->required();
 }
 

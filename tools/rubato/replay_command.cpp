@@ -32,7 +32,9 @@ Result<json> read_json(const std::string& path) {
 }
 
 // Runs the job's program; the outcome is in the folder when it ended with 0.
-Status run_program(const elastic::JobFolder& folder, const elastic::JobSettings& settings) {
+// A daemon's job has its document, which says in which folder and with which variables it ran.
+Status run_program(const elastic::JobFolder& folder, const elastic::JobSettings& settings,
+                   const json& document) {
   std::vector<std::string> command = settings.command;
   std::vector<char*> arguments;
   arguments.reserve(command.size() + 1);
@@ -41,6 +43,14 @@ Status run_program(const elastic::JobFolder& folder, const elastic::JobSettings&
   const pid_t pid = fork();
   if (pid < 0) return Error{ErrorCode::kIo, fmt::format("cannot start: {}", std::strerror(errno))};
   if (pid == 0) {
+    const std::string directory = document.value("dir", "");
+    if (!directory.empty() && chdir(directory.c_str()) != 0) {
+      fmt::print(stderr, "rubato: {}: {}\n", directory, std::strerror(errno));
+      _exit(127);
+    }
+    for (const auto& [variable, value] : document.value("env", json::object()).items()) {
+      setenv(variable.c_str(), value.get<std::string>().c_str(), 1);
+    }
     setenv(elastic::kReplayVariable, folder.path().c_str(), 1);
     setenv("RUBATO_CONSISTENCY", settings.consistency.c_str(), 1);
     execvp(arguments[0], arguments.data());
@@ -54,10 +64,14 @@ Status run_program(const elastic::JobFolder& folder, const elastic::JobSettings&
   return invalid_input("replay: the program failed; what it said is above");
 }
 
-int replay(const std::string& name) {
-  Result<std::string> path = elastic::find_job(name);
-  if (!path.ok()) return fail(path.error());
-  const elastic::JobFolder folder(*path);
+int replay(const Context& context, const std::string& name) {
+  const Result<FoundJob> job = which_job(context, name);
+  if (!job.ok()) return fail(job.error());
+  if (job->folder.empty()) {
+    return fail(invalid_input(fmt::format(
+        "{} has no folder on this machine; replay it where its daemon runs", job->shown())));
+  }
+  const elastic::JobFolder folder(job->folder);
   Result<elastic::JobSettings> settings = folder.read_settings();
   if (!settings.ok()) return fail(settings.error());
   if (!settings->adaptive) {
@@ -70,7 +84,7 @@ int replay(const std::string& name) {
   }
   Result<json> result = read_json(folder.result_file());
   if (!result.ok()) return fail(result.error());
-  const Status ran = run_program(folder, *settings);
+  const Status ran = run_program(folder, *settings, job->document);
   if (!ran.ok()) return fail(ran.error());
   Result<json> again = read_json(folder.replay_file());
   if (!again.ok()) return fail(again.error());
@@ -87,12 +101,13 @@ int replay(const std::string& name) {
 
 }  // namespace
 
-void add_replay(CLI::App& app, Command& chosen) {
+void add_replay(CLI::App& app, const Context& context, Command& chosen) {
   auto job = std::make_shared<std::string>();
   CLI::App* sub = app.add_subcommand(
       "replay", "Repeat a finished adaptive job in one process and compare the bits");
-  sub->add_option("job", *job, "Name or folder of the job")->required();
-  sub->callback([job, &chosen] { chosen = [job] { return replay(*job); }; });
+  sub->add_option("job", *job, kJobHelp)->required();
+  sub->callback(
+      [job, &context, &chosen] { chosen = [job, &context] { return replay(context, *job); }; });
 }
 
 }  // namespace rubato::cli

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "commands.h"
 #include "elastic/board.h"
 #include "elastic/launcher.h"
@@ -92,15 +93,17 @@ int report(const Result<elastic::LaunchResult>& result, const std::string& folde
 Status check_node(const elastic::NodeIdentity& node) {
   if (elastic::is_node_name(node.name)) return ok_status();
   return invalid_input(fmt::format(
-      "--node: '{}' is no name of a node: up to 32 letters, digits, '-', '_'", node.name));
+      "--node: '{}' cannot be the name of a node: use up to 32 letters, digits, '-' and '_'",
+      node.name));
 }
 
-int join_job(elastic::LaunchOptions launch, const std::string& job) {
+int join_job(const Context& context, elastic::LaunchOptions launch, const std::string& name) {
   const Status node = check_node(launch.node);
   if (!node.ok()) return fail(node.error());
-  Result<std::string> folder = elastic::find_job(job);
-  if (!folder.ok()) return fail(folder.error());
-  launch.folder = *folder;
+  const Result<FoundJob> job =
+      which_job_of_run(context, name, "its workers are the daemon's business ('rubato scale')");
+  if (!job.ok()) return fail(job.error());
+  launch.folder = job->folder;
   return report(elastic::join(launch), launch.folder, "the same command comes back");
 }
 
@@ -137,12 +140,10 @@ int run_job(RunArguments arguments) {
     const std::string what =
         settings.adaptive
             ? fmt::format("batch in {} ({})", arguments.batch_range, to_string(settings.lr_rule))
-        : settings.logical_workers == 0
-            ? "the program's own number of logical workers"
-            : fmt::format("{} logical worker{}", settings.logical_workers,
-                          settings.logical_workers == 1 ? "" : "s");
-    fmt::print(stderr, "job {} in {}: {} on {} worker{}\n", settings.name, launch.folder, what,
-               launch.workers, launch.workers == 1 ? "" : "s");
+        : settings.logical_workers == 0 ? "the program's own number of logical workers"
+                                        : counted(settings.logical_workers, "logical worker");
+    fmt::print(stderr, "job {} in {}: {} on {}\n", settings.name, launch.folder, what,
+               counted(launch.workers, "worker"));
   }
   return report(elastic::launch(launch), launch.folder, "the same command continues it");
 }
@@ -157,65 +158,7 @@ void add_node_options(CLI::App& command, elastic::NodeIdentity& node) {
       ->capture_default_str();
 }
 
-}  // namespace
-
-void add_run(CLI::App& app, Command& chosen) {
-  auto arguments = std::make_shared<RunArguments>();
-  elastic::LaunchOptions& launch = arguments->launch;
-  CLI::App* run = app.add_subcommand("run", "Start a training job on this machine, elastically");
-  run->add_option("--workers", launch.workers, "Worker processes at the start")
-      ->check(CLI::Range(1, elastic::kMaxWorkers));
-  run->add_option("--logical", arguments->logical,
-                  "Logical workers: they decide the result, whatever workers run them (default: "
-                  "the program's own number)")
-      ->check(CLI::Range(1, 4096));
-  run->add_option("--max-workers", arguments->max_workers,
-                  "Most workers that 'rubato scale' may ask for (default: as many as logical "
-                  "workers; of an adaptive job: --workers)")
-      ->check(CLI::Range(1, elastic::kMaxWorkers));
-  run->add_option("--mode", arguments->mode,
-                  "consistent: the result never depends on the workers; adaptive: the batch "
-                  "follows them")
-      ->check(CLI::IsMember({"consistent", "adaptive"}))
-      ->capture_default_str();
-  run->add_option("--batch-range", arguments->batch_range,
-                  "Adaptive: LOW..HIGH, samples per step over all workers");
-  run->add_option(
-      "--lr-rule", arguments->lr_rule,
-      "Adaptive: how the learning rate follows the batch: linear (default), sqrt, none");
-  run->add_option("--spares", launch.settings.spares,
-                  "Workers kept ready beside those that train, to replace lost and slow ones")
-      ->check(CLI::Range(0, elastic::kMaxWorkers));
-  run->add_option("--dir", launch.folder, "Folder of the job (default: ./rubato-NAME)");
-  run->add_option("--name", launch.settings.name,
-                  "Name of the job (default: from --dir or program)");
-  run->add_option("--ledger", launch.settings.ledger, "Record every consumed sample in this file");
-  run->add_option("--failure-timeout", launch.settings.failure_timeout_s,
-                  "Seconds after which a silent worker counts as lost")
-      ->check(CLI::Range(0.1, 3600.0))
-      ->capture_default_str();
-  run->add_option("--checkpoint-every", launch.settings.checkpoint_every_s,
-                  "Seconds between durable checkpoints; 0: none")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  run->add_option("--checkpoint-steps", launch.settings.checkpoint_every_steps,
-                  "Steps between durable checkpoints, instead of seconds")
-      ->check(CLI::NonNegativeNumber);
-  run->add_option("--checkpoint-keep", launch.settings.checkpoint_keep, "Checkpoints to keep")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  run->add_option("--consistency", launch.settings.consistency,
-                  "d1: all workers alike; d2: common denominator for unlike workers")
-      ->check(CLI::IsMember({"d1", "d2"}))
-      ->capture_default_str();
-  add_node_options(*run, launch.node);
-  run->add_flag("--quiet", launch.quiet, "No progress on stderr");
-  run->add_option("command", launch.command, "Program and arguments, after --")->required();
-  run->positionals_at_end();
-  run->callback([arguments, &chosen] { chosen = [arguments] { return run_job(*arguments); }; });
-}
-
-void add_join(CLI::App& app, Command& chosen) {
+void add_join(CLI::App& app, const Context& context, Command& chosen) {
   struct JoinArguments {
     elastic::LaunchOptions launch;
     std::string job;
@@ -228,12 +171,71 @@ void add_join(CLI::App& app, Command& chosen) {
                    "Folder of the job, which all its machines see, or its name")
       ->required();
   join->add_option("--workers", launch.workers, "Worker processes on this machine")
-      ->check(CLI::Range(1, elastic::kMaxWorkers));
+      ->check(between(1, elastic::kMaxWorkers));
   add_node_options(*join, launch.node);
   join->add_flag("--quiet", launch.quiet, "No progress on stderr");
-  join->callback([arguments, &chosen] {
-    chosen = [arguments] { return join_job(arguments->launch, arguments->job); };
+  join->callback([arguments, &context, &chosen] {
+    chosen = [arguments, &context] { return join_job(context, arguments->launch, arguments->job); };
   });
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, const Context& context, Command& chosen) {
+  auto arguments = std::make_shared<RunArguments>();
+  elastic::LaunchOptions& launch = arguments->launch;
+  CLI::App* run = app.add_subcommand("run", "Start a training job on this machine, elastically");
+  run->add_option("--workers", launch.workers, "Worker processes at the start")
+      ->check(between(1, elastic::kMaxWorkers));
+  run->add_option("--logical", arguments->logical,
+                  "Logical workers; they determine the result, no matter how many workers run "
+                  "(default: the program's own number)")
+      ->check(between(1, 4096));
+  run->add_option("--max-workers", arguments->max_workers,
+                  "Largest number of workers for 'rubato scale' (default: as many as logical "
+                  "workers, or --workers for an adaptive job)")
+      ->check(between(1, elastic::kMaxWorkers));
+  run->add_option("--mode", arguments->mode,
+                  "consistent: the result never depends on the workers; adaptive: the batch "
+                  "follows them")
+      ->check(one_of({"consistent", "adaptive"}))
+      ->capture_default_str();
+  run->add_option("--batch-range", arguments->batch_range,
+                  "Adaptive: LOW..HIGH, samples per step over all workers");
+  run->add_option(
+      "--lr-rule", arguments->lr_rule,
+      "Adaptive: how the learning rate follows the batch: linear (default), sqrt, none");
+  run->add_option("--spares", launch.settings.spares,
+                  "Workers kept ready beside those that train, to replace lost and slow ones")
+      ->check(between(0, elastic::kMaxWorkers));
+  run->add_option("--dir", launch.folder, "Folder of the job (default: ./rubato-NAME)");
+  run->add_option("--name", launch.settings.name,
+                  "Name of the job (default: from --dir or program)");
+  run->add_option("--ledger", launch.settings.ledger, "Record every consumed sample in this file");
+  run->add_option("--failure-timeout", launch.settings.failure_timeout_s,
+                  "Seconds after which a silent worker counts as lost")
+      ->check(between(0.1, 3600.0))
+      ->capture_default_str();
+  run->add_option("--checkpoint-every", launch.settings.checkpoint_every_s,
+                  "Seconds between durable checkpoints; 0: none")
+      ->check(at_least(0))
+      ->capture_default_str();
+  run->add_option("--checkpoint-steps", launch.settings.checkpoint_every_steps,
+                  "Steps between durable checkpoints, instead of seconds")
+      ->check(at_least(0));
+  run->add_option("--checkpoint-keep", launch.settings.checkpoint_keep, "Checkpoints to keep")
+      ->check(between(1, 1000))
+      ->capture_default_str();
+  run->add_option("--consistency", launch.settings.consistency,
+                  "d1: all workers alike; d2: common denominator for unlike workers")
+      ->check(one_of({"d1", "d2"}))
+      ->capture_default_str();
+  add_node_options(*run, launch.node);
+  run->add_flag("--quiet", launch.quiet, "No progress on stderr");
+  run->add_option("command", launch.command, "Program and arguments, after --")->required();
+  run->positionals_at_end();
+  run->callback([arguments, &chosen] { chosen = [arguments] { return run_job(*arguments); }; });
+  add_join(app, context, chosen);
 }
 
 }  // namespace rubato::cli

@@ -298,18 +298,18 @@ void add_sim(CLI::App& app, const Context& context, Command& chosen) {
       ->capture_default_str();
   sim->add_option("--resize-cost", a->resize_cost_s,
                   "seconds that any change of devices costs a job")
-      ->check(CLI::Range(0.0, 1e7))
+      ->check(between(0.0, 1e7))
       ->capture_default_str();
   sim->add_option("--stop-free", a->stop_free_s,
                   "changes of running jobs pause them only this long (default: as --resize-cost)")
-      ->check(CLI::Range(0.0, 1e7));
+      ->check(between(0.0, 1e7));
   sim->add_option("--interference", a->interference,
                   "slowdown of jobs that share a node with another job that spans nodes")
-      ->check(CLI::Range(0.0, 0.99))
+      ->check(between(0.0, 0.99))
       ->capture_default_str();
   sim->add_option("--scaling", a->scaling,
                   "recorded durations: speed on k devices is k to this power")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(between(0.0, 1.0))
       ->capture_default_str();
   sim->add_option("--elastic", a->elastic,
                   "recorded durations: allowed sizes as factors LOW..HIGH of the requested one")
@@ -318,18 +318,16 @@ void add_sim(CLI::App& app, const Context& context, Command& chosen) {
   sim->add_option("--serving", a->serving, "CSV time,devices[,type]: devices taken for serving");
   sim->add_option("--give-back", a->give_back_s,
                   "seconds within which training gives devices back to serving; 0: at once")
-      ->check(CLI::Range(0.0, 1e7))
+      ->check(between(0.0, 1e7))
       ->capture_default_str();
   sim->add_option("--quirks", a->quirks,
                   "peculiarities of published simulators to imitate: auto, none or a list")
       ->capture_default_str();
   sim->add_option("--seed", a->seed, "random seed")->capture_default_str();
   sim->add_option("--repeat", a->repeat, "run with this many seeds, counted from --seed")
-      ->check(CLI::Range(1, 10'000))
+      ->check(between(1, 10'000))
       ->capture_default_str();
-  sim->add_option("--jobs", a->threads, "threads")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+  sim->add_option("--jobs", a->threads, "threads")->check(between(1, 1024))->capture_default_str();
   sim->add_flag("--json", a->json, "summary as JSON on standard output");
   sim->add_flag("--quiet", a->quiet, "no progress");
   sim->add_option("--out", a->out,

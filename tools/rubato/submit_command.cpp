@@ -2,7 +2,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -54,7 +58,9 @@ struct DocumentArguments {
 };
 
 void add_document_options(CLI::App& sub, DocumentArguments& a) {
-  sub.add_option("-f,--file", a.file, "Job document (YAML, docs/jobs.md); - reads standard input");
+  sub.add_option(
+      "-f,--file", a.file,
+      "Job document (YAML, docs/jobs.md, at most 1 MiB is read); - reads standard input");
   for (std::size_t i = 0; i < std::size(kFieldFlags); ++i) {
     sub.add_option(kFieldFlags[i].flag, a.values[i], kFieldFlags[i].help);
   }
@@ -63,17 +69,68 @@ void add_document_options(CLI::App& sub, DocumentArguments& a) {
   sub.positionals_at_end();
 }
 
+constexpr std::size_t kMostBytes = 1 << 20;
+
+// The whole file, or standard input for "-"; a stream that does not end is not read for ever.
 Result<std::string> read_document(const std::string& file) {
-  if (file != "-") return read_file(file);
-  return std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+  const bool standard = file == "-";
+  std::ifstream opened;
+  if (!standard) {
+    if (is_directory(file))
+      return invalid_input(file + ": is a directory; expected a job document");
+    opened.open(file, std::ios::binary);
+    if (!opened) return Error{ErrorCode::kIo, fmt::format("{}: {}", file, std::strerror(errno))};
+  }
+  std::istream& stream = standard ? std::cin : opened;
+  std::string text(kMostBytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  if (text.size() <= kMostBytes) return text;
+  return invalid_input(fmt::format("{}: more than 1 MiB; this is not a job document",
+                                   standard ? "standard input" : file));
 }
 
-// Flags as fields of a document; numbers as numbers.
+// Whether the field can be a number; others are text, also if they look like one.
+bool takes_number(const json& schema) {
+  const json alternatives = schema.value("anyOf", json::array({schema}));
+  return std::any_of(alternatives.begin(), alternatives.end(), [](const json& one) {
+    const std::string type = one.value("type", "");
+    return type == "integer" || type == "number";
+  });
+}
+
+json flag_value(const FieldFlag& flag, const std::string& text) {
+  static const json kSchema = control::job_schema();
+  std::string pointer;
+  for (const std::string_view part : split(std::string_view(flag.path).substr(1), '/')) {
+    pointer += fmt::format("/properties/{}", part);
+  }
+  const auto number = parse_int(text);
+  if (number && takes_number(kSchema.at(json::json_pointer(pointer)))) return *number;
+  return text;
+}
+
+// An error about "/field" names the option that gave the field, or the file.
+Error in_terms_of_arguments(const Error& error, const DocumentArguments& a) {
+  const std::size_t colon = error.message.find(": ");
+  if (!error.message.starts_with('/') || colon == std::string::npos) return error;
+  const std::string path = error.message.substr(0, colon);
+  const std::string rest = error.message.substr(colon);
+  for (std::size_t i = 0; i < std::size(kFieldFlags); ++i) {
+    if (path == kFieldFlags[i].path && !a.values[i].empty()) {
+      return {error.code, kFieldFlags[i].flag + rest};
+    }
+  }
+  if (path.starts_with("/env/")) return {error.code, "--env " + path.substr(5) + rest};
+  std::string field = path.substr(1);
+  std::replace(field.begin(), field.end(), '/', '.');
+  return {error.code, (a.file.empty() ? "" : a.file + ": ") + field + rest};
+}
+
 Result<json> flags_as_fields(const DocumentArguments& a, json document) {
   for (std::size_t i = 0; i < std::size(kFieldFlags); ++i) {
     if (a.values[i].empty()) continue;
-    const auto number = parse_int(a.values[i]);
-    document[json::json_pointer(kFieldFlags[i].path)] = number ? json(*number) : json(a.values[i]);
+    document[json::json_pointer(kFieldFlags[i].path)] = flag_value(kFieldFlags[i], a.values[i]);
   }
   for (const std::string& variable : a.env) {
     const std::size_t equals = variable.find('=');
@@ -103,7 +160,7 @@ Result<JobDocument> make_document(const DocumentArguments& a) {
   Result<json> all = flags_as_fields(a, std::move(fields));
   if (!all.ok()) return all.error();
   Result<JobDocument> document = control::parse_job_json(*all);
-  if (!document.ok()) return document;
+  if (!document.ok()) return in_terms_of_arguments(document.error(), a);
   document->dir = (std::filesystem::current_path() / document->dir).lexically_normal().string();
   while (document->dir.size() > 1 && document->dir.ends_with('/')) document->dir.pop_back();
   return document;
@@ -114,8 +171,7 @@ std::string waiting_line(const json& event) {
   std::string type = event.value("type", "");
   const json body = event.value("body", json::object());
   if (type == "granted") {
-    const int devices = body.value("devices", 0);
-    return fmt::format("{} device{}: {}", devices, devices == 1 ? "" : "s",
+    return fmt::format("{}: {}", counted(body.value("devices", 0), "device"),
                        body.value("reason", ""));
   }
   if (type == "finished" || type == "cancelled" || type == "paused" || type == "resumed") {
@@ -213,9 +269,8 @@ int plan(const PlanArguments& a, const ServerChoice& server) {
     const json value = planned->value(name, json());
     return value.is_number() ? duration_text(value.get<double>()) : std::string("unknown");
   };
-  const int devices = planned->value("devices", 0);
   if (placed) {
-    fmt::print("would start now on {} device{}\n", devices, devices == 1 ? "" : "s");
+    fmt::print("would start now on {}\n", counted(planned->value("devices", 0), "device"));
   } else {
     fmt::print("cannot be placed now ({}: {}); would start in {}\n", planned->value("reason", ""),
                planned->value("text", ""), time_of("start_in_s"));
@@ -223,15 +278,14 @@ int plan(const PlanArguments& a, const ServerChoice& server) {
   fmt::print("would end in {}{}\n", time_of("eta_s"),
              planned->value("guessed", false) ? " (a guess: its length is not known)" : "");
   for (const json& change : planned->value("changes", json::array())) {
-    fmt::print("{} would go from {} to {} devices ({})\n", change.value("job", ""),
-               change.value("from", 0), change.value("to", 0), change.value("reason", ""));
+    fmt::print("{} would go from {} to {} ({})\n", change.value("job", ""), change.value("from", 0),
+               counted(change.value("to", 0), "device"), change.value("reason", ""));
   }
   const json others = planned->value("others", json::object());
   if (const int changed = others.value("changed", 0); changed > 0) {
     const int given = -others.value("devices", 0);
-    fmt::print("{} job{} of other tenants would change ({} {} device{} together)\n", changed,
-               changed == 1 ? "" : "s", given >= 0 ? "giving" : "getting", std::abs(given),
-               std::abs(given) == 1 ? "" : "s");
+    fmt::print("{} of other tenants would change ({} {} together)\n", counted(changed, "job"),
+               given >= 0 ? "giving up" : "getting", counted(std::abs(given), "device"));
   }
   return placed ? 0 : 2;
 }

@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <csignal>
 #include <memory>
 
+#include "base/text.h"
 #include "commands.h"
+#include "interrupt.h"
 #include "output.h"
 
 namespace rubato::cli {
@@ -18,9 +20,6 @@ namespace rubato::cli {
 namespace {
 
 using nlohmann::json;
-
-volatile std::sig_atomic_t g_interrupted = 0;  // a signal handler can reach nothing else
-void note_interrupt(int) { g_interrupted = 1; }
 
 // A terminal in full-screen mode: keys come at once and are not shown. Restored at the end.
 class Screen {
@@ -30,9 +29,6 @@ class Screen {
     termios raw = before_;
     raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
     tcsetattr(STDIN_FILENO, TCSANOW, &raw);
-    struct sigaction action {};
-    action.sa_handler = note_interrupt;  // without SA_RESTART: poll() ends
-    for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
     fmt::print("\x1b[?1049h\x1b[?25l");
   }
   ~Screen() {
@@ -43,15 +39,25 @@ class Screen {
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
+  struct Size {
+    int rows = 24;
+    int columns = 100;
+  };
+  static Size size() {
+    winsize size{};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) return {};
+    return {.rows = size.ws_row, .columns = size.ws_col};
+  }
+
   // At most as many lines and columns as there are, the first line in bold.
   void draw(std::string_view text, bool color) const {
-    winsize size{};
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) size = {24, 100, 0, 0};
+    const Size size = Screen::size();
     std::string out = "\x1b[H";
     std::string_view rest = text;
-    for (int row = 0; row + 1 < size.ws_row && !rest.empty(); ++row) {
+    for (int row = 0; row + 1 < size.rows && !rest.empty(); ++row) {
       const std::size_t end = std::min(rest.find('\n'), rest.size());
-      const std::string_view line = rest.substr(0, std::min<std::size_t>(end, size.ws_col));
+      const std::string_view line =
+          rest.substr(0, std::min<std::size_t>(end, static_cast<std::size_t>(size.columns)));
       const bool bold = row == 0 && color;
       out += fmt::format("{}{}{}", bold ? "\x1b[1m" : "", line, bold ? "\x1b[0m" : "");
       out += "\x1b[K\r\n";
@@ -61,18 +67,43 @@ class Screen {
     fmt::print("{}", out);
     std::fflush(stdout);
   }
-  // True: q, or interrupted.
-  static bool wait_for_quit(double seconds) {
-    pollfd key{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-    const int ready = poll(&key, 1, static_cast<int>(seconds * 1000));
-    if (g_interrupted != 0) return true;
-    if (ready <= 0) return false;
-    char c = 0;
-    return read(STDIN_FILENO, &c, 1) != 1 || c == 'q' || c == 'Q';
+
+  enum class Key { kNone, kQuit, kUp, kDown, kPageUp, kPageDown, kHome, kEnd, kOther };
+  // The next key within so many seconds; kQuit also when interrupted or when the terminal has gone.
+  Key key_within(double seconds) {
+    if (typed_.empty()) {
+      pollfd keys{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+      const int ready = poll(&keys, 1, static_cast<int>(seconds * 1000));
+      if (interrupted()) return Key::kQuit;
+      if (ready <= 0) return Key::kNone;
+      std::array<char, 64> bytes{};
+      const ssize_t got = read(STDIN_FILENO, bytes.data(), bytes.size());
+      if (got <= 0) return Key::kQuit;
+      typed_.assign(bytes.data(), static_cast<std::size_t>(got));
+    }
+    return next_typed();
   }
 
  private:
+  Key next_typed() {
+    constexpr std::pair<std::string_view, Key> kKeys[] = {
+        {"q", Key::kQuit},           {"Q", Key::kQuit},     {"\x1b[A", Key::kUp},
+        {"\x1bOA", Key::kUp},        {"k", Key::kUp},       {"\x1b[B", Key::kDown},
+        {"\x1bOB", Key::kDown},      {"j", Key::kDown},     {"\x1b[5~", Key::kPageUp},
+        {"\x1b[6~", Key::kPageDown}, {" ", Key::kPageDown}, {"\x1b[H", Key::kHome},
+        {"\x1b[1~", Key::kHome},     {"\x1b[F", Key::kEnd}, {"\x1b[4~", Key::kEnd}};
+    for (const auto& [code, key] : kKeys) {
+      if (!typed_.starts_with(code)) continue;
+      typed_.erase(0, code.size());
+      return key;
+    }
+    // A sequence that is not known: up to the next one.
+    typed_.erase(0, typed_.front() == '\x1b' ? typed_.find('\x1b', 1) : 1);
+    return Key::kOther;
+  }
+
   termios before_{};
+  std::string typed_;  // and not looked at yet
 };
 
 std::string bar(const json& c, int width) {
@@ -90,18 +121,68 @@ std::string bar(const json& c, int width) {
 Result<json> look(Client& client) {
   Result<json> cluster = client.get("/cluster");
   if (!cluster.ok()) return cluster;
-  Result<json> jobs = client.get("/jobs?active=true&limit=200");
+  Result<json> jobs = client.all_jobs(true);
   if (!jobs.ok()) return jobs;
   // Those with devices first; they are what changes.
-  std::stable_partition((*jobs)["jobs"].begin(), (*jobs)["jobs"].end(),
+  std::stable_partition(jobs->begin(), jobs->end(),
                         [](const json& job) { return job.value("granted", 0) > 0; });
-  return json{{"cluster", std::move(*cluster)}, {"jobs", std::move((*jobs)["jobs"])}};
+  return json{{"cluster", std::move(*cluster)}, {"jobs", std::move(*jobs)}};
 }
 
-std::string page(const json& seen, double at, const std::string& url) {
-  return fmt::format("rubato {}  {}\n{}\n{}\n\n{}", url, time_text(at),
-                     cluster_line(seen["cluster"]), bar(seen["cluster"], 50),
-                     job_table(seen["jobs"], at).text());
+std::string head_of(const json& seen, double at, const std::string& url) {
+  return fmt::format("rubato {}  {}\n{}\n{}\n\n", url, time_text(at), cluster_line(seen["cluster"]),
+                     bar(seen["cluster"], 50));
+}
+
+// The part of a long list that a screen shows.
+class Window {
+ public:
+  void move(Screen::Key key) {
+    using Key = Screen::Key;
+    if (key == Key::kUp) first_ -= 1;
+    if (key == Key::kDown) first_ += 1;
+    if (key == Key::kPageUp) first_ -= rows_;
+    if (key == Key::kPageDown) first_ += rows_;
+    if (key == Key::kHome) first_ = 0;
+    if (key == Key::kEnd) first_ = all_;
+  }
+  // The lines of the table that fit into `rows`, its titles first, and how many others there are.
+  std::string cut(const std::string& table, int rows) {
+    std::vector<std::string_view> lines = split(table, '\n');
+    if (lines.back().empty()) lines.pop_back();
+    all_ = static_cast<int>(lines.size()) - 1;
+    rows_ = std::max(1, rows - 1);
+    first_ = std::clamp(first_, 0, std::max(0, all_ - rows_));
+    const int end = std::min(all_, first_ + rows_);
+    std::string text = fmt::format("{}\n", lines[0]);
+    for (int i = first_; i < end; ++i)
+      text += fmt::format("{}\n", lines[static_cast<std::size_t>(i) + 1]);
+    others_ = all_ > rows_
+                  ? fmt::format("jobs {} to {} of {}; arrow keys and page keys show the others",
+                                first_ + 1, end, all_)
+                  : "";
+    return text;
+  }
+  const std::string& others() const { return others_; }
+
+ private:
+  int first_ = 0;
+  int rows_ = 1;
+  int all_ = 0;
+  std::string others_;
+};
+
+// A whole screen: the cluster, as many jobs as fit, and a last line.
+std::string screen_text(const json& seen, double at, const std::string& url, bool away,
+                        Window& window) {
+  constexpr int kHead = 4;
+  constexpr int kFoot = 1;
+  const int rows = Screen::size().rows - 1 - kHead - kFoot;
+  const std::string table = window.cut(job_table(seen["jobs"], at).text(), rows);
+  std::string last = "q quits";
+  if (!window.others().empty()) last = window.others() + "; " + last;
+  if (away) last = "the daemon does not answer; this is how it was; " + last;
+  return head_of(seen, at, url) + table + last + "\n";
 }
 
 struct Arguments {
@@ -119,27 +200,34 @@ int top(const Arguments& a, const ServerChoice& server) {
     return 0;
   }
   if (isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1) {
-    fmt::print("{}", page(*seen, unix_now(), client->url()));
+    fmt::print("{}{}", head_of(*seen, unix_now(), client->url()),
+               job_table((*seen)["jobs"], unix_now()).text());
     return 0;
   }
   const bool color = wants_color(stdout);
-  const Screen screen;
+  const InterruptNoted noted;
+  Screen screen;
+  Window window;
   double seen_at = unix_now();
-  do {
-    Result<json> now = look(*client);
-    const bool away = !now.ok();
-    if (away) {
-      // It is shown as it was; when it comes back, it may be elsewhere.
-      if (Result<Client> again = Client::make(server); again.ok()) client = std::move(again);
-    } else {
-      seen = std::move(now);
-      seen_at = unix_now();
+  double looked_at = 0;
+  bool away = false;
+  for (Screen::Key key = Screen::Key::kNone; key != Screen::Key::kQuit;) {
+    if (unix_now() >= looked_at + a.every_s) {
+      Result<json> now = look(*client);
+      looked_at = unix_now();
+      away = !now.ok();
+      if (away) {
+        // It is shown as it was; when it comes back, it may be elsewhere.
+        if (Result<Client> again = Client::make(server); again.ok()) client = std::move(again);
+      } else {
+        seen = std::move(now);
+        seen_at = looked_at;
+      }
     }
-    const std::string text = page(*seen, seen_at, client->url()) +
-                             (away ? "\nthe daemon does not answer; this is how it was\n" : "\n") +
-                             "q quits\n";
-    screen.draw(text, color);
-  } while (!Screen::wait_for_quit(a.every_s));
+    window.move(key);
+    screen.draw(screen_text(*seen, seen_at, client->url(), away, window), color);
+    key = screen.key_within(std::clamp(looked_at + a.every_s - unix_now(), 0.01, a.every_s));
+  }
   return 0;
 }
 
@@ -147,9 +235,10 @@ int top(const Arguments& a, const ServerChoice& server) {
 
 void add_top(CLI::App& app, const Context& context, Command& chosen) {
   auto a = std::make_shared<Arguments>();
-  CLI::App* sub = app.add_subcommand("top", "The cluster and its jobs, live (q quits)");
+  CLI::App* sub = app.add_subcommand(
+      "top", "The cluster and its jobs, live (arrow keys and page keys scroll, q quits)");
   sub->add_option("--every", a->every_s, "Seconds between two looks")
-      ->check(CLI::Range(0.1, 3600.0))
+      ->check(between(0.1, 3600.0))
       ->capture_default_str();
   sub->add_flag("--json", a->as_json, "One look, as JSON");
   sub->callback(

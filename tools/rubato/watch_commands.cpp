@@ -1,11 +1,18 @@
 // rubato logs, and events of the daemon.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
+#include <thread>
 
+#include "api/log_reader.h"
+#include "base/file.h"
 #include "commands.h"
 #include "control/state.h"
+#include "daemon_jobs.h"
 #include "elastic/event_text.h"
+#include "local_job.h"
 #include "output.h"
 
 namespace rubato::cli {
@@ -22,30 +29,81 @@ struct LogArguments {
   bool as_json = false;
 };
 
-int logs(const LogArguments& a, const ServerChoice& server) {
-  Result<Client> client = Client::make(server);
-  if (!client.ok()) return fail(client.error());
-  std::string path = fmt::format("/jobs/{}/logs?follow={}", url_quoted(a.job), a.follow ? 1 : 0);
-  if (a.tail >= 0) path += fmt::format("&tail={}", a.tail);
-  if (a.worker >= 0) path += fmt::format("&worker={}", a.worker);
-  std::string line;
-  const auto print = [&](std::string_view bytes) {
-    if (!a.as_json) {
+// As text, or one JSON object per line.
+class LogPrinter {
+ public:
+  explicit LogPrinter(bool as_json) : as_json_(as_json) {}
+  // False: nobody reads any more.
+  bool print(std::string_view bytes) {
+    if (!as_json_) {
       const bool written = std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size();
       return std::fflush(stdout) == 0 && written;
     }
     for (const char c : bytes) {
       if (c != '\n') {
-        line += c;
+        line_ += c;
         continue;
       }
-      fmt::print("{}\n", json{{"line", line}}.dump(-1, ' ', false, json::error_handler_t::replace));
-      line.clear();
+      fmt::print("{}\n",
+                 json{{"line", line_}}.dump(-1, ' ', false, json::error_handler_t::replace));
+      line_.clear();
     }
     return std::fflush(stdout) == 0;
-  };
-  const Status streamed = client->stream(path, {}, print);
-  if (a.as_json && !line.empty()) print("\n");
+  }
+  // A last line without its end.
+  void end() {
+    if (as_json_ && !line_.empty()) print("\n");
+  }
+
+ private:
+  const bool as_json_;
+  std::string line_;
+};
+
+// The log files of a job of 'rubato run', which moves none aside, in order of workers.
+std::vector<std::string> log_files(const std::string& folder) {
+  std::vector<std::string> files;
+  const Result<std::vector<std::string>> names = list_directory(folder + "/logs");
+  if (!names.ok()) return files;
+  for (const std::string& name : *names) {
+    if (api::worker_of_log(name) >= 0) files.push_back(folder + "/logs/" + name);
+  }
+  std::sort(files.begin(), files.end(), [](const std::string& a, const std::string& b) {
+    return api::worker_of_log(a) < api::worker_of_log(b);
+  });
+  return files;
+}
+
+int logs_of_run(const LogArguments& a, const FoundJob& job) {
+  const elastic::JobFolder folder(job.folder);
+  api::LogReader reader(a.worker, a.tail);
+  LogPrinter printer(a.as_json);
+  for (;;) {
+    // Asked before reading: what a job wrote before it ended is there once it has ended.
+    const bool over = !a.follow || state_of(folder) != "running";
+    std::string text;
+    const bool more = reader.read(log_files(job.folder), text);
+    if (!printer.print(text)) return 0;
+    if (!more && over) break;
+    if (!more) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+  printer.end();
+  return 0;
+}
+
+int logs(const LogArguments& a, const Context& context) {
+  const Result<FoundJob> job = which_job(context, a.job);
+  if (!job.ok()) return fail(job.error());
+  if (!job->of_daemon()) return logs_of_run(a, *job);
+  Result<Client> client = Client::make(context.server);
+  if (!client.ok()) return fail(client.error());
+  std::string path = fmt::format("/jobs/{}/logs?follow={}", url_quoted(job->id), a.follow ? 1 : 0);
+  if (a.tail >= 0) path += fmt::format("&tail={}", a.tail);
+  if (a.worker >= 0) path += fmt::format("&worker={}", a.worker);
+  LogPrinter printer(a.as_json);
+  const Status streamed =
+      client->stream(path, {}, [&](std::string_view bytes) { return printer.print(bytes); });
+  printer.end();
   return streamed.ok() ? 0 : fail(streamed.error());
 }
 
@@ -85,17 +143,23 @@ void print_event(const json& event, bool as_json) {
   std::fflush(stdout);
 }
 
+bool ends_job(const json& event) {
+  const std::string type = event.value("type", "");
+  return type == "finished" || type == "failed" || type == "cancelled";
+}
+
 }  // namespace
 
 int print_daemon_events(const ServerChoice& server, const EventsRequest& request) {
   Result<Client> client = Client::make(server);
   if (!client.ok()) return fail(client.error());
   const std::string path =
-      request.job.empty() ? "/events" : "/jobs/" + url_quoted(request.job) + "/events";
-  if (request.follow) {
+      request.job ? "/jobs/" + url_quoted(request.job->id) + "/events" : "/events";
+  // Of a job that has ended there is nothing to follow: its end may lie before `after`.
+  if (request.follow && (!request.job || request.job->active)) {
     const Status followed = client->follow_events(path, request.after, [&](const json& event) {
       print_event(event, request.as_json);
-      return std::ferror(stdout) == 0;
+      return std::ferror(stdout) == 0 && !(request.job && ends_job(event));
     });
     return followed.ok() ? 0 : fail(followed.error());
   }
@@ -115,15 +179,13 @@ int print_daemon_events(const ServerChoice& server, const EventsRequest& request
 void add_logs(CLI::App& app, const Context& context, Command& chosen) {
   auto a = std::make_shared<LogArguments>();
   CLI::App* sub = app.add_subcommand("logs", "Output of a job's workers");
-  sub->add_option("job", a->job, "Number (12 or j12) or name")->required();
+  sub->add_option("job", a->job, kJobHelp)->required();
   sub->add_flag("-f,--follow", a->follow, "Go on until the job has ended");
   sub->add_option("--tail", a->tail, "Only the last so many lines of each worker")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000}));
-  sub->add_option("--worker", a->worker, "Only this worker")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000}));
+      ->check(between(0, 1e6));
+  sub->add_option("--worker", a->worker, "Only this worker")->check(between(0, 1e6));
   sub->add_flag("--json", a->as_json, "One JSON object per line");
-  sub->callback(
-      [a, &context, &chosen] { chosen = [a, &context] { return logs(*a, context.server); }; });
+  sub->callback([a, &context, &chosen] { chosen = [a, &context] { return logs(*a, context); }; });
 }
 
 }  // namespace rubato::cli

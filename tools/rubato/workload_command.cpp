@@ -21,15 +21,18 @@ void add_workload(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<Arguments>();
   GenerateOptions& options = arguments->options;
   generate->add_option("--jobs", options.jobs, "number of jobs")
-      ->check(CLI::Range(1, 10'000'000))
+      ->check(between(1, 10'000'000))
       ->capture_default_str();
-  generate->add_option("--arrival", options.arrival, "arrival process: poisson, diurnal or bursty")
-      ->transform(
-          CLI::CheckedTransformer(std::map<std::string, Arrival>{{"poisson", Arrival::kPoisson},
-                                                                 {"diurnal", Arrival::kDiurnal},
-                                                                 {"bursty", Arrival::kBursty}}));
+  const std::map<std::string, Arrival> arrivals{
+      {"bursty", Arrival::kBursty}, {"diurnal", Arrival::kDiurnal}, {"poisson", Arrival::kPoisson}};
+  generate
+      ->add_option_function<std::string>(
+          "--arrival",
+          [&options, arrivals](const std::string& name) { options.arrival = arrivals.at(name); },
+          "arrival process: poisson, diurnal or bursty")
+      ->check(one_of({"bursty", "diurnal", "poisson"}));
   generate->add_option("--hours", options.hours, "the arrivals are spread over this time")
-      ->check(CLI::Range(0.001, 1e6))
+      ->check(between(0.001, 1e6))
       ->capture_default_str();
   generate->add_option("--mix", options.mix_file, "what jobs there are (JSON; default: built-in)");
   generate->add_option("--seed", options.seed, "random seed")->capture_default_str();

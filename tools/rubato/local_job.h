@@ -1,0 +1,37 @@
+// A job as its folder on this machine shows it.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/result.h"
+#include "elastic/board.h"
+#include "elastic/job_folder.h"
+
+namespace rubato::cli {
+
+struct LocalJob {
+  elastic::JobFolder folder{""};
+  elastic::JobSettings settings;
+  std::unique_ptr<elastic::FileRegistry> registry;
+};
+
+Result<LocalJob> open_job(const std::string& folder);
+
+// "running", "finished", "stopped", "failed", or "dead" if its launcher died.
+std::string state_of(const elastic::JobFolder& folder);
+Status require_running(const LocalJob& job);
+
+// The board of the view on this machine.
+Result<elastic::Board> open_board(const elastic::View& view);
+
+// What `ps --json` says about the job.
+nlohmann::json describe(LocalJob& job);
+
+// The most that it can be asked to run on.
+int most_workers(const LocalJob& job);
+// Asks the launcher for so many workers. `batch` 0: as many samples per worker as at the start.
+Status ask_for(LocalJob& job, int workers, std::int64_t batch);
+
+}  // namespace rubato::cli
