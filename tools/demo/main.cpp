@@ -6,7 +6,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <thread>
 
@@ -87,9 +88,13 @@ class Demo {
     const bool ended = show.run();
     proof.join();
     fmt::print("\nPromises:\n");
-    if (!ended) verdict_.promise(false, "all jobs end");
-    judge(show.disturbances());
+    if (ended) {
+      judge(show.disturbances());
+    } else {
+      verdict_.promise(false, interrupted ? "interrupted" : "all jobs end");
+    }
     daemon_.stop();
+    if (!ended) stop_jobs();
     conclude(std::chrono::steady_clock::now() - start);
     return verdict_.broken() == 0 ? 0 : 1;
   }
@@ -131,17 +136,27 @@ class Demo {
     fs::create_directories(fs::path(arguments_.picture).parent_path());
     const Status written = write_file(arguments_.picture,
                                       svg_of(picture_of(*comparison, events, jobs_, disturbances)));
-    if (!written.ok()) verdict_.promise(false, written.error().message);
+    drawn_ = written.ok();
+    if (!drawn_) verdict_.promise(false, written.error().message);
+  }
+
+  // Jobs outlive their daemon, but not the demo.
+  void stop_jobs() const {
+    const std::string command =
+        fmt::format("'{}/rubatod' stop-jobs --state '{}' --patience 5 >>'{}' 2>&1",
+                    arguments_.programs, daemon_.state(), daemon_.log_file());
+    if (std::system(command.c_str()) != 0) fmt::print("some jobs may still run\n");
   }
 
   void conclude(std::chrono::duration<double> took) const {
     const bool held = verdict_.broken() == 0;
     if (held) fs::remove_all(folder_);
-    fmt::print("\n{} ({:.0f} s)\nThe picture: {}\n",
+    fmt::print("\n{} ({:.0f} s)\n",
                held ? "All promises held."
                     : fmt::format("{} promises were BROKEN; everything is kept in {}.",
                                   verdict_.broken(), folder_),
-               took.count(), arguments_.picture);
+               took.count());
+    if (drawn_) fmt::print("Who had which slot when: {}\n", arguments_.picture);
   }
 
   Arguments arguments_;
@@ -150,6 +165,7 @@ class Demo {
   live::LiveDaemon daemon_;
   live::Undisturbed undisturbed_;
   Verdict verdict_;
+  bool drawn_ = false;
 };
 
 Arguments parse(int argc, char** argv) {
@@ -175,5 +191,8 @@ Arguments parse(int argc, char** argv) {
 }  // namespace rubato::demo
 
 int main(int argc, char** argv) {
+  const auto interrupt = [](int) { rubato::demo::interrupted = true; };
+  std::signal(SIGINT, interrupt);
+  std::signal(SIGTERM, interrupt);
   return rubato::demo::Demo(rubato::demo::parse(argc, argv)).run();
 }

@@ -43,7 +43,6 @@ constexpr const char* kStyle = R"(<style>
   .halo { stroke: #fff; stroke-width: 6.5; stroke-linecap: round; }
   .outage { fill: #d1242f; opacity: .16; }
   .crash { stroke: #d1242f; stroke-width: 1.5; stroke-dasharray: 5 3; }
-  .alarm { fill: #d1242f; font-weight: 600; }
   @media (prefers-color-scheme: dark) {
     text { fill: #e6edf3; }
     .soft { fill: #9198a1; }
@@ -55,7 +54,6 @@ constexpr const char* kStyle = R"(<style>
     .killed, .crash { stroke: #ff6a69; }
     .halo { stroke: #0d1117; }
     .outage { fill: #ff6a69; }
-    .alarm { fill: #ff6a69; }
   }
 </style>
 )";

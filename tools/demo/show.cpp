@@ -15,13 +15,15 @@ using nlohmann::json;
 namespace {
 
 constexpr double kWorkerDies = 8;  // seconds after the start, or as soon as a victim is there
-constexpr double kDaemonDies = 25;
+constexpr double kDaemonDies = 22;
 constexpr auto kDaemonAway = std::chrono::milliseconds(1500);
 constexpr double kPatience = 240;
 constexpr double kSlotsEvery = 2;
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
 
 }  // namespace
+
+std::atomic<bool> interrupted{false};
 
 double Show::now() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
@@ -35,7 +37,7 @@ void Show::say(const std::string& text) const {
 bool Show::run() {
   start_ = std::chrono::steady_clock::now();
   double shown = 0;
-  while (now() < kPatience) {
+  while (now() < kPatience && !interrupted) {
     submit_due();
     tell_ends();
     if (done_.worker_killed_at == 0 && now() >= kWorkerDies) kill_a_worker();

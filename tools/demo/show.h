@@ -2,6 +2,7 @@
 // other second shows who has which slot.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -18,6 +19,9 @@ struct Disturbances {
   double daemon_killed_at = 0;
   double daemon_back_at = 0;
 };
+
+// Set by a signal handler: the show ends at its next look.
+extern std::atomic<bool> interrupted;
 
 class Show {
  public:
