@@ -7,8 +7,8 @@ namespace rubato::demo {
 namespace {
 
 constexpr double kFirstShort = 5;  // seconds
-constexpr double kShortEvery = 4;
-constexpr int kShortJobs = 9;
+constexpr double kShortEvery = 5;
+constexpr int kShortJobs = 7;
 
 DemoJob job(double at, std::string name, std::vector<std::string> run) {
   DemoJob made{.at = at, .name = std::move(name), .paced = {.run = run}, .unpaced = {.run = run}};

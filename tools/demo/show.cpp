@@ -14,8 +14,8 @@ using nlohmann::json;
 
 namespace {
 
-constexpr double kWorkerDies = 8;  // seconds after the start, or as soon as a victim is there
-constexpr double kDaemonDies = 22;
+constexpr double kWorkerDies = 8;   // seconds after the start, or as soon as a victim is there
+constexpr double kDaemonDies = 37;  // after the last job has come
 constexpr auto kDaemonAway = std::chrono::milliseconds(1500);
 constexpr double kPatience = 240;
 constexpr double kSlotsEvery = 2;
