@@ -18,6 +18,7 @@ constexpr double kBarHeight = 22;
 constexpr double kArrivals = 24;     // height of the strip with the arrivals
 constexpr double kWaitHeight = 4;    // of a waiting job's line
 constexpr double kLetterWidth = 13;  // a bar that is narrower goes without its letter
+constexpr double kLeastWait = 2;     // pixels of a wait that is drawn; every start waits a moment
 constexpr int kLegendColumns = 5;
 
 // Dark enough for white letters, light enough for a dark page; no red, which marks kills.
@@ -183,6 +184,7 @@ class Drawing {
                      [](const Wait& a, const Wait& b) { return a.from < b.from; });
     std::vector<double> free_at;
     for (const Wait& wait : waits) {
+      if (x_at(wait.to) - x_at(wait.from) < kLeastWait) continue;
       std::size_t lane = 0;
       while (lane < free_at.size() && free_at[lane] > wait.from) ++lane;
       if (lane == free_at.size()) free_at.push_back(0);
@@ -191,7 +193,7 @@ class Drawing {
           "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\">"
           "<title>{} waits from {:.1f} s to {:.1f} s</title></rect>\n",
           x_at(wait.from), top + kWaitHeight * static_cast<double>(lane),
-          std::max(1.0, x_at(wait.to) - x_at(wait.from)), kWaitHeight - 1.5, colour(wait.job),
+          x_at(wait.to) - x_at(wait.from), kWaitHeight - 1.5, colour(wait.job),
           escaped(name(wait.job)), wait.from, wait.to);
     }
     const double height = std::max(12.0, kWaitHeight * static_cast<double>(free_at.size()));
