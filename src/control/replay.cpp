@@ -35,14 +35,15 @@ class Measuring {
       if (devices == 0) standing.workers = 0;
     } else if (event.type == "view" && event.body.value("type", "") == "view") {
       const double step = number_in(event.body, "step");
-      move(found->second, event.at, step);
+      const double at = happened_at(event);
+      move(found->second, at, step);
       const auto granted = granted_at_.find(event.job);
       if (granted != granted_at_.end()) {
-        start_total_ += event.at - granted->second;
+        start_total_ += std::max(0.0, at - granted->second);
         ++starts_;
         granted_at_.erase(granted);
       }
-      standing = {.at = event.at,
+      standing = {.at = at,
                   .step = step,
                   .workers = static_cast<int>(number_in(event.body, "workers"))};
     } else if (event.type == "finished") {
@@ -68,6 +69,11 @@ class Measuring {
   Seconds start_s() const { return starts_ > 0 ? start_total_ / starts_ : 0; }
 
  private:
+  // A view has the runtime's own time: the daemon may have been away when it changed.
+  static double happened_at(const Event& view) {
+    const double told = number_in(view.body, "at");
+    return told > 0 ? std::min(told, view.at) : view.at;
+  }
   void move(const JobRecord& job, double at, double step) {
     const Standing& standing = standings_[job.number];
     if (standing.workers < 1 || step <= standing.step) return;
@@ -101,7 +107,9 @@ Result<Replay> run(const Past& past, const Snapshot& snapshot, const std::string
     replayed.job = row.job;
     replayed.name = job_title(past.state.jobs.at(row.job).document);
     replayed.live_s = job.ended_at - job.submitted_at;
-    replayed.simulated_s = *row.finish_s - (job.submitted_at - snapshot.at);
+    const double since_snapshot = job.submitted_at - snapshot.at;
+    replayed.simulated_wait_s = row.start_s.value_or(since_snapshot) - since_snapshot;
+    replayed.simulated_s = *row.finish_s - since_snapshot;
     result.live_mean_s += replayed.live_s;
     result.simulated_mean_s += replayed.simulated_s;
   }
@@ -145,8 +153,8 @@ Result<Replay> replay(const Past& past, const std::string& policy, const Setting
   return run(past, past.submitted, policy, settings);
 }
 
-Result<RigidReplay> replay_rigid(const Past& past) {
-  RigidReplay best;
+Result<std::vector<RigidReplay>> replay_rigid(const Past& past) {
+  std::vector<RigidReplay> sizes;
   for (int devices = 1; devices <= past.history.devices; ++devices) {
     Snapshot snapshot = past.submitted;
     bool possible = true;
@@ -159,12 +167,13 @@ Result<RigidReplay> replay_rigid(const Past& past) {
     if (!possible) continue;
     Result<Replay> run_once = run(past, snapshot, "fifo", {});
     if (!run_once.ok()) return run_once.error();
-    if (best.devices == 0 || run_once->simulated_mean_s < best.replay.simulated_mean_s) {
-      best = {.devices = devices, .replay = std::move(*run_once)};
-    }
+    sizes.push_back({.devices = devices, .replay = std::move(*run_once)});
   }
-  if (best.devices == 0) return invalid_input("no number of devices fits all jobs");
-  return best;
+  if (sizes.empty()) return invalid_input("no number of devices fits all jobs");
+  std::stable_sort(sizes.begin(), sizes.end(), [](const RigidReplay& a, const RigidReplay& b) {
+    return a.replay.simulated_mean_s < b.replay.simulated_mean_s;
+  });
+  return sizes;
 }
 
 }  // namespace rubato::control

@@ -26,8 +26,9 @@ Past past_of(State state, std::span<const Event> events);
 struct ReplayedJob {
   JobNumber job = 0;
   std::string name;
-  Seconds live_s = 0;  // from submission to end
-  Seconds simulated_s = 0;
+  Seconds live_s = 0;            // from submission to end
+  Seconds simulated_wait_s = 0;  // from submission to its first devices
+  Seconds simulated_s = 0;       // from submission to end
 };
 
 struct Replay {
@@ -41,12 +42,12 @@ struct Replay {
 
 Result<Replay> replay(const Past& past, const std::string& policy, const Settings& settings);
 
-// The same jobs under first in, first out, each with a fixed number of devices: the best such
-// number for all of them.
+// The same jobs under first in, first out, each with the same fixed number of devices: one replay
+// for each number that all of them can use, the one with the lowest mean completion time first.
 struct RigidReplay {
-  int devices = 0;
+  int devices = 0;  // of each job
   Replay replay;
 };
-Result<RigidReplay> replay_rigid(const Past& past);
+Result<std::vector<RigidReplay>> replay_rigid(const Past& past);
 
 }  // namespace rubato::control

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -80,11 +81,13 @@ torch::Device Job::device() const {
 int Job::train(const Training& training) {
   const JobDefaults& spec = options_->spec;
   try {
-    auto program = train::TorchProgram::make(training, {.seed = spec.seed,
-                                                        .batch = spec.batch,
-                                                        .epochs = spec.epochs,
-                                                        .steps = spec.steps,
-                                                        .device = device()});
+    auto program =
+        train::TorchProgram::make(training, {.seed = spec.seed,
+                                             .batch = spec.batch,
+                                             .epochs = spec.epochs,
+                                             .steps = spec.steps,
+                                             .pace = std::chrono::milliseconds(options_->pace_ms),
+                                             .device = device()});
     if (!program) {
       fmt::print(stderr, "{}: {}\n", spec.name, program.error().message);
       return kWrongInput;

@@ -37,6 +37,7 @@ Status set(JobOptions& options, std::string_view option, std::string_view text) 
     options.logical_asked = true;
     return store(options.spec.logical, 1, elastic::kMostLogicalWorkers);
   }
+  if (option == "--pace") return store(options.pace_ms, 0, 3'600'000);
   if (option == "--dump") {
     options.dump = text;
     return ok_status();
@@ -95,6 +96,8 @@ std::string job_help(const JobDefaults& defaults) {
       "  --logical N            logical workers; part of the result (default {})\n"
       "  --device cpu|cuda      where to train (default cpu)\n"
       "  --consistency d1|d2    d2: the same bits on unlike processors, slower (default d1)\n"
+      "  --pace MS              a mini-batch takes at least this long, as on a slower device "
+      "(default 0)\n"
       "  --dump FILE            write the final parameters (float32) to FILE\n"
       "  --help                 this text\n\n"
       "'rubato run --workers 2 -- PROGRAM ...' runs it on several workers, with the same result.\n",

@@ -1,6 +1,7 @@
 // The command line of a training program.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -15,6 +16,9 @@ struct JobOptions {
   bool logical_asked = false;  // it said how many logical workers
   bool cuda = false;
   elastic::Consistency consistency = elastic::Consistency::kD1;
+  // A mini-batch takes at least this many milliseconds, as if the device were slower. Workers that
+  // share a processor then scale as they would on devices of their own. Never changes the result.
+  std::int64_t pace_ms = 0;
   std::string dump;  // file for the final parameters; empty: none
   bool help = false;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 
@@ -358,6 +359,14 @@ Tensor TorchProgram::loss_of(const elastic::MiniBatch& batch, const Tensor& indi
 
 void TorchProgram::compute(const elastic::MiniBatch& batch, std::span<const std::byte> before,
                            std::span<std::byte> after, double& loss, int buffer, bool accumulate) {
+  const auto earliest_end = std::chrono::steady_clock::now() + options_.pace;
+  compute_now(batch, before, after, loss, buffer, accumulate);
+  if (options_.pace.count() > 0) std::this_thread::sleep_until(earliest_end);
+}
+
+void TorchProgram::compute_now(const elastic::MiniBatch& batch, std::span<const std::byte> before,
+                               std::span<std::byte> after, double& loss, int buffer,
+                               bool accumulate) {
   Gradient& gradient = buffer_at(buffer);
   if (accumulate) {
     install(gradient, {});

@@ -25,6 +25,7 @@
 // them into a message.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -49,6 +50,7 @@ class TorchProgram final : public elastic::Program {
     std::int64_t batch = 32;  // samples per logical worker and step
     std::int64_t epochs = 1;
     std::int64_t steps = -1;  // -1: as many as the epochs have; the schedule sees the total
+    std::chrono::milliseconds pace{0};  // compute() takes at least this long
     torch::Device device{torch::kCPU};
     // Keep the state outside the units' memory on the CPU, too: how tests without a GPU run what
     // CUDA runs.
@@ -121,6 +123,8 @@ class TorchProgram final : public elastic::Program {
   Gradient& buffer_at(int index);
   void make_flat(Gradient& gradient) const;
   void take_gradients(Gradient& gradient);
+  void compute_now(const elastic::MiniBatch& batch, std::span<const std::byte> before,
+                   std::span<std::byte> after, double& loss, int buffer, bool accumulate);
   torch::Tensor loss_of(const elastic::MiniBatch& batch, const torch::Tensor& indices);
   Departure& departure_at(std::span<std::byte> after);
   torch::Tensor send_indices(Departure& departure, const torch::Tensor& indices) const;

@@ -108,6 +108,11 @@ class LiveDaemon {
     if (!key.empty()) all.emplace("Idempotency-Key", key);
     return parsed(client.Post(path, all, body.dump(), "application/json"));
   }
+  std::optional<json> put(const std::string& path, const json& body) const {
+    httplib::Client client(url());
+    client.set_read_timeout(120);
+    return parsed(client.Put(path, headers(), body.dump(), "application/json"));
+  }
   // Whether all jobs have ended and their processes are gone.
   bool idle() const {
     const auto active = get("/api/v1/jobs?active=true");

@@ -39,8 +39,9 @@ inline nlohmann::json document_of(const LiveProgram& program, int most_devices) 
 // Final hashes of undisturbed runs on one worker, computed once each.
 class Undisturbed {
  public:
-  Undisturbed(std::string rubato, std::string folder)
-      : rubato_(std::move(rubato)), folder_(std::move(folder)) {}
+  // `prefix` goes before every command, such as "nice -n 5 ".
+  Undisturbed(std::string rubato, std::string folder, std::string prefix = "")
+      : rubato_(std::move(rubato)), folder_(std::move(folder)), prefix_(std::move(prefix)) {}
 
   std::string hash(const LiveProgram& program) {
     const auto known = hashes_.find(key_of(program));
@@ -67,9 +68,9 @@ class Undisturbed {
   std::string run(const LiveProgram& program, std::size_t index) const {
     const std::string folder = fmt::format("{}/undisturbed-{}", folder_, index);
     std::filesystem::create_directories(folder);
-    std::string command =
-        fmt::format("RUBATO_HOME='{0}/home' '{1}' run --dir '{0}/job' --workers 1 --logical {2} --",
-                    folder, rubato_, program.logical_workers);
+    std::string command = fmt::format(
+        "RUBATO_HOME='{0}/home' {1}'{2}' run --dir '{0}/job' --workers 1 --logical {3} --", folder,
+        prefix_, rubato_, program.logical_workers);
     for (const std::string& word : program.run) command += fmt::format(" '{}'", word);
     command += fmt::format(" >'{}/log' 2>&1", folder);
     if (std::system(command.c_str()) != 0) return "the undisturbed run failed: " + folder;
@@ -80,6 +81,7 @@ class Undisturbed {
 
   std::string rubato_;
   std::string folder_;
+  std::string prefix_;
   std::map<std::string, std::string> hashes_;
 };
 

@@ -13,7 +13,8 @@ std::string error_of(std::vector<const char*> arguments) {
 TEST(JobOptions, ReadsAll) {
   const std::vector<const char*> arguments = {
       "--epochs",  "3", "--steps=7",     "--batch", "16",      "--seed",        "5",
-      "--logical", "8", "--device=cuda", "--dump",  "out.bin", "--consistency", "d2"};
+      "--logical", "8", "--device=cuda", "--dump",  "out.bin", "--consistency", "d2",
+      "--pace",    "30"};
   const auto options = parse_job_options(arguments, {.name = "x"});
   ASSERT_TRUE(options.ok()) << options.error().message;
   EXPECT_EQ(options->spec.name, "x");
@@ -22,6 +23,7 @@ TEST(JobOptions, ReadsAll) {
   EXPECT_EQ(options->spec.batch, 16);
   EXPECT_EQ(options->spec.seed, 5U);
   EXPECT_EQ(options->spec.logical, 8);
+  EXPECT_EQ(options->pace_ms, 30);
   EXPECT_TRUE(options->cuda);
   EXPECT_EQ(options->dump, "out.bin");
   EXPECT_EQ(options->consistency, elastic::Consistency::kD2);

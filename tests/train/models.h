@@ -4,6 +4,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -75,6 +76,7 @@ struct ProgramSpec {
   bool schedule = false;                                    // a rate that changes every step
   std::function<double(std::int64_t step)> rate = nullptr;  // another one
   bool separate_memory = false;
+  std::chrono::milliseconds pace{0};
 };
 
 inline double test_rate(std::int64_t step) { return 0.01 / static_cast<double>(step + 1); }
@@ -92,8 +94,10 @@ inline std::unique_ptr<TorchProgram> make_program(const ProgramSpec& spec) {
   };
   if (spec.rate) training.learning_rate = [=](const Progress& p) { return spec.rate(p.step); };
   if (spec.schedule) training.learning_rate = [](const Progress& p) { return test_rate(p.step); };
-  auto program = TorchProgram::make(
-      training, {.seed = spec.seed, .batch = spec.batch, .separate_memory = spec.separate_memory});
+  auto program = TorchProgram::make(training, {.seed = spec.seed,
+                                               .batch = spec.batch,
+                                               .pace = spec.pace,
+                                               .separate_memory = spec.separate_memory});
   if (!program) throw std::runtime_error(program.error().message);
   return std::move(*program);
 }

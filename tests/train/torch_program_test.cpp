@@ -220,6 +220,14 @@ TEST_F(TorchProgramTest, SoloEqualsWorkers) {
   EXPECT_EQ(program->parameter_bytes(), job.worker(0).program().parameter_bytes());
 }
 
+TEST_F(TorchProgramTest, APaceTakesTimeAndChangesNoBit) {
+  const auto pace = std::chrono::milliseconds(5);
+  const auto start = std::chrono::steady_clock::now();
+  const std::string paced = run({.pace = pace}, {2, 1}, 4);
+  EXPECT_GE(std::chrono::steady_clock::now() - start, 4 * 3 * pace);  // steps x logical workers
+  EXPECT_EQ(paced, run({}, {2, 1}, 4));
+}
+
 TEST_F(TorchProgramTest, EmptyBatchLeavesZeroAndPrivateState) {
   EmulatedWorker worker(make_program({.model = ModelKind::kCnn}));
   TorchProgram& program = worker.program();

@@ -21,7 +21,7 @@ using nlohmann::json;
 
 namespace {
 
-json read_json(const std::string& file) {
+json read_object(const std::string& file) {
   const Result<std::string> text = is_file(file) ? read_file(file) : std::string();
   json value = json::parse(text.ok() ? *text : "", nullptr, false);
   return value.is_object() ? value : json::object();
@@ -30,9 +30,9 @@ json read_json(const std::string& file) {
 // Steps that an ended job has done: all of its training, or as far as it came.
 std::int64_t steps_done(const LocalJob& job, const View& view) {
   constexpr std::int64_t kNone = 0;
-  const json finished = read_json(job.folder.result_file());
+  const json finished = read_object(job.folder.result_file());
   if (finished.contains("steps")) return finished.value("steps", kNone);
-  const std::int64_t told = read_json(job.folder.status_file()).value("step", kNone);
+  const std::int64_t told = read_object(job.folder.status_file()).value("step", kNone);
   const Result<Board> board = open_board(view);  // left by a launcher that was killed
   return std::max({told, view.first_step, board.ok() ? board->completed() + 1 : kNone});
 }
