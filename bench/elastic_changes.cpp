@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json_text.h"
 #include "base/result.h"
 #include "elastic/job_runner.h"
 #include "step_watch.h"
@@ -292,7 +293,7 @@ Rival measure_torchrun(const Options& options, const std::string& folder) {
   if (code == 3 || code == 127) {
     return {.absent = "skipped: /usr/bin/python3 has no torch; install python3-torch"};
   }
-  const nlohmann::json all = nlohmann::json::parse(text, nullptr, false);
+  const nlohmann::json all = rubato::parse_json(text);
   if (code != 0 || !all.is_array()) {
     return {.absent = fmt::format("failed with code {}; its output is above", code)};
   }

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "elastic/launcher.h"
 #include "elastic/pinned_environment.h"
 #include "elastic/worker.h"
@@ -63,7 +64,7 @@ elastic::JobFolder folder() { return elastic::JobFolder(std::getenv(elastic::kJo
 
 // Leaves the figures for the launcher's side and stops the job.
 void finish(const std::string& report, const nlohmann::json& figures) {
-  const rubato::Status written = rubato::write_file(report, figures.dump());
+  const rubato::Status written = rubato::write_file(report, rubato::compact_json(figures));
   if (!written.ok()) fmt::print(stderr, "{}\n", written.error().message);
   auto registry = elastic::FileRegistry::open(folder().registry_folder());
   static_cast<void>(elastic::change_target(**registry, [](elastic::Target& target) {
@@ -247,7 +248,7 @@ nlohmann::json measure(const std::string& self, const std::string& what, int log
   const auto result = elastic::launch(options);
   if (!result.ok()) fmt::print(stderr, "{}\n", result.error().message);
   const auto text = rubato::read_file(report);
-  auto figures = nlohmann::json::parse(text.ok() ? *text : "{}", nullptr, false);
+  auto figures = rubato::parse_json(text.ok() ? *text : "{}");
   if (figures.empty()) {
     const auto log = rubato::read_file(elastic::JobFolder(options.folder).log_file(0));
     fmt::print("the job that measures '{}' failed:\n{}\n", what, log.ok() ? *log : "");

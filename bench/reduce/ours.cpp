@@ -21,14 +21,7 @@ using elastic::WorkerSegment;
 
 namespace {
 
-constexpr float kScale = 1.0F / static_cast<float>(kLogicalWorkers);
 constexpr std::int64_t kView = 1;
-
-template <typename T>
-T value_of(Result<T> result) {
-  RUBATO_CHECK(result.ok(), result.error().message.c_str());
-  return std::move(*result);
-}
 
 class Ours final : public Collective {
  public:

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <mutex>
+#include <utility>
 
+#include "base/check.h"
+#include "base/result.h"
 #include "elastic/exchange.h"
 #include "reduce/harness.h"
 
@@ -14,6 +17,14 @@ enum OursVariant : int {
   kInPlaceFloor,  // memcpy of as many bytes as kInPlace must read and write
   kWithCopyFloor
 };
+
+inline constexpr float kScale = 1.0F / static_cast<float>(kLogicalWorkers);
+
+template <typename T>
+T value_of(Result<T> result) {
+  RUBATO_CHECK(result.ok(), result.error().message.c_str());
+  return std::move(*result);
+}
 
 // As the coordinator does it: under a lock.
 class PulsingGuard final : public elastic::ExchangeGuard {

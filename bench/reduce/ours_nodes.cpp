@@ -24,14 +24,6 @@ using elastic::WorkerSegment;
 
 namespace {
 
-constexpr float kScale = 1.0F / static_cast<float>(kLogicalWorkers);
-
-template <typename T>
-T value_of(Result<T> result) {
-  RUBATO_CHECK(result.ok(), result.error().message.c_str());
-  return std::move(*result);
-}
-
 class OursBetweenNodes final : public Collective {
  public:
   explicit OursBetweenNodes(const Member& member)

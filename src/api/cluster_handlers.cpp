@@ -1,6 +1,7 @@
 #include "api/handlers.h"
 #include "api/metrics.h"
 #include "api/policy_list.h"
+#include "base/json_text.h"
 
 namespace rubato::api {
 
@@ -27,7 +28,7 @@ Reply use_policy(const Call& call) {
   std::map<std::string, std::string, std::less<>> settings;
   const json given = call.body.value("settings", json::object());
   for (const auto& [name, value] : given.items()) {
-    settings[name] = value.is_string() ? value.get<std::string>() : value.dump();
+    settings[name] = value.is_string() ? value.get<std::string>() : compact_json(value);
   }
   const Status used =
       call.controller.use_policy(call.caller, call.body.at("name").get<std::string>(), settings);

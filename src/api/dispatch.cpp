@@ -9,6 +9,7 @@
 
 #include "api/schema_check.h"
 #include "api/text_check.h"
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace rubato::api {
@@ -149,7 +150,7 @@ std::optional<Reply> read_body(const Route& route, const httplib::Request& reque
                        fmt::format("the body is nested deeper than {}", kDeepestJson));
   }
   try {
-    call.body = json::parse(request.body);
+    call.body = parse_json_or_throw(request.body);
   } catch (const json::exception& problem) {
     return error_reply(400, "invalid", std::string("the body is not JSON: ") + problem.what());
   }

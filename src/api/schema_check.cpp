@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace rubato::api {
@@ -32,7 +33,7 @@ bool has_type(const json& value, const std::string& type) {
 }
 
 std::string brief(const json& value) {
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string text = compact_json(value);
   if (text.size() > 60) text = text.substr(0, 57) + "...";
   return text;
 }

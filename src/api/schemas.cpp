@@ -9,14 +9,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kLargest = 1'000'000'000'000'000;
-
 json with_help(json schema, const char* help) {
   schema["description"] = help;
   return schema;
 }
 
-json count() { return integer_schema(0, kLargest); }
+json count() { return integer_schema(0, kLargestInteger); }
 json number() { return {{"type", "number"}}; }
 json text() { return {{"type", "string"}}; }
 json any_object() { return {{"type", "object"}}; }
@@ -27,7 +25,8 @@ json list_of(const std::string& name) { return {{"type", "array"}, {"items", sch
 
 json job_properties() {
   return {
-      {"number", with_help(integer_schema(1, kLargest), "1, 2, 3, ... in order of submission")},
+      {"number",
+       with_help(integer_schema(1, kLargestInteger), "1, 2, 3, ... in order of submission")},
       {"id", with_help(text(), "the number as people see it: j12")},
       {"name", text()},
       {"tenant", text()},

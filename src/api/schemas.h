@@ -1,6 +1,7 @@
 // JSON schemas of what the API takes and answers, for the route table and the OpenAPI document.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -10,6 +11,9 @@ namespace rubato::api {
 nlohmann::json schema_of(const std::string& name);
 // All named schemas.
 nlohmann::json component_schemas();
+
+// Whole numbers up to here are exact in every JSON reader.
+inline constexpr std::int64_t kLargestInteger = 1'000'000'000'000'000;
 
 nlohmann::json text_schema(int longest);
 nlohmann::json integer_schema(std::int64_t low, std::int64_t high);

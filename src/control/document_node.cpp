@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/json_text.h"
 #include "sim/located_json.h"
 
 namespace rubato::control {
@@ -190,7 +191,7 @@ class JsonWalk {
       case Type::number_unsigned:
       case Type::number_float:
         node.kind = DocumentNode::Kind::kNumber;
-        node.text = value.dump();
+        node.text = compact_json(value);
         return count(node.text, node);
       case Type::string:
         node.kind = DocumentNode::Kind::kText;

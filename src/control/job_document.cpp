@@ -20,7 +20,7 @@ using nlohmann::json;
 using Kind = DocumentNode::Kind;
 
 // Reads the fields of one document and remembers where each stands.
-class Reader {
+class FieldReader {
  public:
   Status read(const DocumentNode& map, const std::string& prefix) {
     if (map.kind != Kind::kMap) {
@@ -123,7 +123,7 @@ class Reader {
 
 Result<JobDocument> read_document(const Result<DocumentNode>& root, bool with_rules) {
   if (!root) return root.error();
-  Reader reader;
+  FieldReader reader;
   if (auto status = reader.read(*root, ""); !status) return status.error();
   if (with_rules) {
     if (auto status = reader.check_rules(*root); !status) return status.error();

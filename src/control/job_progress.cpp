@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json_text.h"
 #include "base/stats.h"
 #include "elastic/job_folder.h"
 
@@ -44,8 +45,7 @@ bool JobProgress::follow_views(elastic::Registry& registry) {
   for (;;) {
     const Result<std::optional<std::string>> record = registry.at(elastic::kViewRecord, number + 1);
     if (!record.ok() || !record->has_value()) return another;
-    Result<elastic::View> view =
-        elastic::parse_view(nlohmann::json::parse(**record, nullptr, false));
+    Result<elastic::View> view = elastic::parse_view(parse_json(**record));
     if (!view.ok()) return another;
     number += 1;
     if (view->members.size() != view_.members.size()) step_s_.clear();

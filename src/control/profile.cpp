@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/json_text.h"
 #include "base/sha256.h"
 #include "base/stats.h"
 #include "model/measured.h"
@@ -55,7 +56,7 @@ std::string profile_key(const JobDocument& document) {
   const nlohmann::json what = {{"run", document.run},
                                {"mode", to_string(document.mode)},
                                {"logical", document.resolved_logical_workers()}};
-  return sha256_hex(what.dump()).substr(0, 16);
+  return sha256_hex(compact_json(what)).substr(0, 16);
 }
 
 Result<Profile> Profile::from_json(const nlohmann::json& json) {

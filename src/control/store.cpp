@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/mutex.h"
 #include "control/sqlite.h"
 #include "control/state_delta.h"
@@ -58,7 +59,7 @@ Result<Event> event_of(const Statement& row) {
               .type = std::string(row.text(2)),
               .job = row.integer(3),
               .tenant = std::string(row.text(4))};
-  event.body = json::parse(row.text(5), nullptr, false);
+  event.body = parse_json(row.text(5));
   if (event.body.is_discarded()) {
     return invalid_input(fmt::format("event {}: its body is not JSON", event.seq));
   }

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "elastic/worker.h"
 
 namespace rubato::control {
@@ -72,14 +73,14 @@ Status write_supervision(const elastic::LaunchOptions& options, std::int64_t fir
   const json order = {{"settings", std::move(settings)},
                       {"processes", elastic::to_json(options.processes)},
                       {"first_target", first_target}};
-  return write_file(supervision_file(options.folder), order.dump(2) + "\n");
+  return write_file(supervision_file(options.folder), indented_json(order) + "\n");
 }
 
 Result<Supervision> read_supervision(const std::string& folder) {
   const std::string path = supervision_file(folder);
   const Result<std::string> text = read_file(path);
   if (!text.ok()) return text.error();
-  const json order = json::parse(*text, nullptr, false);
+  const json order = parse_json(*text);
   if (!order.is_object() || !order.contains("settings") || !order.contains("processes") ||
       !order.contains("first_target") || !order["first_target"].is_number_integer()) {
     return invalid_input(fmt::format("{}: expected settings, processes and first_target", path));
@@ -157,8 +158,7 @@ bool retire(const std::string& folder) {
 Status write_final_status(const std::string& folder, const std::string& state,
                           const std::string& message) {
   const json status = {{"state", state}, {"message", message}};
-  return write_file(elastic::JobFolder(folder).status_file(),
-                    status.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+  return write_file(elastic::JobFolder(folder).status_file(), compact_json(status) + "\n");
 }
 
 int supervise(const std::string& folder_given) {

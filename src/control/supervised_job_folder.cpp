@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "control/supervise.h"
 #include "control/supervised_job.h"
 #include "elastic/board.h"
@@ -97,7 +98,7 @@ void SupervisedJob::adopt() {
   for (std::int64_t version = first; version <= newest; ++version) {
     const Result<std::optional<std::string>> text = registry_->at(elastic::kTargetRecord, version);
     if (!text.ok() || !text->has_value()) continue;
-    const json record = json::parse(**text, nullptr, false);
+    const json record = parse_json(**text);
     targets_[version] = strings_of(record.is_object() ? record["devices"] : json());
   }
   target_workers_ = target->workers;
@@ -113,7 +114,7 @@ void SupervisedJob::read_status() {
   if (version == status_version_) return;
   status_version_ = version;
   const Result<std::string> text = read_file(folder_.status_file());
-  LauncherStatus status = parse_status(json::parse(text.ok() ? *text : "", nullptr, false));
+  LauncherStatus status = parse_status(parse_json(text.ok() ? *text : ""));
   if (!status.known) return;
   status_ = std::move(status);
   // One from before the first look at the target says nothing about devices.
@@ -136,7 +137,7 @@ void SupervisedJob::count_held() {
 std::optional<json> SupervisedJob::result() const {
   if (!is_file(folder_.result_file())) return std::nullopt;
   const Result<std::string> text = read_file(folder_.result_file());
-  json value = json::parse(text.ok() ? *text : "", nullptr, false);
+  json value = parse_json(text.ok() ? *text : "");
   if (!value.is_object()) return std::nullopt;
   return value;
 }

@@ -12,7 +12,7 @@ namespace rubato::elastic {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x3230647261627572;  // "rubard02"
+constexpr std::uint64_t kBoardMagic = 0x3230647261627572;  // "rubard02"
 constexpr std::size_t kPage = 4096;
 
 constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
@@ -113,7 +113,7 @@ Result<Board> Board::create(const std::string& name, const BoardShape& shape) {
   header.completed = -1;
   header.gradient_step[0] = -1;
   header.gradient_step[1] = -1;
-  header.magic.store(kMagic, std::memory_order_release);
+  header.magic.store(kBoardMagic, std::memory_order_release);
   return Board(std::move(*segment));
 }
 
@@ -121,7 +121,8 @@ Result<Board> Board::open(const std::string& name) {
   Result<Segment> segment = Segment::open(name, Segment::Access::kReadWrite);
   if (!segment.ok()) return segment.error();
   if (segment->size() < sizeof(Header) ||
-      reinterpret_cast<Header*>(segment->data())->magic.load(std::memory_order_acquire) != kMagic) {
+      reinterpret_cast<Header*>(segment->data())->magic.load(std::memory_order_acquire) !=
+          kBoardMagic) {
     return invalid_input(fmt::format("shared memory '{}' is no board of this version", name));
   }
   return Board(std::move(*segment));

@@ -6,7 +6,7 @@ namespace rubato::elastic {
 
 namespace {
 
-constexpr std::uint32_t kMagic = 0x31474252;  // "RBG1"
+constexpr std::uint32_t kBridgeMagic = 0x31474252;  // "RBG1"
 constexpr std::int64_t kLargestNumber = std::int64_t{1} << 56;
 
 class Writer {
@@ -57,7 +57,7 @@ bool known(std::uint32_t type) {
 BridgeHeaderBytes encode(const BridgeHeader& header) {
   BridgeHeaderBytes bytes{};
   Writer out(bytes);
-  out.put(kMagic);
+  out.put(kBridgeMagic);
   out.put(static_cast<std::uint32_t>(header.type));
   out.put(header.member);
   out.put(header.flag);
@@ -77,7 +77,7 @@ BridgeHeaderBytes encode(const BridgeHeader& header) {
 std::optional<BridgeHeader> decode_bridge_header(
     std::span<const std::byte, kBridgeHeaderBytes> bytes) {
   Reader in(bytes);
-  if (in.get<std::uint32_t>() != kMagic) return std::nullopt;
+  if (in.get<std::uint32_t>() != kBridgeMagic) return std::nullopt;
   const auto type = in.get<std::uint32_t>();
   if (!known(type)) return std::nullopt;
   BridgeHeader header;

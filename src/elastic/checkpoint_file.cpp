@@ -20,13 +20,13 @@ static_assert(std::endian::native == std::endian::little, "the format is written
 
 namespace {
 
-constexpr std::array<char, 8> kMagic{'R', 'U', 'B', 'A', 'T', 'O', 'C', 'K'};
+constexpr std::array<char, 8> kCheckpointMagic{'R', 'U', 'B', 'A', 'T', 'O', 'C', 'K'};
 constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kBlock = 1 << 20;
 constexpr std::size_t kCrc = sizeof(std::uint32_t);
 
 struct Header {
-  std::array<char, 8> magic = kMagic;
+  std::array<char, 8> magic = kCheckpointMagic;
   std::uint32_t version = kVersion;
   std::uint32_t unused = 0;
   std::int64_t step = 0;
@@ -188,7 +188,8 @@ Result<std::uint64_t> read_header(int fd, std::int64_t step) {
     return invalid_input(fmt::format("truncated: {} bytes are less than a header", size));
   }
   if (!read_all(fd, std::as_writable_bytes(std::span(&header, 1)))) return system_error("read");
-  if (header.magic != kMagic) return invalid_input("damaged, or not a checkpoint: wrong beginning");
+  if (header.magic != kCheckpointMagic)
+    return invalid_input("damaged, or not a checkpoint: wrong beginning");
   if (header.crc != crc_of(header)) return invalid_input("damaged: checksum of the header");
   if (header.version != kVersion) {
     return invalid_input(

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/json_text.h"
+
 namespace rubato::elastic {
 
 namespace {
@@ -131,7 +133,7 @@ void Coordinator::commit_prepared(std::int64_t step) {
   view.first_step = step + 1;
   view.prepare_s = std::max(0.0, unix_seconds() - proposal_asked_at_);
   const Result<bool> won =
-      registry_.compare_and_swap(kViewRecord, view.number - 1, to_json(view).dump());
+      registry_.compare_and_swap(kViewRecord, view.number - 1, compact_json(to_json(view)));
   proposal_.reset();
   if (!won.ok() || !*won) {
     cancelled_ = true;
@@ -147,7 +149,7 @@ void Coordinator::commit_prepared(std::int64_t step) {
 std::optional<View> Coordinator::view_at(std::int64_t number) const {
   const Result<std::optional<std::string>> record = registry_.at(kViewRecord, number);
   if (!record.ok() || !record->has_value()) return std::nullopt;
-  Result<View> view = parse_view(nlohmann::json::parse(**record, nullptr, false));
+  Result<View> view = parse_view(parse_json(**record));
   if (!view.ok()) return std::nullopt;
   return std::move(*view);
 }

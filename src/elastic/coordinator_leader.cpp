@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/json_text.h"
 #include "base/text.h"
 #include "elastic/coordinator.h"
 #include "elastic/hosting.h"
@@ -309,7 +310,7 @@ void Coordinator::commit_founding() {
   view.first_step = options_.first_step;
   view.prepare_s = std::chrono::duration<double>(steady_clock::now() - founded_at_).count();
   const Result<bool> won =
-      registry_.compare_and_swap(kViewRecord, view.number - 1, to_json(view).dump());
+      registry_.compare_and_swap(kViewRecord, view.number - 1, compact_json(to_json(view)));
   if (!won.ok() || !*won) {
     leave("another founder was faster");
     return;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/json_text.h"
 #include "elastic/coordinator.h"
 
 namespace rubato::elastic {
@@ -64,7 +65,7 @@ bool Coordinator::enter_job() {
   // There is no gradient of it, but all else that nodes without members may ask for (feed.h).
   board->gradient_step(view.first_step - 1) = -2 - (view.first_step - 1);
   const Result<bool> won =
-      registry_.compare_and_swap(kViewRecord, latest->number, to_json(view).dump());
+      registry_.compare_and_swap(kViewRecord, latest->number, compact_json(to_json(view)));
   if (!won.ok()) leave(won.error().message);
   if (!won.ok() || !*won) {
     remove_segment(name);

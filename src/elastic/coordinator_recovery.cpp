@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/json_text.h"
 #include "elastic/bridge_layout.h"
 #include "elastic/coordinator.h"
 #include "elastic/hosting.h"
@@ -21,7 +22,7 @@ namespace {
 using std::chrono::steady_clock;
 
 // For a worker that gave up and said so: its launcher should see how it ended.
-constexpr auto kTimeToEnd = std::chrono::milliseconds(500);
+constexpr auto kTimeToRecover = std::chrono::milliseconds(500);
 // Whoever should recover from a loss sees it itself, and begins, within this time.
 constexpr auto kTimeToAct = std::chrono::milliseconds(300);
 
@@ -198,8 +199,8 @@ void Coordinator::continue_recovery() {
     view.first_step = complete + 1;
     host_evenly(view, survivors);
     view.prepare_s = std::chrono::duration<double>(steady_clock::now() - recovery.began).count();
-    const Result<bool> won =
-        registry_.compare_and_swap(kViewRecord, recovery.latest.number, to_json(view).dump());
+    const Result<bool> won = registry_.compare_and_swap(kViewRecord, recovery.latest.number,
+                                                        compact_json(to_json(view)));
     if (!won.ok() || !*won) {
       recovery_.reset();  // somebody else was faster; its start or the next tick decides
       return;
@@ -208,7 +209,7 @@ void Coordinator::continue_recovery() {
     recovery.committed = std::move(view);
   }
   bool all_dead = true;
-  const bool patient = steady_clock::now() - recovery.began < kTimeToEnd;
+  const bool patient = steady_clock::now() - recovery.began < kTimeToRecover;
   for (const int worker : recovery.to_fence) {
     const bool dead =
         patient && said_bye_.contains(worker) ? mesh_->ended(worker) : mesh_->fence(worker);

@@ -12,7 +12,9 @@ namespace rubato::elastic {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x3130617461647572;  // "rudata01"
+constexpr std::uint64_t kDataBoardMagic = 0x3130617461647572;  // "rudata01"
+
+}  // namespace
 
 using Word = std::atomic<std::int64_t>;
 static_assert(sizeof(Word) == sizeof(std::int64_t));
@@ -25,6 +27,8 @@ struct FactsEntry {
   Word batch;
   Word logical_workers;
 };
+
+namespace {
 
 std::size_t words_before_samples(const DataBoardShape& shape) {
   return 2 * (1 + most_words(shape.most_logical_workers));  // each with its length
@@ -59,7 +63,7 @@ Result<DataBoard> DataBoard::create(const std::string& name, const DataBoardShap
   auto& header = *reinterpret_cast<Header*>(segment->data());
   header.shape = shape;
   for (FactsEntry& entry : header.facts) entry.step = -1;
-  header.magic.store(kMagic, std::memory_order_release);
+  header.magic.store(kDataBoardMagic, std::memory_order_release);
   return DataBoard(std::move(*segment));
 }
 
@@ -67,7 +71,8 @@ Result<DataBoard> DataBoard::open(const std::string& name) {
   Result<Segment> segment = Segment::open(name, Segment::Access::kReadWrite);
   if (!segment.ok()) return segment.error();
   if (segment->size() < sizeof(Header) ||
-      reinterpret_cast<Header*>(segment->data())->magic.load(std::memory_order_acquire) != kMagic) {
+      reinterpret_cast<Header*>(segment->data())->magic.load(std::memory_order_acquire) !=
+          kDataBoardMagic) {
     return invalid_input(fmt::format("shared memory '{}' is no data board of this version", name));
   }
   return DataBoard(std::move(*segment));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/json_text.h"
 
 namespace rubato::elastic {
 
@@ -49,7 +50,7 @@ Sha256Digest digest_of(std::string_view hex) {
 // An object, or "discarded".
 json parse(const Frame& frame) {
   if (frame.payload.size() > kLargestMessage) return json(json::value_t::discarded);
-  json message = json::parse(frame.payload, nullptr, false);
+  json message = parse_json(frame.payload);
   return message.is_object() ? message : json(json::value_t::discarded);
 }
 
@@ -82,7 +83,7 @@ Handshake Handshake::connector(Identity identity, const Nonce& nonce, std::strin
 std::string Handshake::start() const {
   if (!accepts_) return {};
   return encode_frame(kChallengeFrame,
-                      json{{"version", kWireVersion}, {"nonce", nonces_[0]}}.dump());
+                      compact_json(json{{"version", kWireVersion}, {"nonce", nonces_[0]}}));
 }
 
 std::string Handshake::handle(const Frame& frame) {
@@ -110,11 +111,10 @@ std::string Handshake::handle_challenge(const Frame& frame) {
   if (!nonce) return fail("the challenge has no nonce of 32 bytes");
   if (*nonce == nonces_[1]) return fail("the challenge reflects this worker's own nonce");
   nonces_[0] = *nonce;
-  return encode_frame(kAnswerFrame, json{{"nonce", nonces_[1]},
-                                         {"worker", identity_.worker},
-                                         {"to", to_},
-                                         {"hmac", to_hex(proof(false))}}
-                                        .dump());
+  return encode_frame(kAnswerFrame, compact_json(json{{"nonce", nonces_[1]},
+                                                      {"worker", identity_.worker},
+                                                      {"to", to_},
+                                                      {"hmac", to_hex(proof(false))}}));
 }
 
 std::string Handshake::handle_answer(const Frame& frame) {
@@ -137,8 +137,8 @@ std::string Handshake::handle_answer(const Frame& frame) {
     return fail("the peer does not hold the secret of this job");
   }
   state_ = State::kAuthenticated;
-  return encode_frame(kWelcomeFrame,
-                      json{{"worker", identity_.worker}, {"hmac", to_hex(proof(true))}}.dump());
+  return encode_frame(kWelcomeFrame, compact_json(json{{"worker", identity_.worker},
+                                                       {"hmac", to_hex(proof(true))}}));
 }
 
 std::string Handshake::handle_welcome(const Frame& frame) {

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "elastic/secret.h"
 
 namespace rubato::elastic {
@@ -20,7 +21,7 @@ namespace {
 using nlohmann::json;
 
 Result<json> parse(const std::string& text, const std::string& where) {
-  json parsed = json::parse(text, nullptr, false);
+  json parsed = parse_json(text);
   if (parsed.is_discarded() || !parsed.is_object()) {
     return invalid_input(fmt::format("{}: not a JSON object", where));
   }
@@ -97,7 +98,7 @@ Result<JobSettings> parse_settings(const json& settings, const std::string& wher
 }
 
 Status JobFolder::write_settings(const JobSettings& settings) const {
-  return write_file(settings_file(), to_json(settings).dump(2) + "\n");
+  return write_file(settings_file(), indented_json(to_json(settings)) + "\n");
 }
 
 Result<JobSettings> JobFolder::read_settings() const {
@@ -116,7 +117,7 @@ Result<std::string> JobFolder::read_secret() const {
 
 Status JobFolder::append_event(const json& event) const {
   // A program's last words, which may be in it, need not be text.
-  const std::string line = event.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  const std::string line = compact_json(event) + "\n";
   const int file = ::open(events_file().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   const bool written =
       file >= 0 && write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
@@ -173,7 +174,7 @@ Status change_target(Registry& registry, const std::function<Status(Target&)>& c
                         {"elsewhere", target->elsewhere}, {"migrate", target->migrate},
                         {"stop", target->stop},           {"at", target->at},
                         {"devices", target->devices}};
-    Result<bool> won = registry.compare_and_swap(kTargetRecord, version, value.dump());
+    Result<bool> won = registry.compare_and_swap(kTargetRecord, version, compact_json(value));
     if (!won.ok()) return won.error();
     if (*won) return ok_status();
   }

@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "elastic/board.h"
 #include "elastic/descriptor.h"
 #include "elastic/device_ties.h"
@@ -108,7 +109,7 @@ class Launcher {
       if (board.ok()) empty.first_step = board->completed() + 1;
     }
     const Result<bool> won =
-        registry_->compare_and_swap(kViewRecord, latest->number, to_json(empty).dump());
+        registry_->compare_and_swap(kViewRecord, latest->number, compact_json(to_json(empty)));
     if (!won.ok()) return won.error();
     remove_segments(prefix());
     return ok_status();
@@ -384,8 +385,7 @@ class Launcher {
                              {"workers", workers},        {"target", ties_.target_version()},
                              {"devices", ties_.devices()}};
     if (status == status_) return;
-    const std::string text =
-        status.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    const std::string text = compact_json(status) + "\n";
     if (write_file(folder_.status_file(), text).ok()) status_ = std::move(status);
   }
 

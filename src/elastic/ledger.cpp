@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "base/json_text.h"
 
 namespace rubato::elastic {
 
@@ -214,7 +215,7 @@ class LedgerChecker {
 
   // What is wrong with the next line; empty when nothing is.
   std::string add(const std::string& line) {
-    const auto json = nlohmann::json::parse(line, nullptr, false);
+    const auto json = parse_json(line);
     if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer() ||
         !json.contains("epoch") || !json["epoch"].is_number_integer() ||
         !json.contains("samples") || !json["samples"].is_array()) {

@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json_text.h"
 #include "base/text.h"
 #include "elastic/descriptor.h"
 #include "elastic/handshake.h"
@@ -132,7 +133,7 @@ class SocketMesh final : public Mesh {
   void send(int id, Message message, const nlohmann::json& body) override {
     const auto found = peers_.find(id);
     if (found == peers_.end() || found->second.connection == nullptr) return;
-    queue(*found->second.connection, static_cast<std::uint8_t>(message), body.dump());
+    queue(*found->second.connection, static_cast<std::uint8_t>(message), compact_json(body));
     flush(*found->second.connection);
   }
 
@@ -398,12 +399,12 @@ class SocketMesh final : public Mesh {
           return;
         }
         connection.peer = static_cast<int>(*peer);
-        queue(connection, static_cast<std::uint8_t>(Message::kHello), to_json(self_).dump());
+        queue(connection, static_cast<std::uint8_t>(Message::kHello), compact_json(to_json(self_)));
         flush(connection);
       }
       return;
     }
-    const nlohmann::json body = nlohmann::json::parse(frame.payload, nullptr, false);
+    const nlohmann::json body = parse_json(frame.payload);
     if (body.is_discarded() || frame.type < static_cast<std::uint8_t>(Message::kPing) ||
         frame.type > static_cast<std::uint8_t>(Message::kStream)) {
       refuse(connection);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/sha256.h"
 
 namespace rubato::elastic {
@@ -231,7 +232,7 @@ Status LeaderRecords::write_result(const View& view, std::int64_t steps) {
                                  {"samples", context_.order->options().samples},
                                  {"views", view.number},
                                  {"final_loss", weight > 0 ? loss / weight : 0.0}};
-  return write_file(context_.folder->result_file(), result.dump(2) + "\n");
+  return write_file(context_.folder->result_file(), indented_json(result) + "\n");
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json_text.h"
 #include "base/sha256.h"
 #include "elastic/job_folder.h"
 #include "elastic/reduction_tree.h"
@@ -22,7 +23,7 @@ Result<std::vector<ScheduleEntry>> schedule_of(Registry& registry) {
     if (!record->has_value()) {
       return invalid_input(fmt::format("view {} is missing in the registry", number));
     }
-    Result<View> view = parse_view(nlohmann::json::parse(**record, nullptr, false));
+    Result<View> view = parse_view(parse_json(**record));
     if (!view.ok()) return view.error();
     if (view->empty()) continue;
     while (!schedule.empty() && schedule.back().first_step >= view->first_step) schedule.pop_back();

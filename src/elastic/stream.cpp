@@ -16,6 +16,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/json_text.h"
 #include "elastic/mesh.h"
 #include "elastic/wire.h"
 
@@ -119,7 +120,8 @@ Result<Stream> Stream::dial(const WorkerAddress& peer, const Handshake::Identity
   }
   if (handshake.state() == Handshake::State::kFailed) return dial_error(peer, handshake.failure());
   constexpr auto kType = static_cast<std::uint8_t>(Message::kStream);
-  if (!send_text(stream, encode_frame(kType, purpose.dump()))) return dial_error(peer, "broken");
+  if (!send_text(stream, encode_frame(kType, compact_json(purpose))))
+    return dial_error(peer, "broken");
   for (;;) {
     const std::optional<Frame> frame = greeting.receive_frame();
     if (!frame) return dial_error(peer, "not wanted there");

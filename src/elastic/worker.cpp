@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "elastic/checkpoint.h"
 #include "elastic/coordinator.h"
@@ -230,7 +231,7 @@ Status replay_in(const JobFolder& folder, Program& program, const WorkerOptions&
   const nlohmann::json result = {{"state_sha256", replayed->state_sha256},
                                  {"steps", replayed->steps},
                                  {"final_loss", replayed->final_loss}};
-  return write_file(folder.replay_file(), result.dump(2) + "\n");
+  return write_file(folder.replay_file(), indented_json(result) + "\n");
 }
 
 // What the program throws outside a step ends the worker with a line that says so.

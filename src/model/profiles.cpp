@@ -10,6 +10,7 @@
 
 #include "base/csv.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "model/application.h"
 #include "model/measured.h"
@@ -206,7 +207,7 @@ Result<Application::Description> read_native_file(const std::string& path, const
                                                   const Cluster& cluster) {
   const auto text = read_file(path);
   if (!text) return text.error();
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
+  const auto json = parse_json(*text);
   if (json.is_discarded() || !json.is_object()) {
     return invalid_input(path + ": not a JSON object");
   }

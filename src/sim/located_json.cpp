@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace rubato {
@@ -69,7 +70,7 @@ Result<LocatedJson> LocatedJson::parse(std::string file, std::string_view text,
     return json.error_at_offset(deep, fmt::format("nested deeper than {} levels", kDeepest));
   }
   try {
-    json.root_ = nlohmann::json::parse(text);
+    json.root_ = parse_json_or_throw(text);
   } catch (const nlohmann::json::parse_error& error) {
     return json.error_at_offset(error.byte > 0 ? error.byte - 1 : 0,
                                 "not valid JSON: " + reason_of(error));

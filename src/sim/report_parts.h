@@ -29,6 +29,9 @@ std::optional<std::size_t> best_run(const RunGroup& group);
 // The summary under the names of summary.json.
 nlohmann::ordered_json summary_object(const SimSummary& summary);
 
+// Longer labels are cut.
+inline constexpr std::size_t kLongestLabel = 20;
+
 std::string human_duration(Seconds seconds);  // "3.2s", "45m12s", "2h05m", "3d04h"
 std::string human_milliseconds(double ms);    // "0.12ms", "12.3ms", "1.2s"
 

@@ -12,7 +12,6 @@ namespace rubato {
 namespace {
 
 constexpr std::size_t kNarrowest = 40;
-constexpr std::size_t kLongestLabel = 20;
 
 struct TimeAxis {
   Seconds begin_s = 0;

@@ -12,7 +12,6 @@ namespace rubato {
 namespace {
 
 constexpr std::size_t kTableColumns = 100;
-constexpr std::size_t kLongestLabel = 20;
 
 constexpr std::array kHeads = {"JOBS",    "DROPPED", "MEAN-JCT", "RATIO", "P50",
                                "P99",     "QUEUE",   "MAKESPAN", "ALLOC", "USEFUL",

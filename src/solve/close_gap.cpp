@@ -12,7 +12,7 @@ namespace rubato {
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 // All rows are kept for the way back while they take less than this; then only every n-th one, and
 // the rows between two of these are computed a second time.
 constexpr std::size_t kKeptCells = std::size_t{512} << 10;
@@ -51,7 +51,7 @@ class GapProgram {
 
   void order_rows() {
     const std::size_t n = problem_.rows.size();
-    std::vector<double> rate(n, kInfinity);
+    std::vector<double> rate(n, kUnbounded);
     for (std::size_t r = 0; r < n; ++r) {
       for (std::size_t i = problem_.rows[r].begin; i < problem_.rows[r].end; ++i) {
         const Move& move = problem_.moves[i];
@@ -64,8 +64,8 @@ class GapProgram {
       return rate[a] != rate[b] ? rate[a] < rate[b] : a < b;
     });
     // What the rows from position p on have to offer.
-    up_rate_.assign(n + 1, kInfinity);
-    down_rate_.assign(n + 1, kInfinity);
+    up_rate_.assign(n + 1, kUnbounded);
+    down_rate_.assign(n + 1, kUnbounded);
     reach_.assign(n + 1, 0);
     for (std::size_t p = n; p-- > 0;) {
       const GapProblem::Row& row = problem_.rows[order_[p]];
@@ -212,8 +212,8 @@ class GapProgram {
   // Puts as many unreachable states around those of in_ as a row may look at.
   void surround() {
     double* const first = in_.data() + in_first_;
-    std::fill_n(first - margin_, margin_, kInfinity);
-    std::fill_n(first + (high_ - low_ + 1), margin_, kInfinity);
+    std::fill_n(first - margin_, margin_, kUnbounded);
+    std::fill_n(first + (high_ - low_ + 1), margin_, kUnbounded);
   }
   const double* state(std::int64_t d) const {
     return in_.data() + (static_cast<std::int64_t>(in_first_) + d - low_);
@@ -269,10 +269,10 @@ class GapProgram {
   }
   // The least loss of state d before the i-th row.
   double cell_before(std::size_t i, std::int64_t d) const {
-    if (i == 0) return d == 0 ? 0 : kInfinity;
+    if (i == 0) return d == 0 ? 0 : kUnbounded;
     const Done& done = done_[i - 1];
     return d >= done.low && d <= done.high ? done.cells[static_cast<std::size_t>(d - done.low)]
-                                           : kInfinity;
+                                           : kUnbounded;
   }
 
   const GapProblem& problem_;

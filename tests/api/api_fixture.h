@@ -15,6 +15,7 @@
 #include "api/schema_check.h"
 #include "api/server.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "control/controller.h"
 
@@ -135,7 +136,7 @@ class ApiTest : public ::testing::Test {
     if (!result) return {};
     Got got{.status = result->status, .body = result->body, .headers = result->headers};
     if (result->get_header_value("Content-Type").starts_with("application/json")) {
-      got.json = nlohmann::json::parse(got.body, nullptr, false);
+      got.json = parse_json(got.body);
     }
     return got;
   }
@@ -143,7 +144,7 @@ class ApiTest : public ::testing::Test {
   Got ask(const std::string& method, const std::string& path, const std::string& token,
           const nlohmann::json& body = nullptr, httplib::Headers headers = {}) {
     if (!body.is_null()) headers.emplace("Content-Type", "application/json");
-    Got got = ask_raw(method, path, token, body.is_null() ? "" : body.dump(), headers);
+    Got got = ask_raw(method, path, token, body.is_null() ? "" : compact_json(body), headers);
     EXPECT_EQ(undeclared(openapi(), method, path, got), "")
         << method << " " << path << " -> " << got.status << " " << got.body.substr(0, 500);
     return got;

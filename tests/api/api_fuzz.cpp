@@ -15,6 +15,7 @@
 #include "api/raw_socket.h"
 #include "api/server.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "control/controller.h"
@@ -225,9 +226,7 @@ class Maker {
         return dump(wrong_object(schema));
     }
   }
-  static std::string dump(const json& value) {
-    return value.dump(-1, ' ', false, json::error_handler_t::replace);
-  }
+  static std::string dump(const json& value) { return compact_json(value); }
 
   const json openapi_;
   Random random_;
@@ -283,7 +282,7 @@ int run(int requests, std::uint64_t seed) {
   const std::string admin_token(trim(or_die(read_file(folder + "/admin.token"))));
   const auto document = client.Get("/api/v1/openapi.json");
   if (!document) return 1;
-  Maker maker(json::parse(document->body), seed);
+  Maker maker(parse_json_or_throw(document->body), seed);
   // The first decisions about the five jobs are events of their own. A round counts before what it
   // decided is noted, so the one after it says that this is done.
   const std::int64_t rounds = controller->metrics().rounds;

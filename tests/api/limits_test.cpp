@@ -11,6 +11,7 @@
 
 #include "api/api_fixture.h"
 #include "api/raw_socket.h"
+#include "base/json_text.h"
 #include "base/random.h"
 
 namespace rubato::api {
@@ -65,7 +66,7 @@ TEST_F(LimitsTest, PlansAtATime) {
   for (std::thread& client : clients) {
     client = std::thread([&] {
       for (int k = 0; k < 10; ++k) {
-        const int status = ask_raw("POST", "/api/v1/plan", alice_, document.dump(),
+        const int status = ask_raw("POST", "/api/v1/plan", alice_, compact_json(document),
                                    {{"Content-Type", "application/json"}})
                                .status;
         made += status == 200 ? 1 : 0;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json_text.h"
 #include "base/random.h"
 #include "control/job_fields.h"
 #include "control/shell_words.h"
@@ -216,7 +217,7 @@ TEST(JobDocument, CanonicalJsonReadsBackAsTheSameDocument) {
     ASSERT_TRUE(again.ok()) << again.error().message;
     EXPECT_EQ(*again, document) << canonical;
     EXPECT_EQ(to_json(*again), canonical);
-    const auto stored = stored_document(json::parse(canonical.dump()));
+    const auto stored = stored_document(parse_json_or_throw(compact_json(canonical)));
     ASSERT_TRUE(stored.ok());
     EXPECT_EQ(*stored, document);
   }
@@ -305,7 +306,7 @@ TEST(JobDocument, GarbageIsRefusedOrReadBackTheSame) {
       continue;
     }
     ++accepted_count;
-    const auto again = parse_job_json(json::parse(to_json(*document).dump()));
+    const auto again = parse_job_json(parse_json_or_throw(compact_json(to_json(*document))));
     ASSERT_TRUE(again.ok()) << again.error().message << "\n" << text;
     ASSERT_EQ(*again, *document) << text;
   }

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "base/json_text.h"
 #include "control/event_types.h"
 #include "control/random_events.h"
 #include "control/state_delta.h"
@@ -190,7 +191,7 @@ TEST(State, RandomHistories) {
       ASSERT_EQ(grouped.keys, state.keys);
     }
     for (const auto& [number, job] : state.jobs) {
-      const auto again = job_from_json(json::parse(to_json(job).dump()));
+      const auto again = job_from_json(parse_json_or_throw(compact_json(to_json(job))));
       ASSERT_TRUE(again.ok()) << again.error().message;
       ASSERT_EQ(to_json(*again), to_json(job));
       ASSERT_EQ(again->document, job.document);

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <functional>
 
+#include "base/json_text.h"
 #include "base/random.h"
 #include "control/random_events.h"
 #include "control/store.h"
@@ -41,7 +42,7 @@ int append_and_acknowledge(const std::string& folder, std::uint64_t seed, int pi
     for (int i = 0; i < size; ++i) group.push_back(events.next((*store)->state()));
     if (!(*store)->append(group).ok()) continue;
     std::string lines;
-    for (const Event& event : group) lines += to_json(event).dump() + "\n";
+    for (const Event& event : group) lines += compact_json(to_json(event)) + "\n";
     if (::write(pipe, lines.data(), lines.size()) < 0) return 3;
   }
 }
@@ -86,7 +87,7 @@ TEST(StoreFaults, KilledAtAnyMomentItLosesNothingThatWasAcknowledged) {
     ASSERT_EQ(to_json((*store)->state()), to_json(*replayed));
     for (std::size_t at = 0; at < acknowledged.size();) {
       const std::size_t end = acknowledged.find('\n', at);
-      const json expected = json::parse(acknowledged.substr(at, end - at));
+      const json expected = parse_json_or_throw(acknowledged.substr(at, end - at));
       at = end + 1;
       const auto seq = expected.at("seq").get<std::int64_t>();
       const auto found = (*store)->read_events(seq - 1, 1, 0, "");

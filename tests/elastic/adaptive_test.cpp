@@ -7,6 +7,7 @@
 #include <fstream>
 #include <set>
 
+#include "base/json_text.h"
 #include "elastic/checkpoint.h"
 #include "elastic/ledger.h"
 #include "elastic/node_runner.h"
@@ -173,13 +174,13 @@ TEST_F(Adaptive, PrefetchTellsTheNextSamples) {
     std::set<nlohmann::json> used;
     std::ifstream ledger(root_ + "/ledger");
     for (std::string line; std::getline(ledger, line);) {
-      const nlohmann::json step = nlohmann::json::parse(line);
+      const nlohmann::json step = parse_json_or_throw(line);
       if (step["step"] > 0) used.insert(step["samples"].begin(), step["samples"].end());
     }
     int lines = 0;
     std::ifstream file(told);
     for (std::string line; std::getline(file, line); ++lines) {
-      EXPECT_TRUE(used.contains(nlohmann::json::parse(line))) << kind << ": " << line;
+      EXPECT_TRUE(used.contains(parse_json_or_throw(line))) << kind << ": " << line;
     }
     EXPECT_GT(lines, 0);
   }

@@ -23,6 +23,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/json_text.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "elastic/ledger.h"
@@ -123,7 +124,7 @@ class Schedule {
     }
     for (const nlohmann::json& event : job_->events()) {
       if (event.value("cause", "") != "restart" && event.value("steps_redone", 0) > 1) {
-        return "more than the interrupted step was repeated: " + event.dump();
+        return "more than the interrupted step was repeated: " + compact_json(event);
       }
     }
     return "";
@@ -149,7 +150,7 @@ class Schedule {
     std::ifstream ledger(folder_ + "/ledger");
     std::int64_t used = 0;
     for (std::string line; std::getline(ledger, line);) {
-      const nlohmann::json step = nlohmann::json::parse(line);
+      const nlohmann::json step = parse_json_or_throw(line);
       for (const auto& share : step["samples"]) {
         used += static_cast<std::int64_t>(share.size());
       }

@@ -1,6 +1,7 @@
 // Connections that break between living workers: they are made again, or exactly one side goes on.
 #include <gtest/gtest.h>
 
+#include "base/json_text.h"
 #include "base/random.h"
 #include "elastic/runtime_fixture.h"
 #include "elastic/sockets.h"
@@ -31,7 +32,7 @@ class Connections : public RuntimeTest {
     for (std::int64_t number = 1; number <= newest->number; ++number) {
       const auto record = (*registry)->at(kViewRecord, number);
       ASSERT_TRUE(record.ok() && record->has_value()) << number;
-      const Result<View> view = parse_view(nlohmann::json::parse(**record, nullptr, false));
+      const Result<View> view = parse_view(parse_json(**record));
       ASSERT_TRUE(view.ok()) << number;
       EXPECT_EQ(view->number, number);
       // After a failure a planned view may be skipped.

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "elastic/board.h"
 #include "elastic/job_folder.h"
 
@@ -127,7 +128,7 @@ class RunningJob {
   }
   nlohmann::json result() const {
     const Result<std::string> text = read_file(folder_.result_file());
-    return nlohmann::json::parse(text.ok() ? *text : "{}", nullptr, false);
+    return parse_json(text.ok() ? *text : "{}");
   }
   std::string hash() const { return result().value("state_sha256", ""); }
   std::vector<nlohmann::json> events() const {
@@ -135,7 +136,7 @@ class RunningJob {
     const Result<std::string> text = read_file(folder_.events_file());
     std::string_view rest = text.ok() ? std::string_view(*text) : std::string_view();
     for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
-      all.push_back(nlohmann::json::parse(rest.substr(0, end), nullptr, false));
+      all.push_back(parse_json(rest.substr(0, end)));
       rest.remove_prefix(end + 1);
     }
     return all;

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "base/json_text.h"
 #include "elastic/bridge_layout.h"
 #include "elastic/ledger.h"
 #include "elastic/node_names.h"
@@ -72,7 +73,7 @@ class Nodes : public RuntimeTest {
     EXPECT_EQ(ledger->steps, kSteps);
     for (const nlohmann::json& event : job_->events()) {
       if (event.value("cause", "") != "restart") {
-        EXPECT_LE(event.value("steps_redone", 0), 1) << event.dump();
+        EXPECT_LE(event.value("steps_redone", 0), 1) << compact_json(event);
       }
     }
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/json_text.h"
 #include "elastic/runtime_fixture.h"
 
 namespace rubato::elastic {
@@ -18,7 +19,7 @@ int hosted_by(const View& view, int worker) {
 View recorded_view(const RunningJob& job, std::int64_t number) {
   const auto registry = FileRegistry::open(job.folder().registry_folder());
   const auto record = (*registry)->at(kViewRecord, number);
-  const Result<View> view = parse_view(nlohmann::json::parse(**record, nullptr, false));
+  const Result<View> view = parse_view(parse_json(**record));
   return view.ok() ? *view : View{};
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "base/json_text.h"
 #include "control/job_document.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -15,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     RUBATO_CHECK(document.error().message.starts_with("f"), "an error without a place");
     return 0;
   }
-  const auto again = parse_job_json(nlohmann::json::parse(to_json(*document).dump()));
+  const auto again = parse_job_json(parse_json_or_throw(compact_json(to_json(*document))));
   RUBATO_CHECK(again.ok() && *again == *document, "the canonical form is another document");
   return 0;
 }

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <set>
 
+#include "base/json_text.h"
 #include "base/random.h"
 #include "live/live_daemon.h"
 #include "live/live_jobs.h"
@@ -61,7 +62,8 @@ LiveProgram some_program(Random& random) {
 std::vector<std::string> written_lines(const std::string& state, control::JobNumber job) {
   std::vector<std::string> lines;
   std::ifstream file(fmt::format("{}/jobs/{}/events.jsonl", state, job));
-  for (std::string line; std::getline(file, line);) lines.push_back(json::parse(line).dump());
+  for (std::string line; std::getline(file, line);)
+    lines.push_back(compact_json(parse_json_or_throw(line)));
   return lines;
 }
 std::map<control::JobNumber, std::vector<std::string>> logged_lines(
@@ -71,7 +73,7 @@ std::map<control::JobNumber, std::vector<std::string>> logged_lines(
     if (event.type != "view") continue;
     json body = event.body;
     body.erase("events_offset");
-    lines[event.job].push_back(body.dump());
+    lines[event.job].push_back(compact_json(body));
   }
   return lines;
 }
@@ -125,7 +127,7 @@ TEST(Crash, FiftyCrashesOfTheDaemonLoseNothing) {
     static_cast<void>(daemon.post(fmt::format("/api/v1/jobs/{}/scale", id), {{"devices", 0}}));
   }
   ASSERT_TRUE(wait_until([&] { return daemon.idle(); }, std::chrono::seconds(1000)))
-      << daemon.get("/api/v1/jobs?active=true").value_or(json()).dump(1);
+      << indented_json(daemon.get("/api/v1/jobs?active=true").value_or(json()));
   int models = 0;
   std::vector<LiveProgram> programs;
   for (const auto& [id, program] : acknowledged) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "control/history.h"
 
 namespace rubato::live {
@@ -106,7 +107,7 @@ class LiveDaemon {
     client.set_read_timeout(120);
     httplib::Headers all = headers();
     if (!key.empty()) all.emplace("Idempotency-Key", key);
-    return parsed(client.Post(path, all, body.dump(), "application/json"));
+    return parsed(client.Post(path, all, compact_json(body), "application/json"));
   }
   // Whether all jobs have ended and their processes are gone.
   bool idle() const {
@@ -142,7 +143,7 @@ class LiveDaemon {
   httplib::Headers headers() const { return {{"Authorization", "Bearer " + token()}}; }
   static std::optional<json> parsed(const httplib::Result& result) {
     if (!result || result->status / 100 != 2) return std::nullopt;
-    json body = json::parse(result->body, nullptr, false);
+    json body = parse_json(result->body);
     if (body.is_discarded()) return json(result->body);
     return body;
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/parallel.h"
 
 namespace rubato::live {
@@ -62,7 +63,7 @@ class Undisturbed {
 
  private:
   static std::string key_of(const LiveProgram& program) {
-    return nlohmann::json{{"run", program.run}, {"n", program.logical_workers}}.dump();
+    return compact_json(nlohmann::json{{"run", program.run}, {"n", program.logical_workers}});
   }
   std::string run(const LiveProgram& program, std::size_t index) const {
     const std::string folder = fmt::format("{}/undisturbed-{}", folder_, index);
@@ -74,7 +75,7 @@ class Undisturbed {
     command += fmt::format(" >'{}/log' 2>&1", folder);
     if (std::system(command.c_str()) != 0) return "the undisturbed run failed: " + folder;
     const Result<std::string> text = read_file(folder + "/job/result.json");
-    const auto result = nlohmann::json::parse(text.ok() ? *text : "{}", nullptr, false);
+    const auto result = parse_json(text.ok() ? *text : "{}");
     return result.value("state_sha256", "no hash");
   }
 

@@ -3,6 +3,7 @@
 // ever given twice, and none idles while jobs wait.
 #include <gtest/gtest.h>
 
+#include "base/json_text.h"
 #include "live/live_daemon.h"
 #include "live/live_jobs.h"
 #include "test_paths.h"
@@ -12,7 +13,7 @@ namespace rubato::live {
 namespace {
 
 constexpr int kJobs = 20;
-constexpr int kSlots = 4;
+constexpr int kPolicySlots = 4;
 
 std::vector<LiveProgram> programs() {
   const std::string examples = test_paths::program("examples");
@@ -54,18 +55,18 @@ class EveryPolicy : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(EveryPolicy, FinishesTwentyJobsOnFourSlotsWithTheirBits) {
-  LiveDaemon daemon(test_paths::program("rubatod"), folder + "/" + GetParam(), kSlots, GetParam());
+  LiveDaemon daemon(test_paths::program("rubatod"), folder + "/" + GetParam(), kPolicySlots, GetParam());
   ASSERT_TRUE(daemon.start()) << daemon.log_file();
   const std::vector<LiveProgram> kinds = programs();
   std::map<std::string, LiveProgram> submitted;
   for (int i = 0; i < kJobs; ++i) {
     const LiveProgram& kind = kinds[static_cast<std::size_t>(i) % kinds.size()];
-    const auto job = daemon.post("/api/v1/jobs", document_of(kind, kSlots));
+    const auto job = daemon.post("/api/v1/jobs", document_of(kind, kPolicySlots));
     ASSERT_TRUE(job) << "job " << i;
     submitted[(*job)["id"].get<std::string>()] = kind;
   }
   ASSERT_TRUE(wait_until([&] { return daemon.idle(); }, std::chrono::seconds(1200)))
-      << daemon.get("/api/v1/jobs?active=true").value_or(json()).dump(1);
+      << indented_json(daemon.get("/api/v1/jobs?active=true").value_or(json()));
   for (const auto& [id, kind] : submitted) {
     const auto job = daemon.get("/api/v1/jobs/" + id);
     ASSERT_TRUE(job);
@@ -79,7 +80,7 @@ TEST_P(EveryPolicy, FinishesTwentyJobsOnFourSlotsWithTheirBits) {
     }
   }
   const control::History history = control::history_of(daemon.events());
-  EXPECT_LE(history.most_held, kSlots);
+  EXPECT_LE(history.most_held, kPolicySlots);
   EXPECT_GE(history.held_share_while_waiting, 0.9);
   int resizes = 0;
   for (const auto& [number, job] : history.jobs) resizes += job.resizes;

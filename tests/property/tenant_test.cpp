@@ -16,7 +16,7 @@
 namespace rubato {
 namespace {
 
-constexpr std::uint64_t kWorlds = 1000;  // per policy
+constexpr std::uint64_t kTenantWorlds = 1000;  // per policy
 
 // The make function of a PolicyInfo has no state of its own.
 struct Wrapped {
@@ -68,11 +68,11 @@ TenantWorld tenant_world(std::uint64_t seed, const PolicyInfo& info) {
   return made;
 }
 
-std::vector<std::uint64_t> seeds(const PolicyInfo& info) {
+std::vector<std::uint64_t> tenant_seeds(const PolicyInfo& info) {
   if (const char* one = std::getenv("RUBATO_SEED")) {
     return {static_cast<std::uint64_t>(parse_int(one).value_or(1))};
   }
-  std::vector<std::uint64_t> all(info.name == "mip" ? kWorlds / 10 : kWorlds);
+  std::vector<std::uint64_t> all(info.name == "mip" ? kTenantWorlds / 10 : kTenantWorlds);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = i + 1;
   return all;
 }
@@ -89,7 +89,7 @@ class EveryPolicyWithTenants : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(EveryPolicyWithTenants, KeepsTheRulesAndTheQuotasAndEveryJobEnds) {
-  for (const std::uint64_t seed : seeds(info())) {
+  for (const std::uint64_t seed : tenant_seeds(info())) {
     SCOPED_TRACE(repeat(seed));
     TenantWorld made = tenant_world(seed, info());
     RandomWorld& world = made.world;

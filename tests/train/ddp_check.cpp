@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "elastic/checkpoint.h"
 #include "elastic/job_runner.h"
 #include "elastic/pinned_environment.h"
@@ -110,7 +111,7 @@ bool check_job(const std::string& rubato, const std::string& prefix, const std::
     // Straggler and recovered are remarks about speed: a busy machine causes them, nobody moves.
     if (type == "started" || type == "straggler" || type == "recovered") continue;
     if (type == "view" && event.value("workers", 0) == workers) continue;
-    fmt::print("{}: the job was disturbed: {}\n", here, event.dump());
+    fmt::print("{}: the job was disturbed: {}\n", here, compact_json(event));
     return false;
   }
   bool equal = true;

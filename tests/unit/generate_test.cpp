@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/random.h"
 #include "sim/workload.h"
 #include "test_paths.h"
@@ -61,7 +62,7 @@ std::string generated(const GenerateOptions& options) {
 std::vector<nlohmann::json> parse_lines(const std::string& text) {
   std::vector<nlohmann::json> lines;
   std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(nlohmann::json::parse(line));
+  for (std::string line; std::getline(stream, line);) lines.push_back(parse_json_or_throw(line));
   return lines;
 }
 

@@ -6,11 +6,11 @@
 #include <cmath>
 
 #include "model/learned.h"
+#include "unit/sched_helpers.h"
 
 namespace rubato {
 namespace {
 
-constexpr DeviceTypeId kType{0};
 constexpr DeviceTypeId kOther{1};
 constexpr PerfParams kParams{.alpha_c = 0.1,
                              .beta_c = 0.001,

@@ -6,11 +6,11 @@
 #include <cmath>
 
 #include "model/scaling_law.h"
+#include "unit/sched_helpers.h"
 
 namespace rubato {
 namespace {
 
-constexpr DeviceTypeId kType{0};
 constexpr Network kNetwork{.within_node = {.bytes_per_s = 10e9, .latency_s = 1e-4},
                            .within_rack = {.bytes_per_s = 1e9, .latency_s = 1e-3},
                            .across_racks = {.bytes_per_s = 1e8, .latency_s = 1e-2}};

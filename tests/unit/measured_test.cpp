@@ -4,10 +4,11 @@
 
 #include <vector>
 
+#include "unit/sched_helpers.h"
+
 namespace rubato {
 namespace {
 
-constexpr DeviceTypeId kType{0};
 using Ints = std::vector<int>;
 
 MeasuredRow row(Ints per_node, std::int64_t local, double step, double sync) {

@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "base/random.h"
+#include "unit/sched_helpers.h"
 
 namespace rubato {
 namespace {
-
-constexpr DeviceTypeId kType{0};
 
 // --- the formulas --------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "sched/validate.h"
+#include "unit/sched_helpers.h"
 
 namespace rubato {
 
@@ -21,8 +22,6 @@ inline void PrintTo(const NodeShare& share, std::ostream* out) {
 namespace {
 
 using Shares = std::vector<NodeShare>;
-
-NodeShare at(std::int32_t node, int devices) { return {NodeId(node), devices}; }
 
 // A cluster with jobs, and a plan for them.
 class World {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "sim/report_parts.h"
 
 namespace rubato {
@@ -63,7 +64,7 @@ std::size_t widest(const std::string& text) {
 nlohmann::json data_of(const std::string& page) {
   const std::string open = "id=\"data\">";
   const std::size_t begin = page.find(open) + open.size();
-  return nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+  return parse_json_or_throw(page.substr(begin, page.find("</script>", begin) - begin));
 }
 
 class WriteReports : public testing::Test {

@@ -7,17 +7,10 @@
 #include <vector>
 
 #include "model/scaling_law.h"
+#include "unit/sched_helpers.h"
 
 namespace rubato {
 namespace {
-
-constexpr DeviceTypeId kType{0};
-
-class FakeClock final : public Clock {
- public:
-  Seconds now_s() const override { return now; }
-  Seconds now = 0;
-};
 
 class RecordingExecutor final : public Executor {
  public:
@@ -49,8 +42,6 @@ class NoWork final : public RemainingWork {
   Seconds seconds_at_request(Seconds) const override { return 0; }
   double updates(std::int64_t, Seconds) const override { return 0; }
 };
-
-NodeShare at(std::int32_t node, int devices) { return {NodeId(node), devices}; }
 
 class Scheduling : public testing::Test {
  protected:

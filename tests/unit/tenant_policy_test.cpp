@@ -4,15 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "sched/scheduler.h"
+#include "unit/sched_helpers.h"
 
 namespace rubato {
 namespace {
-
-class FakeClock final : public Clock {
- public:
-  Seconds now_s() const override { return now; }
-  Seconds now = 0;
-};
 
 class NoExecutor final : public Executor {
  public:

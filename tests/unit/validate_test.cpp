@@ -7,13 +7,13 @@
 #include <set>
 #include <string>
 
+#include "unit/sched_helpers.h"
+
 namespace rubato {
 namespace {
 
 constexpr DeviceTypeId kA{0};
 constexpr DeviceTypeId kB{1};
-
-NodeShare at(std::int32_t node, int devices) { return {NodeId(node), devices}; }
 
 // Nodes 0 and 1 have 4 devices of type a (node 1 only 3 usable), node 2 has 8 of type b.
 // Job 0 is adaptive (1 to 6 devices, batch 32 to 256), job 1 rigid (2 devices of type a only, batch

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Arguments {
+struct ChangeArguments {
   std::string job;
   bool as_json = false;
 };
@@ -50,7 +50,7 @@ int scale_daemon_job(const ServerChoice& server, const std::string& job, int dev
 }
 
 void add_change_commands(CLI::App& app, const Context& context, Command& chosen) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<ChangeArguments>();
   const auto add = [&](const char* name, const char* help) {
     CLI::App* sub = app.add_subcommand(name, help);
     sub->add_option("job", a->job, "Number (12 or j12) or name")->required();

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace rubato::cli {
@@ -39,7 +40,7 @@ Result<std::string> read_word(const std::string& file) {
 }
 
 Error refused(int status, const std::string& body) {
-  const json answer = json::parse(body, nullptr, false);
+  const json answer = parse_json(body);
   std::string message = fmt::format("the server answered {}", status);
   if (answer.is_object() && answer.contains("error") && answer["error"].is_object()) {
     message = answer["error"].value("message", message);
@@ -120,14 +121,14 @@ Result<json> Client::send(const std::string& method, const std::string& path, co
   request.path = kApi + path;
   for (const auto& [name, value] : headers) request.set_header(name, value);
   if (!body.is_null()) {
-    request.body = body.dump();
+    request.body = compact_json(body);
     request.set_header("Content-Type", "application/json");
   }
   const httplib::Result result = http_->send(request);
   if (!result) return unreachable(httplib::to_string(result.error()));
   if (result->status >= 400) return refused(result->status, result->body);
   if (result->body.empty()) return json(nullptr);
-  json answer = json::parse(result->body, nullptr, false);
+  json answer = parse_json(result->body);
   if (answer.is_discarded()) return unreachable("its answer is not JSON");
   return answer;
 }
@@ -173,8 +174,7 @@ Status Client::follow_events(const std::string& path, std::int64_t after,
                       end = buffer.find("\n\n")) {
                    const std::size_t data = buffer.rfind("data: ", end);
                    if (data != std::string::npos) {
-                     const json event =
-                         json::parse(buffer.substr(data + 6, end - data - 6), nullptr, false);
+                     const json event = parse_json(buffer.substr(data + 6, end - data - 6));
                      if (event.is_object()) {
                        after = event.value("seq", after);
                        wanted = receiver(event);

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Arguments {
+struct ClusterArguments {
   std::string name;
   int devices = 0;
   std::string duration;
@@ -28,8 +28,8 @@ struct Arguments {
 
 // Asks, and prints the answer as JSON or with `show`.
 template <typename Show>
-int ask(const ServerChoice& server, const Arguments& a, const char* method, const std::string& path,
-        const json& body, const Show& show) {
+int ask(const ServerChoice& server, const ClusterArguments& a, const char* method,
+        const std::string& path, const json& body, const Show& show) {
   Result<Client> client = Client::make(server);
   if (!client.ok()) return fail(client.error());
   const Result<json> answer = client->send(method, path, body);
@@ -99,7 +99,7 @@ void show_reservations(const json& answer) {
   fmt::print("{}", table.text());
 }
 
-int use_policy(const Arguments& a, const ServerChoice& server) {
+int use_policy(const ClusterArguments& a, const ServerChoice& server) {
   json settings = json::object();
   for (const std::string& setting : a.settings) {
     const std::size_t equals = setting.find('=');
@@ -115,7 +115,7 @@ int use_policy(const Arguments& a, const ServerChoice& server) {
              });
 }
 
-int reserve(const Arguments& a, const ServerChoice& server) {
+int reserve(const ClusterArguments& a, const ServerChoice& server) {
   const Result<double> seconds = control::parse_duration(a.duration);
   if (!seconds.ok()) {
     return fail(invalid_input(fmt::format("--for: {}", seconds.error().message)));
@@ -129,12 +129,12 @@ int reserve(const Arguments& a, const ServerChoice& server) {
              });
 }
 
-using Run = std::function<int(const Arguments&, const ServerChoice&)>;
+using Run = std::function<int(const ClusterArguments&, const ServerChoice&)>;
 
 }  // namespace
 
 void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<ClusterArguments>();
   const auto runs = [&](CLI::App* sub, Run run) {
     sub->add_flag("--json", a->as_json, "As JSON");
     // A subcommand's callback runs before its parent's: the innermost one counts.
@@ -144,7 +144,7 @@ void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen
     return sub;
   };
   const auto getter = [](const char* path, void (*show)(const json&)) -> Run {
-    return [path, show](const Arguments& arguments, const ServerChoice& server) {
+    return [path, show](const ClusterArguments& arguments, const ServerChoice& server) {
       return ask(server, arguments, "GET", path, nullptr, show);
     };
   };
@@ -161,7 +161,7 @@ void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen
   set->add_option("--quota", a->quota, "Most devices at a time; 0: no limit")
       ->capture_default_str();
   set->add_flag("--new-token", a->new_token, "Replace its token");
-  runs(set, [](const Arguments& arguments, const ServerChoice& server) {
+  runs(set, [](const ClusterArguments& arguments, const ServerChoice& server) {
     return ask(server, arguments, "PUT", "/tenants/" + url_quoted(arguments.name),
                {{"weight", arguments.weight},
                 {"quota", arguments.quota},
@@ -182,19 +182,20 @@ void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen
       "reserve", "Take devices away from training for a while (list, release: see below)");
   CLI::Option* devices = reserving->add_option("devices", a->devices, "How many");
   CLI::Option* duration = reserving->add_option("--for", a->duration, "How long: 90s, 15m, 2h, 1d");
-  runs(reserving, [devices, duration](const Arguments& arguments, const ServerChoice& server) {
-    if (devices->count() == 0 || duration->count() == 0) {
-      return fail(
-          invalid_input("reserve: say how many devices and how long, as in 'rubato reserve "
-                        "2 --for 2h'"));
-    }
-    return reserve(arguments, server);
-  });
+  runs(reserving,
+       [devices, duration](const ClusterArguments& arguments, const ServerChoice& server) {
+         if (devices->count() == 0 || duration->count() == 0) {
+           return fail(
+               invalid_input("reserve: say how many devices and how long, as in 'rubato reserve "
+                             "2 --for 2h'"));
+         }
+         return reserve(arguments, server);
+       });
   runs(reserving->add_subcommand("list", "List the reservations"),
        getter("/reservations", show_reservations));
   CLI::App* release = reserving->add_subcommand("release", "Give reserved devices back");
   release->add_option("number", a->reservation, "As 'rubato reserve list' shows it")->required();
-  runs(release, [](const Arguments& arguments, const ServerChoice& server) {
+  runs(release, [](const ClusterArguments& arguments, const ServerChoice& server) {
     return ask(server, arguments, "DELETE", fmt::format("/reservations/{}", arguments.reservation),
                nullptr, [&](const json&) { fmt::print("released\n"); });
   });

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/stats.h"
 #include "commands.h"
 #include "elastic/board.h"
@@ -55,7 +56,7 @@ Result<OpenJob> open_job(const std::string& job) {
 // "running", "finished", "stopped", "failed", or "dead" when its launcher vanished.
 std::string state_of(const JobFolder& folder) {
   const Result<std::string> text = read_file(folder.status_file());
-  const json status = json::parse(text.ok() ? *text : "{}", nullptr, false);
+  const json status = parse_json(text.ok() ? *text : "{}");
   if (!status.is_object()) return "unknown";
   std::string state = status.value("state", "unknown");
   if (state == "running" && kill(static_cast<pid_t>(status.value("pid", 0)), 0) != 0) return "dead";
@@ -90,7 +91,7 @@ json describe(OpenJob& job) {
                  {"workers", json::array()}};
   if (result["state"] == "running") {
     const Result<std::string> text = read_file(job.folder.status_file());
-    const json status = json::parse(text.ok() ? *text : "{}", nullptr, false);
+    const json status = parse_json(text.ok() ? *text : "{}");
     if (status.is_object() && status.contains("newcomers")) {
       result["newcomers"] = status["newcomers"];
     }
@@ -141,7 +142,7 @@ int print_jobs(bool as_json) {
     if (job.ok()) jobs.push_back(describe(*job));
   }
   if (as_json) {
-    fmt::print("{}\n", json{{"jobs", jobs}}.dump(2));
+    fmt::print("{}\n", indented_json(json{{"jobs", jobs}}));
     return 0;
   }
   fmt::print("{:<24} {:<9} {:>7} {:>8} {:>7} {:>8}  {}\n", "NAME", "STATE", "WORKERS", "LOGICAL",
@@ -160,7 +161,7 @@ int print_job(const std::string& name, bool as_json) {
   if (!job.ok()) return fail(job.error());
   const json status = describe(*job);
   if (as_json) {
-    fmt::print("{}\n", status.dump(2));
+    fmt::print("{}\n", indented_json(status));
     return 0;
   }
   fmt::print("{} {} step {}: {} logical workers, batch {}{}, target {} workers\n",
@@ -235,7 +236,7 @@ int scale(const std::string& name, int workers, std::optional<std::int64_t> batc
   if (as_json) {
     json answer = {{"name", job->settings.name}, {"target", workers}};
     if (batch) answer["batch"] = *batch;
-    fmt::print("{}\n", answer.dump(2));
+    fmt::print("{}\n", indented_json(answer));
   } else {
     fmt::print("{} will run on {} workers{}; see 'rubato events {}'\n", job->settings.name, workers,
                batch ? fmt::format(" with a batch of {}", *batch) : "", name);
@@ -265,7 +266,7 @@ int migrate(const std::string& name, int worker, bool as_json) {
   });
   if (!asked.ok()) return fail(asked.error());
   if (as_json) {
-    fmt::print("{}\n", json{{"name", job->settings.name}, {"migrate", worker}}.dump(2));
+    fmt::print("{}\n", indented_json(json{{"name", job->settings.name}, {"migrate", worker}}));
   } else {
     fmt::print("worker {} will be replaced; see 'rubato events {}'\n", worker, name);
   }
@@ -283,7 +284,7 @@ int stop(const std::string& name, bool as_json) {
   });
   if (!asked.ok()) return fail(asked.error());
   if (as_json) {
-    fmt::print("{}\n", json{{"name", job->settings.name}, {"stop", true}}.dump(2));
+    fmt::print("{}\n", indented_json(json{{"name", job->settings.name}, {"stop", true}}));
   } else {
     fmt::print("{} will write a checkpoint and stop; the same 'rubato run' continues it\n",
                job->settings.name);
@@ -369,7 +370,7 @@ int profile(const std::string& name, int low, int high, bool as_json) {
   }
   static_cast<void>(ask_for(*job, before->workers, before->batch));
   if (as_json) {
-    fmt::print("{}\n", json{{"name", job->settings.name}, {"profile", rows}}.dump(2));
+    fmt::print("{}\n", indented_json(json{{"name", job->settings.name}, {"profile", rows}}));
     return 0;
   }
   fmt::print("{:>7} {:>12} {:>12} {:>8}\n", "WORKERS", "STEPS/S", "SAMPLES/S", "SPEEDUP");

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <ctime>
 
+#include "base/json_text.h"
+
 namespace rubato::cli {
 
 using nlohmann::json;
@@ -124,9 +126,7 @@ std::string cluster_line(const json& c) {
       c.value("policy", ""));
 }
 
-void print_json(const json& value) {
-  fmt::print("{}\n", value.dump(2, ' ', false, json::error_handler_t::replace));
-}
+void print_json(const json& value) { fmt::print("{}\n", indented_json(value)); }
 
 void print_next(const std::vector<std::string>& commands) {
   fmt::print(stderr, "next: {}\n", fmt::join(commands, "  |  "));

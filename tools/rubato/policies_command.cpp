@@ -63,13 +63,13 @@ void print_markdown() {
 void add_policies(CLI::App& app, Command& chosen) {
   CLI::App* command =
       app.add_subcommand("policies", "List the scheduling policies and their parameters");
-  auto json = std::make_shared<bool>(false);
+  auto as_json = std::make_shared<bool>(false);
   auto markdown = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "as JSON");
+  command->add_flag("--json", *as_json, "as JSON");
   command->add_flag("--markdown", *markdown, "as the page docs/policies.md")->excludes("--json");
   command->callback([=, &chosen] {
     chosen = [=] {
-      if (*json) {
+      if (*as_json) {
         print_json();
       } else if (*markdown) {
         print_markdown();

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/json_text.h"
 #include "commands.h"
 #include "output.h"
 
@@ -12,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Arguments {
+struct QueueArguments {
   std::string job;
   bool all = false;
   bool as_json = false;
@@ -24,7 +25,7 @@ Result<json> all_jobs(Client& client, bool active) {
   json next = 0;
   while (!next.is_null()) {
     Result<json> page = client.get(fmt::format("/jobs?limit=10000&active={}&after={}",
-                                               active ? "true" : "false", next.dump()));
+                                               active ? "true" : "false", compact_json(next)));
     if (!page.ok()) return page;
     for (json& job : (*page)["jobs"]) jobs.push_back(std::move(job));
     next = page->value("next", json());
@@ -32,7 +33,7 @@ Result<json> all_jobs(Client& client, bool active) {
   return jobs;
 }
 
-int queue(const Arguments& a, const ServerChoice& server) {
+int queue(const QueueArguments& a, const ServerChoice& server) {
   Result<Client> client = Client::make(server);
   if (!client.ok()) return fail(client.error());
   const Result<json> jobs = all_jobs(*client, !a.all);
@@ -54,15 +55,15 @@ void print_line(const char* name, const std::string& value) {
 std::string progress_text(const json& job) {
   // The last report comes some steps before the end.
   if (const json result = job.value("result", json::object()); result.contains("steps")) {
-    return fmt::format("all {} steps, loss {:.4g}", result["steps"].dump(),
+    return fmt::format("all {} steps, loss {:.4g}", compact_json(result["steps"]),
                        result.value("final_loss", 0.0));
   }
   const json p = job.value("progress", json::object());
   std::string text;
   if (p.contains("step")) {
-    text = fmt::format("step {}", p["step"].dump());
+    text = fmt::format("step {}", compact_json(p["step"]));
     if (p.value("total_steps", std::int64_t{0}) > 0) {
-      text += fmt::format(" of {}", p["total_steps"].dump());
+      text += fmt::format(" of {}", compact_json(p["total_steps"]));
     }
   }
   if (p.contains("loss") && p["loss"].is_number()) {
@@ -74,7 +75,7 @@ std::string progress_text(const json& job) {
   return text;
 }
 
-int status(const Arguments& a, const ServerChoice& server) {
+int status(const QueueArguments& a, const ServerChoice& server) {
   Result<Client> client = Client::make(server);
   if (!client.ok()) return fail(client.error());
   const Result<json> job = client->get("/jobs/" + url_quoted(a.job));
@@ -112,7 +113,7 @@ int status(const Arguments& a, const ServerChoice& server) {
   return 0;
 }
 
-int why(const Arguments& a, const ServerChoice& server) {
+int why(const QueueArguments& a, const ServerChoice& server) {
   Result<Client> client = Client::make(server);
   if (!client.ok()) return fail(client.error());
   const Result<json> answer = client->get("/jobs/" + url_quoted(a.job) + "/why");
@@ -127,7 +128,8 @@ int why(const Arguments& a, const ServerChoice& server) {
     std::string who = blocker.value("job", "");
     if (blocker.contains("name")) who += " " + blocker.value("name", "");
     if (blocker.contains("tenant")) who = "other tenants";
-    if (blocker.contains("reservation")) who = "reservation " + blocker["reservation"].dump();
+    if (blocker.contains("reservation"))
+      who = "reservation " + compact_json(blocker["reservation"]);
     fmt::print("  {} of the devices: {}\n", blocker.value("devices", 0), who);
   }
   if (const std::string remedy = answer->value("remedy", ""); !remedy.empty()) {
@@ -139,9 +141,9 @@ int why(const Arguments& a, const ServerChoice& server) {
 }  // namespace
 
 void add_queue_commands(CLI::App& app, const Context& context, Command& chosen) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<QueueArguments>();
   const auto add = [&](const char* name, const char* help,
-                       int (*run)(const Arguments&, const ServerChoice&)) {
+                       int (*run)(const QueueArguments&, const ServerChoice&)) {
     CLI::App* sub = app.add_subcommand(name, help);
     sub->add_flag("--json", a->as_json, "As JSON");
     sub->callback([a, run, &context, &chosen] {

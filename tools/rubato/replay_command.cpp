@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "commands.h"
 #include "elastic/job_folder.h"
 #include "elastic/launcher.h"
@@ -26,7 +27,7 @@ using nlohmann::json;
 Result<json> read_json(const std::string& path) {
   Result<std::string> text = read_file(path);
   if (!text.ok()) return text.error();
-  json value = json::parse(*text, nullptr, false);
+  json value = parse_json(*text);
   if (!value.is_object()) return invalid_input(path + ": not a JSON object");
   return value;
 }

@@ -21,7 +21,7 @@ namespace rubato::cli {
 
 namespace {
 
-struct Arguments {
+struct SimArguments {
   bool from_live = false;
   std::string cluster = "16x4";
   std::vector<std::string> workloads;
@@ -71,7 +71,7 @@ Result<std::pair<double, double>> parse_elastic(const std::string& text) {
       text));
 }
 
-Result<std::vector<PolicyChoice>> choose_policies(const Arguments& arguments) {
+Result<std::vector<PolicyChoice>> choose_policies(const SimArguments& arguments) {
   std::vector<PolicyChoice> choices;
   for (const std::string_view name : split(arguments.policies, ',')) {
     const auto info = find_policy(name);
@@ -130,7 +130,7 @@ Result<Quirks> choose_quirks(const std::string& text, const Workload& workload, 
 }
 
 // Profiles given, or found beside the workload's folder, or the bundled ones.
-std::string choose_profiles(const Arguments& arguments, const std::string& workload,
+std::string choose_profiles(const SimArguments& arguments, const std::string& workload,
                             const std::string& share_dir) {
   if (!arguments.profiles.empty()) return arguments.profiles;
   const auto folder = std::filesystem::absolute(workload).parent_path();
@@ -138,7 +138,7 @@ std::string choose_profiles(const Arguments& arguments, const std::string& workl
   return is_directory(beside) ? beside : share_dir + "/profiles";
 }
 
-Result<RunMatrix> prepare(const Arguments& arguments, const Cluster& cluster,
+Result<RunMatrix> prepare(const SimArguments& arguments, const Cluster& cluster,
                           const Context& context) {
   RunMatrix matrix;
   matrix.threads = arguments.threads;
@@ -210,7 +210,7 @@ void name_workloads(const std::vector<std::string>& paths, RunMatrix& matrix) {
   }
 }
 
-int run_from_live(const Arguments& arguments, const Context& context) {
+int run_from_live(const SimArguments& arguments, const Context& context) {
   if (arguments.policies.empty()) return forecast_live(context.server, {}, arguments.json);
   const auto choices = choose_policies(arguments);
   if (!choices) return fail(choices.error());
@@ -221,7 +221,7 @@ int run_from_live(const Arguments& arguments, const Context& context) {
   return forecast_live(context.server, policies, arguments.json);
 }
 
-int run(Arguments arguments, const Context& context) {
+int run(SimArguments arguments, const Context& context) {
   if (arguments.workloads.empty()) {
     arguments.workloads.push_back(context.share_dir + "/workloads/demo.jsonl");
   }
@@ -280,7 +280,7 @@ int run(Arguments arguments, const Context& context) {
 
 void add_sim(CLI::App& app, const Context& context, Command& chosen) {
   CLI::App* sim = app.add_subcommand("sim", "Replay workloads under several policies and compare");
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<SimArguments>();
   sim->add_option("--cluster", a->cluster, "NODESxDEVICES, or 6x4:t4,3x8:rtx,2x8:a100")
       ->capture_default_str();
   sim->add_option("--workload", a->workloads,

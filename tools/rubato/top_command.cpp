@@ -104,12 +104,12 @@ std::string page(const json& seen, double at, const std::string& url) {
                      job_table(seen["jobs"], at).text());
 }
 
-struct Arguments {
+struct TopArguments {
   double every_s = 1;
   bool as_json = false;
 };
 
-int top(const Arguments& a, const ServerChoice& server) {
+int top(const TopArguments& a, const ServerChoice& server) {
   Result<Client> client = Client::make(server);
   if (!client.ok()) return fail(client.error());
   Result<json> seen = look(*client);
@@ -146,7 +146,7 @@ int top(const Arguments& a, const ServerChoice& server) {
 }  // namespace
 
 void add_top(CLI::App& app, const Context& context, Command& chosen) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<TopArguments>();
   CLI::App* sub = app.add_subcommand("top", "The cluster and its jobs, live (q quits)");
   sub->add_option("--every", a->every_s, "Seconds between two looks")
       ->check(CLI::Range(0.1, 3600.0))

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/json_text.h"
 #include "commands.h"
 #include "control/state.h"
 #include "elastic/event_text.h"
@@ -39,7 +40,7 @@ int logs(const LogArguments& a, const ServerChoice& server) {
         line += c;
         continue;
       }
-      fmt::print("{}\n", json{{"line", line}}.dump(-1, ' ', false, json::error_handler_t::replace));
+      fmt::print("{}\n", compact_json(json{{"line", line}}));
       line.clear();
     }
     return std::fflush(stdout) == 0;
@@ -51,14 +52,11 @@ int logs(const LogArguments& a, const ServerChoice& server) {
 
 // The body of an event in words: a view change as the runtime tells it, others as name=value.
 std::string body_text(const std::string& type, const json& body) {
-  if (type == "view")
-    return " " + elastic::describe_event(body.dump(-1, ' ', false, json::error_handler_t::replace));
+  if (type == "view") return " " + elastic::describe_event(compact_json(body));
   std::string text;
   for (const auto& [name, value] : body.items()) {
     if (value.is_structured() || name == "key") continue;
-    std::string shown = value.is_string()
-                            ? value.get<std::string>()
-                            : value.dump(-1, ' ', false, json::error_handler_t::replace);
+    std::string shown = value.is_string() ? value.get<std::string>() : compact_json(value);
     if (value.is_number_float()) shown = fmt::format("{:.4g}", value.get<double>());
     if (shown.empty()) continue;
     text += fmt::format(" {}={}", name, shown);
@@ -80,8 +78,7 @@ std::string event_line(const json& event) {
 }
 
 void print_event(const json& event, bool as_json) {
-  fmt::print("{}\n", as_json ? event.dump(-1, ' ', false, json::error_handler_t::replace)
-                             : event_line(event));
+  fmt::print("{}\n", as_json ? compact_json(event) : event_line(event));
   std::fflush(stdout);
 }
 
@@ -102,7 +99,7 @@ int print_daemon_events(const ServerChoice& server, const EventsRequest& request
   json next = request.after;
   while (!next.is_null()) {
     const Result<json> page =
-        client->get(fmt::format("{}?limit=10000&after={}", path, next.dump()));
+        client->get(fmt::format("{}?limit=10000&after={}", path, compact_json(next)));
     if (!page.ok()) return fail(page.error());
     for (const json& event : page->value("events", json::array())) {
       print_event(event, request.as_json);

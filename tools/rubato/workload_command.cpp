@@ -14,11 +14,11 @@ void add_workload(CLI::App& app, Command& chosen) {
   workload->require_subcommand(1);
   CLI::App* generate = workload->add_subcommand(
       "generate", "Generate a workload in the native format (JSON lines) on standard output");
-  struct Arguments {
+  struct WorkloadArguments {
     GenerateOptions options;
     std::string out;
   };
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<WorkloadArguments>();
   GenerateOptions& options = arguments->options;
   generate->add_option("--jobs", options.jobs, "number of jobs")
       ->check(CLI::Range(1, 10'000'000))

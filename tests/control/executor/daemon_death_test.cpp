@@ -7,6 +7,7 @@
 
 #include <fstream>
 
+#include "base/json_text.h"
 #include "base/random.h"
 #include "control/executor/executor_fixture.h"
 
@@ -29,7 +30,7 @@ class DaemonDeath : public ExecutorTest {
     std::vector<nlohmann::json> found;
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);) {
-      nlohmann::json value = nlohmann::json::parse(line, nullptr, false);
+      nlohmann::json value = parse_json(line);
       if (value.is_object()) found.push_back(std::move(value));
     }
     return found;
@@ -50,7 +51,7 @@ class DaemonDeath : public ExecutorTest {
   }
   std::map<JobNumber, int> read_wants() const {
     const Result<std::string> text = read_file(wants_file());
-    const nlohmann::json value = nlohmann::json::parse(text.ok() ? *text : "[]", nullptr, false);
+    const nlohmann::json value = parse_json(text.ok() ? *text : "[]");
     std::map<JobNumber, int> wants;
     for (JobNumber job = 1; job <= kJobs; ++job) {
       wants[job] = value.at(static_cast<std::size_t>(job - 1)).get<int>();
@@ -85,14 +86,14 @@ class DaemonDeath : public ExecutorTest {
       for (const Notice& notice : executor_->poll()) {
         if (notice.kind == Notice::Kind::kEvent) {
           const nlohmann::json line = {{"job", notice.job}, {"line", notice.body}};
-          std::ofstream(lines_file(), std::ios::app) << line.dump() << std::endl;
+          std::ofstream(lines_file(), std::ios::app) << compact_json(line) << std::endl;
         }
         const bool finished = notice.kind == Notice::Kind::kFinished;
         if (!finished && notice.kind != Notice::Kind::kFailed) continue;
         over.insert(notice.job);
         const nlohmann::json line = {
             {"job", notice.job}, {"finished", finished}, {"body", notice.body}};
-        std::ofstream(outcomes_file(), std::ios::app) << line.dump() << std::endl;
+        std::ofstream(outcomes_file(), std::ios::app) << compact_json(line) << std::endl;
       }
       if (executor_->held() > options_.machine.devices) _exit(5);
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -133,7 +134,7 @@ class DaemonDeath : public ExecutorTest {
       wants.push_back(devices);
     }
     std::rotate(wants.begin(), wants.begin() + static_cast<int>(random.below(kJobs)), wants.end());
-    ASSERT_TRUE(write_file(wants_file(), wants.dump()).ok());
+    ASSERT_TRUE(write_file(wants_file(), compact_json(wants)).ok());
   }
 
   void run(std::uint64_t seed, int deaths) {

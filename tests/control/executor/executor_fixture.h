@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "control/local_executor.h"
 #include "control/process_lock.h"
@@ -226,7 +227,7 @@ class ExecutorTest : public ::testing::Test {
     std::string text;
     for (const Notice& notice : notices_) {
       text += fmt::format("{} {} {} {}\n", notice.job, kNames[static_cast<int>(notice.kind)],
-                          notice.devices, notice.body.dump());
+                          notice.devices, compact_json(notice.body));
     }
     return text;
   }
