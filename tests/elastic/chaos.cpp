@@ -7,7 +7,8 @@
 //   [--examples DIR] [--adaptive] [--nodes 1] [--keep]
 //
 // With several nodes (played on this machine) the job starts on one of them; nodes join, leave and
-// are lost as a whole, too. Adaptive jobs have one node.
+// are lost as a whole, too. Adaptive jobs have one node. Without --first, RUBATO_SEED=n takes the
+// n-th group of seeds.
 //
 // Prints one line per schedule; a failed one is printed with the command that repeats it. Exit code
 // 0 when all schedules kept the promise.
@@ -470,6 +471,8 @@ int main(int argc, char** argv) {
   options.rubato = (here / "rubato").string();
   options.toy = (here / "toy_train").string();
   options.examples = (here / "examples").string();
+  const char* const round = std::getenv("RUBATO_SEED");  // of scripts/nightly
+  bool first_given = false;
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
     if (name == "--keep" || name == "--adaptive") {
@@ -482,6 +485,7 @@ int main(int argc, char** argv) {
       options.seeds = std::stoi(value);
     } else if (name == "--first") {
       options.first = std::stoi(value);
+      first_given = true;
     } else if (name == "--programs") {
       options.programs = value;
     } else if (name == "--nodes") {
@@ -495,6 +499,7 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
+  if (round != nullptr && !first_given) options.first = 1 + (std::atoi(round) - 1) * options.seeds;
   if (options.adaptive && options.nodes > 1) {
     fmt::print(stderr, "chaos: adaptive jobs run on one node\n");
     return 2;

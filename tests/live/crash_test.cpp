@@ -84,7 +84,8 @@ TEST(Crash, FiftyCrashesOfTheDaemonLoseNothing) {
   Random random(seed);
   const std::string folder = testing::TempDir() + fmt::format("rubato-crash-{}", getpid());
   std::filesystem::create_directories(folder);
-  Undisturbed undisturbed(test_paths::program("rubato"), folder);
+  Undisturbed undisturbed(test_paths::program("rubato"), folder,
+                          test_paths::program("undisturbed"));
   LiveDaemon daemon(test_paths::program("rubatod"), folder + "/state", kSlots);
   std::map<std::string, LiveProgram> acknowledged;
   int next_key = 0;

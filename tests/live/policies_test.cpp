@@ -44,7 +44,8 @@ class EveryPolicy : public testing::TestWithParam<const char*> {
   static void SetUpTestSuite() {
     folder = testing::TempDir() + fmt::format("rubato-live-{}", getpid());
     std::filesystem::create_directories(folder);
-    undisturbed = std::make_unique<Undisturbed>(test_paths::program("rubato"), folder);
+    undisturbed = std::make_unique<Undisturbed>(test_paths::program("rubato"), folder,
+                                                test_paths::program("undisturbed"));
   }
   static void TearDownTestSuite() {
     undisturbed.reset();
@@ -55,7 +56,8 @@ class EveryPolicy : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(EveryPolicy, FinishesTwentyJobsOnFourSlotsWithTheirBits) {
-  LiveDaemon daemon(test_paths::program("rubatod"), folder + "/" + GetParam(), kPolicySlots, GetParam());
+  LiveDaemon daemon(test_paths::program("rubatod"), folder + "/" + GetParam(), kPolicySlots,
+                    GetParam());
   ASSERT_TRUE(daemon.start()) << daemon.log_file();
   const std::vector<LiveProgram> kinds = programs();
   std::map<std::string, LiveProgram> submitted;
