@@ -1,5 +1,6 @@
 # Front door: each target is a short way to say what cmake, ctest or a script in scripts/ does.
 JOBS ?= $(shell nproc)
+TEST_JOBS ?= $(shell expr 2 '*' $(JOBS)) # process tests wait more than they compute
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build tests benchmarks check test nightly build-times demo docs tour install deb test-asan test-tsan clang fuzz chaos soak lint format \
@@ -36,7 +37,7 @@ check: ## build, then unit, property and scenario tests: under a minute
 
 # ctest runs last: its summary is the last thing printed.
 test: tests lint ## build, lint and run all tests
-	@ctest --preset release -j $(JOBS)
+	@ctest --preset release -j $(TEST_JOBS)
 
 REPEAT ?= 100
 nightly: tests benchmarks ## every process test REPEAT (100) times beside a load on all cores

@@ -1,12 +1,16 @@
-# rubato_test(<name> SOURCES <file>... [LIBS <target>...] [LABELS <label>...])
+# rubato_test(<name> SOURCES <file>... [LIBS <target>...] [LABELS <label>...] [COST <seconds>])
 #
 # Makes a googletest program and registers each of its cases with ctest as <group>/<Suite>.<Case>,
 # where <group> is <name> without "_tests". Does nothing while SOURCES is empty. Test code includes
-# shared helpers relative to tests/; test_paths.h says where the source tree and the programs are.
+# shared helpers relative to tests/. ctest starts cases of a higher COST first, so that no long one is
+# left over at the end. test_paths.h says where the source tree and the programs are.
 function(rubato_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "COST" "SOURCES;LIBS;LABELS")
   if(NOT arg_SOURCES)
     return()
+  endif()
+  if(NOT arg_COST)
+    set(arg_COST 0)
   endif()
   string(REGEX REPLACE "_tests$" "" group "${name}")
 
@@ -19,7 +23,7 @@ function(rubato_test name)
   set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
   file(CONFIGURE OUTPUT "${labels_file}" @ONLY CONTENT [[
 if(@name@_TESTS)
-  set_tests_properties(${@name@_TESTS} PROPERTIES LABELS "@arg_LABELS@")
+  set_tests_properties(${@name@_TESTS} PROPERTIES LABELS "@arg_LABELS@" COST @arg_COST@)
 endif()
 ]])
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${labels_file}")
