@@ -2,7 +2,7 @@
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo docs tour install deb test-asan test-tsan clang fuzz chaos soak lint format \
+.PHONY: help setup build test demo doctor docs tour install deb test-asan test-tsan clang fuzz chaos soak lint format \
         bench-fidelity bench-scale bench-policies bench-papers bench-solver bench-ablation \
         bench-bound bench-large bench-overhead bench-reduce bench-elastic bench-api clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
@@ -59,6 +59,10 @@ chaos: build ## random schedules of resizes, kills, stops against real training 
 VIEWS ?= 2000
 soak: build ## one job through VIEWS (2000) view changes: memory and descriptors flat, same bits
 	@build/bin/soak --views $(VIEWS)
+
+doctor: setup build/release/build.ninja ## check what this machine offers for training, with remedies
+	@cmake --build --preset release -j $(JOBS) --target rubato
+	@build/bin/rubato doctor
 
 demo: build ## run the demonstration
 	@scripts/demo

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/file.h"
@@ -20,7 +21,13 @@ namespace {
 constexpr const char* kLockFile = "/rubato.lock";
 
 Error system_error(const std::string& path, std::string_view doing) {
-  return {ErrorCode::kIo, fmt::format("{}: cannot {}: {}", path, doing, std::strerror(errno))};
+  const int code = errno;
+  const bool unusable = code == EACCES || code == EPERM || code == EROFS || code == ENOSPC ||
+                        code == ENOTDIR || code == EDQUOT;
+  return {ErrorCode::kIo,
+          fmt::format(
+              "{}: cannot {}: {}{}", path, doing, std::strerror(code),
+              unusable ? "; use another folder with --state DIR ('rubato doctor' checks it)" : "")};
 }
 
 Status make_private_folder(const std::string& folder) {
@@ -48,6 +55,14 @@ Status make_private_folder(const std::string& folder) {
 }
 
 }  // namespace
+
+std::string default_state_folder() {
+  if (const char* given = std::getenv("RUBATO_STATE")) return given;
+  if (geteuid() == 0) return "/var/lib/rubato";
+  if (const char* base = std::getenv("XDG_STATE_HOME")) return std::string(base) + "/rubato";
+  const char* home = std::getenv("HOME");
+  return std::string(home == nullptr ? "/tmp" : home) + "/.local/state/rubato";
+}
 
 Result<FolderLock> FolderLock::take(const std::string& folder) {
   if (auto status = make_private_folder(folder); !status) return status.error();
