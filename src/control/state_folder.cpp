@@ -20,14 +20,10 @@ namespace {
 
 constexpr const char* kLockFile = "/rubato.lock";
 
+constexpr const char* kAdvice = "; use another folder with --state DIR ('rubato doctor' checks it)";
+
 Error system_error(const std::string& path, std::string_view doing) {
-  const int code = errno;
-  const bool unusable = code == EACCES || code == EPERM || code == EROFS || code == ENOSPC ||
-                        code == ENOTDIR || code == EDQUOT;
-  return {ErrorCode::kIo,
-          fmt::format(
-              "{}: cannot {}: {}{}", path, doing, std::strerror(code),
-              unusable ? "; use another folder with --state DIR ('rubato doctor' checks it)" : "")};
+  return {ErrorCode::kIo, fmt::format("{}: cannot {}: {}", path, doing, std::strerror(errno))};
 }
 
 Status make_private_folder(const std::string& folder) {
@@ -65,10 +61,14 @@ std::string default_state_folder() {
 }
 
 Result<FolderLock> FolderLock::take(const std::string& folder) {
-  if (auto status = make_private_folder(folder); !status) return status.error();
+  const auto with_advice = [](Error error) {
+    if (error.code == ErrorCode::kIo) error.message += kAdvice;
+    return error;
+  };
+  if (auto status = make_private_folder(folder); !status) return with_advice(status.error());
   const std::string path = folder + kLockFile;
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (file < 0) return system_error(path, "open");
+  if (file < 0) return with_advice(system_error(path, "open"));
   FolderLock lock(file);
   if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return system_error(path, "lock");

@@ -54,6 +54,18 @@ doctor=("$RUBATO" doctor --json --listen 127.0.0.1:0)
 # in_namespace SCRIPT ...: runs the doctor after SCRIPT in a mount namespace of its own.
 in_namespace() { unshare --mount bash -c "$1 && shift && exec \"\$@\"" bash "$@"; }
 
+# says WORDS... -- COMMAND: a command that fails names the facts and the way to them.
+says() {
+  local words=() word
+  while [ "$1" != -- ]; do words+=("$1"); shift; done
+  shift
+  checks=$((checks + 1))
+  if "$@" >"$work/said" 2>&1; then complain "succeeded: $*"; fi
+  for word in "${words[@]}"; do
+    grep -qF -- "$word" "$work/said" || { complain "no '$word' from: $*"; head -c 500 "$work/said"; }
+  done
+}
+
 # --- Text: a line per check, within 100 columns, without colours where nobody looks or wants them
 "$RUBATO" doctor --listen 127.0.0.1:0 >"$work/text" 2>"$work/stderr"
 code=$?
@@ -95,6 +107,11 @@ fake nvidia-smi 'printf "GPU-1, NVIDIA A\nGPU-2, NVIDIA B\n"'
 finds gpu warn "different types" -- "${with_fakes[@]}"
 fake nvidia-smi 'head -c 3000 /dev/urandom'
 finds gpu warn "" -- "${with_fakes[@]}"
+if [ ! -e /proc/driver/nvidia/version ]; then
+  says "no GPU to share: no NVIDIA GPU" "--cpu-slots N" "rubato doctor" -- timeout 300 env PATH= "$RUBATOD"
+fi
+fake nvidia-smi 'printf "GPU-1, NVIDIA A\nGPU-2, NVIDIA B\n"'
+says "different types (NVIDIA A and NVIDIA B)" "--cpu-slots N" -- env "PATH=$work/bin:$PATH" timeout 300 "$RUBATOD"
 rm "$work/bin/nvidia-smi"
 fake sinfo 'case $1 in --version) echo slurm 99.1;; *) echo 3; echo 4;; esac'
 finds slurm ok "slurm 99.1, 7 nodes" -- "${with_fakes[@]}"
@@ -154,6 +171,8 @@ finds port fail "used by another program" -- "$RUBATO" doctor --json --listen "$
 finds etcd ok "3.4.0 at $other" -- env "ETCDCTL_ENDPOINTS=$other" "${doctor[@]}"
 finds etcd warn "nothing answers" -- env ETCDCTL_ENDPOINTS=127.0.0.1:1 "${doctor[@]}"
 finds daemon warn "no rubatod answers at http://$other" -- "${doctor[@]}" --server "http://$other"
+says "another program uses this port" "rubato doctor" "--listen" -- timeout 300 "$RUBATOD" --cpu-slots 1 --listen "$other"
+rm -rf "$RUBATO_STATE"
 "$RUBATOD" --cpu-slots 4000 --listen 127.0.0.1:0 >"$work/log" 2>&1 &
 daemon=$!
 started+=("$daemon")
@@ -171,6 +190,8 @@ rm -rf "$RUBATO_STATE"
 # --- The state folder
 finds "state folder" ok "rubatod creates it" -- "${doctor[@]}"
 finds "state folder" fail "is not a folder" -- "${doctor[@]}" --state "$work/garbage/state"
+says "Not a directory" "--state DIR" "rubato doctor" -- env LC_ALL=C timeout 300 "$RUBATOD" --cpu-slots 1 --state "$work/garbage/state"
+says "cannot create" "--state DIR" "rubato doctor" -- timeout 300 "$RUBATOD" --cpu-slots 1 --state "$work/garbage"
 mkdir "$work/shared" && touch "$work/shared/thesis.tex" && chmod 755 "$work/shared"
 finds "state folder" fail "open to others" -- "${doctor[@]}" --state "$work/shared"
 
@@ -181,6 +202,13 @@ if unshare --mount true 2>/dev/null; then
   finds "shared memory" fail "not writable" -- in_namespace 'mount -t tmpfs -o size=9G,ro tmpfs /dev/shm' "${doctor[@]}"
   finds "shared memory" fail "there is no /dev/shm" -- \
     in_namespace 'mount -t tmpfs tmpfs /dev && mknod /dev/null c 1 3' "${doctor[@]}"
+  if [ -n "${RUBATO_TOY:-}" ]; then
+    # Workers that could not get their board were started again for ever, and nobody was told.
+    toy=(timeout 300 "$RUBATO" run --dir "$work/job" -- "$RUBATO_TOY" --steps 10)
+    says "cannot get" "/dev/shm has" "rubato doctor" "failures in a row" -- \
+      in_namespace 'mount -t tmpfs -o size=64k tmpfs /dev/shm' "${toy[@]}"
+    says "no /dev/shm" "rubato doctor" -- in_namespace 'mount -t tmpfs tmpfs /dev && mknod /dev/null c 1 3' "${toy[@]}"
+  fi
   finds memory note "unknown" -- in_namespace 'mount -t tmpfs tmpfs /proc' "${doctor[@]}"
   finds "instruction set" note "unknown" -- in_namespace 'mount -t tmpfs tmpfs /proc' "${doctor[@]}"
   finds cgroups note "none" -- in_namespace 'mount -t tmpfs tmpfs /sys/fs/cgroup' "${doctor[@]}"

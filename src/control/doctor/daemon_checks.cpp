@@ -93,9 +93,10 @@ Finding check_port(const MachineView& view, const Subject& subject, const Daemon
     case Port::State::kFree:
       return {"port", Level::kOk, fmt::format("{} is free", address), ""};
     case Port::State::kUnusable:
-      return {"port", Level::kFail,
-              fmt::format("cannot listen on {}: {}", address, clean(port.problem)),
-              "bring the loopback interface up: ip link set lo up"};
+      return {
+          "port", Level::kFail,
+          fmt::format("cannot listen on {}: {}", address, clean(port.problem)),
+          "use an address of this machine and a port above 1023; for 127.0.0.1: ip link set lo up"};
     case Port::State::kTaken:
       break;
   }

@@ -75,6 +75,21 @@ std::uint64_t limit_of(decltype(RLIMIT_CORE) what) {
   return limit.rlim_cur;
 }
 
+// Whether a client reaches the listening socket: one can also listen on an interface that is down.
+bool can_connect(int listener) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  auto* const name = reinterpret_cast<sockaddr*>(&address);
+  if (::getsockname(listener, name, &size) != 0) return false;
+  const int client = ::socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (client < 0) return false;
+  const bool connected = ::connect(client, name, size) == 0;
+  const int code = errno;
+  ::close(client);
+  errno = code;
+  return connected;
+}
+
 // The dynamic loader of this program, which loads other programs of this machine as well.
 std::string own_loader() {
   std::string loader;
@@ -208,10 +223,11 @@ Port RealMachine::port(const std::string& host, int number) const {
   if (socket < 0) return {Port::State::kUnusable, std::strerror(errno)};
   const int on = 1;
   ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);  // as the daemon does
-  const bool bound = ::bind(socket, found->ai_addr, found->ai_addrlen) == 0;
+  const bool usable = ::bind(socket, found->ai_addr, found->ai_addrlen) == 0 &&
+                      ::listen(socket, 1) == 0 && can_connect(socket);
   const int code = errno;
   ::close(socket);
-  if (bound) return {Port::State::kFree, ""};
+  if (usable) return {Port::State::kFree, ""};
   if (code == EADDRINUSE) return {Port::State::kTaken, ""};
   return {Port::State::kUnusable, std::strerror(code)};
 }
