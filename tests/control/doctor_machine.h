@@ -1,6 +1,8 @@
 // A machine made of tables, from which a test takes away whatever it likes.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <limits>
 #include <map>
 #include <set>
@@ -157,5 +159,40 @@ inline void furnish(TableMachine& machine) {
   machine.answers["http://127.0.0.1:2379/version"] = {
       .status = 200, .body = R"({"etcdserver":"3.4.23","etcdcluster":"3.4.0"})", .problem = ""};
 }
+
+// What programs and files say when they are broken.
+inline constexpr const char* kGarbage = "\x01\xff\x1b[2J%s {{\n\n::\n";
+
+// The checks on a machine that has everything, until the test takes something away.
+class Doctor : public testing::Test {
+ protected:
+  Doctor() { furnish(machine_); }
+
+  Finding finding(const std::string& check) const {
+    for (const Finding& one : examine(machine_, subject_)) {
+      if (one.check == check) return one;
+    }
+    ADD_FAILURE() << "no check " << check;
+    return {};
+  }
+
+  // The check's level and words of what it found; whatever is not fine has a remedy.
+  void expect(const std::string& check, Level level, const std::string& words) const {
+    const Finding one = finding(check);
+    EXPECT_STREQ(to_string(one.level), to_string(level)) << one.found;
+    EXPECT_NE(one.found.find(words), std::string::npos) << one.found;
+    EXPECT_EQ(one.remedy.empty(), level == Level::kOk) << one.remedy;
+    for (const char c : one.found + one.remedy) {
+      EXPECT_TRUE(c >= ' ' && c < 127) << check << " prints character " << int{c};
+    }
+  }
+
+  void only_torch(Libraries::Library library) {
+    machine_.loaded[kProgram].found = {std::move(library)};
+  }
+
+  TableMachine machine_;
+  Subject subject_ = subject();
+};
 
 }  // namespace rubato::control::doctor
