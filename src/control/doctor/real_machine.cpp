@@ -99,6 +99,7 @@ std::string own_loader() {
           const auto& header = info->dlpi_phdr[i];
           if (header.p_type != PT_INTERP) continue;
           const auto address = info->dlpi_addr + header.p_vaddr;
+          // NOLINTNEXTLINE(performance-no-int-to-ptr): where the loader has put the name
           *static_cast<std::string*>(result) = reinterpret_cast<const char*>(address);
         }
         return 1;  // the program itself comes first

@@ -27,6 +27,7 @@ using Pipe = std::array<int, 2>;
 // Starts it in a process group of its own; an error number otherwise.
 int start(const std::vector<std::string>& command, int output, int errors, pid_t& child) {
   std::vector<char*> words;
+  words.reserve(command.size() + 1);
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   std::vector<char*> variables;
