@@ -3,7 +3,8 @@ JOBS ?= $(shell nproc)
 TEST_JOBS ?= $(shell expr 2 '*' $(JOBS)) # process tests wait more than they compute
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build tests benchmarks check test nightly build-times demo docs tour install deb test-asan test-tsan clang fuzz chaos soak lint format \
+.PHONY: help setup build tests benchmarks check test nightly build-times demo doctor docs tour install deb \
+        test-asan test-tsan clang fuzz chaos soak lint format \
         bench-fidelity bench-scale bench-policies bench-papers bench-solver bench-ablation \
         bench-bound bench-large bench-overhead bench-reduce bench-elastic bench-api clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
@@ -85,6 +86,11 @@ chaos: tests ## random schedules of resizes, kills, stops against real training 
 VIEWS ?= 2000
 soak: tests ## one job through VIEWS (2000) view changes: memory and descriptors flat, same bits
 	@build/bin/soak --views $(VIEWS)
+
+doctor: ## check what this machine offers for training, with remedies
+	@scripts/configure
+	@$(BUILD) rubato
+	@build/bin/rubato doctor
 
 demo: build ## run the demonstration
 	@scripts/demo

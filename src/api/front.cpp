@@ -116,6 +116,11 @@ Status Front::listen_on(const std::string& host, int port) {
       break;
     }
     problem = std::strerror(errno);
+    if (errno == EADDRINUSE) {
+      problem =
+          "another program uses this port; 'rubato doctor' says whether it is a rubatod, "
+          "--listen HOST:PORT chooses another";
+    }
     if (fd >= 0) close(fd);
   }
   if (listener_ < 0) {

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/file.h"
@@ -18,6 +19,8 @@ namespace rubato::control {
 namespace {
 
 constexpr const char* kLockFile = "/rubato.lock";
+
+constexpr const char* kAdvice = "; use another folder with --state DIR ('rubato doctor' checks it)";
 
 Error system_error(const std::string& path, std::string_view doing) {
   return {ErrorCode::kIo, fmt::format("{}: cannot {}: {}", path, doing, std::strerror(errno))};
@@ -49,11 +52,23 @@ Status make_private_folder(const std::string& folder) {
 
 }  // namespace
 
+std::string default_state_folder() {
+  if (const char* given = std::getenv("RUBATO_STATE")) return given;
+  if (geteuid() == 0) return "/var/lib/rubato";
+  if (const char* base = std::getenv("XDG_STATE_HOME")) return std::string(base) + "/rubato";
+  const char* home = std::getenv("HOME");
+  return std::string(home == nullptr ? "/tmp" : home) + "/.local/state/rubato";
+}
+
 Result<FolderLock> FolderLock::take(const std::string& folder) {
-  if (auto status = make_private_folder(folder); !status) return status.error();
+  const auto with_advice = [](Error error) {
+    if (error.code == ErrorCode::kIo) error.message += kAdvice;
+    return error;
+  };
+  if (auto status = make_private_folder(folder); !status) return with_advice(status.error());
   const std::string path = folder + kLockFile;
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (file < 0) return system_error(path, "open");
+  if (file < 0) return with_advice(system_error(path, "open"));
   FolderLock lock(file);
   if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return system_error(path, "lock");

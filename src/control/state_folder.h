@@ -8,6 +8,11 @@
 
 namespace rubato::control {
 
+// Where a daemon listens and keeps its state unless it is told otherwise: in $RUBATO_STATE, else in
+// the system's folder for root, in the user's for everybody else.
+inline constexpr const char* kDefaultListen = "127.0.0.1:7117";
+std::string default_state_folder();
+
 // Holds the lock of a folder until it is destroyed (or its process ends, however).
 class FolderLock {
  public:

@@ -38,17 +38,23 @@ bool Coordinator::enter_job() {
                                              .gradient_floats = options_.shape.gradient_floats,
                                              .private_bytes = options_.shape.private_bytes,
                                              .batch = options_.data ? 0 : options_.batch});
-  if (!board.ok()) {
-    leave(board.error().message);
+  // The next founder on this machine would fail in the same way: the launcher must count it as a
+  // failure, not as a worker that the job went on without.
+  const auto cannot_found = [this](const Error& error) {
+    {
+      const MutexLock lock(mutex_);
+      refused_ = true;
+    }
+    leave(error.message);
     return false;
-  }
+  };
+  if (!board.ok()) return cannot_found(board.error());
   std::optional<DataBoard> data;
   if (options_.data) {
     Result<DataBoard> made = DataBoard::create(DataBoard::name_for(name), *options_.data);
     if (!made.ok()) {
       remove_segment(name);
-      leave(made.error().message);
-      return false;
+      return cannot_found(made.error());
     }
     data.emplace(std::move(*made));
   }

@@ -7,6 +7,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,10 +19,22 @@ namespace rubato::elastic {
 
 namespace {
 
+std::string advice(int code) {
+  if (code != ENOSPC && code != ENOENT && code != EACCES && code != EROFS) return "";
+  struct statvfs space {};
+  if (::statvfs("/dev/shm", &space) != 0) {
+    return "; this machine has no /dev/shm: run 'rubato doctor'";
+  }
+  if (code != ENOSPC) return "";
+  return fmt::format(
+      "; /dev/shm has {} kB free of {} kB: make it larger or use fewer workers ('rubato doctor' "
+      "says how)",
+      space.f_bavail * space.f_frsize / 1024, space.f_blocks * space.f_frsize / 1024);
+}
+
 Error shared_memory_error(const std::string& what, const std::string& name, int code) {
-  return {ErrorCode::kIo,
-          fmt::format("shared memory '{}': {}: {}{}", name, what, std::strerror(code),
-                      code == ENOSPC ? " (make /dev/shm larger or use fewer workers)" : "")};
+  return {ErrorCode::kIo, fmt::format("shared memory '{}': {}: {}{}", name, what,
+                                      std::strerror(code), advice(code))};
 }
 
 }  // namespace

@@ -63,7 +63,10 @@ Job::Job(int argc, char** argv, const JobDefaults& defaults) {
     refuse(arguments[0], pinned.error().message);
   }
   if (parsed->cuda && !torch::cuda::is_available()) {
-    refuse(arguments[0], "--device cuda: LibTorch finds no CUDA device here; use --device cpu");
+    refuse(arguments[0], fmt::format("--device cuda: LibTorch finds no CUDA device here; use "
+                                     "--device cpu, or see what is missing: rubato doctor "
+                                     "--program {}",
+                                     arguments[0]));
   }
   train::pin_torch();
   torch::manual_seed(parsed->spec.seed);

@@ -41,6 +41,7 @@ void add_change_commands(CLI::App& app, const Context& context, Command& chosen)
 void add_logs(CLI::App& app, const Context& context, Command& chosen);
 void add_top(CLI::App& app, const Context& context, Command& chosen);
 void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen);
+void add_doctor(CLI::App& app, const Context& context, Command& chosen);
 // What `scale` and `events` do with a job of the daemon.
 int scale_daemon_job(const ServerChoice& server, const std::string& job, int devices, bool as_json);
 struct EventsRequest {

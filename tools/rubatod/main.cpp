@@ -1,6 +1,5 @@
 // rubatod: accepts jobs, runs them on this machine's devices and resizes them while they train.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <array>
@@ -11,6 +10,7 @@
 #include "base/file.h"
 #include "control/controller.h"
 #include "control/replay.h"
+#include "control/state_folder.h"
 #include "control/supervise.h"
 #include "describe/manual_page.h"
 #include "stop_jobs.h"
@@ -32,15 +32,6 @@ struct Arguments {
 int fail(const Error& error) {
   fmt::print(stderr, "rubatod: {}\n", error.message);
   return 1;
-}
-
-// Where a daemon without --state keeps its things: the system's for root, the user's otherwise.
-std::string default_state() {
-  if (const char* given = std::getenv("RUBATO_STATE")) return given;
-  if (geteuid() == 0) return "/var/lib/rubato";
-  if (const char* base = std::getenv("XDG_STATE_HOME")) return std::string(base) + "/rubato";
-  const char* home = std::getenv("HOME");
-  return std::string(home == nullptr ? "/tmp" : home) + "/.local/state/rubato";
 }
 
 // Where clients of this machine look for the address. The state folder is private; the folder that
@@ -159,8 +150,8 @@ cli::ManualPage manual_page() {
 }
 
 int run(int argc, char** argv) {
-  Arguments arguments{.state = default_state()};
-  arguments.server.listen = "127.0.0.1:7117";
+  Arguments arguments{.state = control::default_state_folder()};
+  arguments.server.listen = control::kDefaultListen;
   CLI::App app{"rubatod: shares this machine's devices among elastic training jobs."};
   app.name("rubatod");
   app.set_version_flag("--version", RUBATO_VERSION);
