@@ -234,7 +234,7 @@ TEST(MipProgram, NoTimeLeavesTheStart) {
   EXPECT_EQ(solution.outcome, MipOutcome::kIncumbent);
   EXPECT_TRUE(feasible(program, solution.sizes));
   EXPECT_GE(solution.value, objective(program, solve_period_by_period(program)));
-  EXPECT_EQ(solution.note, "solver limit reached: best plan so far used, gap unknown");
+  EXPECT_EQ(solution.note, "solver limit reached: using the best plan so far, gap unknown");
 }
 
 TEST(MipProgram, ALimitLeavesTheIncumbentAndItsGap) {
@@ -245,7 +245,7 @@ TEST(MipProgram, ALimitLeavesTheIncumbentAndItsGap) {
   EXPECT_GE(solution.value, objective(program, solve_period_by_period(program)) - 1e-9);
   EXPECT_GE(solution.bound, solution.value - 1e-6);
   EXPECT_LT(solution.gap(), 0.2);
-  EXPECT_EQ(solution.note.find("solver limit reached: best plan so far used, gap "), 0U)
+  EXPECT_EQ(solution.note.find("solver limit reached: using the best plan so far, gap "), 0U)
       << solution.note;
 }
 
@@ -280,7 +280,7 @@ TEST(MipProgram, AFailingSolverMeansPeriodByPeriod) {
     const MipSolution solution = solve_mip(program, kExact, solver);
     EXPECT_EQ(solution.outcome, MipOutcome::kFallback);
     EXPECT_EQ(solution.sizes, solve_period_by_period(program));
-    EXPECT_EQ(solution.note, "solver failed (" + why + "): each period planned by itself");
+    EXPECT_EQ(solution.note, "solver failed (" + why + "): periods were planned one at a time");
   }
 }
 
