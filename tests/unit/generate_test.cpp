@@ -199,7 +199,7 @@ TEST(GenerateTest, RefusesBadMixes) {
       {R"({"aplications": []})", "1:2", {"unknown field", "'applications'"}},
       {R"({"applications": []})", "1:2", {"at least one"}},
       {R"({"applications": [5]})", "1:19", {"applications[0]", "expected an object"}},
-      {"{\"applications\": [\n  {\"weight\": 1}]}", "2:3", {"either", "'duration'"}},
+      {"{\"applications\": [\n  {\"weight\": 1}]}", "2:3", {"exactly one", "'duration'"}},
       {"{\"applications\": [\n  {\"application\": \"x\"},\n  {\"application\": \"x\", \"wieght\": "
        "1}]}",
        "3:24",

@@ -376,10 +376,12 @@ TEST_F(ArtifactFolder, ABadValidationIsRefused) {
             "net/validation-100.csv:2:5: grad_sqr 'nan': expected a number");
   EXPECT_EQ(with("progress,iteration,grad_sqr,grad_var\n1,1,1,-1\n"),
             "net/validation-100.csv:2:7: grad_var '-1': expected a number from 0 to 1e+300");
-  EXPECT_EQ(with("progress,iteration,grad_sqr,grad_var\n5,1,1,1\n5,2,1,1\n"),
-            "net/validation-100.csv:3:1: progress '5': expected more than the row before");
-  EXPECT_EQ(with("progress,iteration,grad_sqr,grad_var\n0,1,1,1\n"),
-            "net/validation-100.csv:2:1: progress '0': expected more than the row before");
+  EXPECT_EQ(
+      with("progress,iteration,grad_sqr,grad_var\n5,1,1,1\n5,2,1,1\n"),
+      "net/validation-100.csv:3:1: progress '5': expected a larger value than in the row before");
+  EXPECT_EQ(
+      with("progress,iteration,grad_sqr,grad_var\n0,1,1,1\n"),
+      "net/validation-100.csv:2:1: progress '0': expected a larger value than in the row before");
   EXPECT_EQ(with("progress,iteration,grad_sqr,grad_var\n"),
             "net/validation-100.csv: no epoch recorded");
   EXPECT_EQ(with(""), "net/validation-100.csv:1:1: the file is empty; expected a header line");
@@ -413,7 +415,7 @@ TEST_F(ArtifactFolder, BadPlacementsAreRefused) {
   EXPECT_EQ(with("1,1.5,0.2,0"),
             "net/placements.csv:2:3: local_bsz '1.5': expected a whole number");
   write("net/placements.csv", "placement,local_bsz,step_time,sync_time\n");
-  EXPECT_EQ(refused(), "net/placements.csv: no measured placement");
+  EXPECT_EQ(refused(), "net/placements.csv: no placement was measured");
   write("net/placements.csv", "placement,local_bsz,step\n1,1,1\n");
   EXPECT_EQ(refused().substr(0, 55), "net/placements.csv:1:1: column 'step_time' is missing; ");
 }

@@ -463,7 +463,7 @@ TEST(NativeWorkloadTest, RefusesBadInput) {
   bad(start + R"("application": "pinned", "mode": "adaptive"})", "53", {"mode", "fixed"});
   bad(start + R"("application": "vision", "batch": 8})", "53", {"batch", "from 128 to 4096"});
   bad(start + R"("application": "edge", "devices": 8, "batch": 9})", "65", {"batch", "8 to 8"});
-  bad(start + R"("application": "text", "duration_s": 1})", "51", {"either", "exactly one"});
+  bad(start + R"("application": "text", "duration_s": 1})", "51", {"exactly one", "duration_s"});
   bad(start + R"("duration_s": 1, "logical_workers": 2})", "45",
       {"logical_workers", "application"});
   bad(start + R"("application": "vision", "logical_workers": 3})", "53", {"3 equal parts"});
@@ -474,7 +474,7 @@ TEST(NativeWorkloadTest, RefusesBadInput) {
       {"mode", "consistent"});
   bad(start + R"("application": "vision", "mixes_types": true})", "53", {"logical workers"});
   bad(start + R"("application": "vision", "mixes_types": 1})", "53", {"true or false"});
-  bad(R"({"id": "a", "submit_s": 0})", "1", {"either", "exactly one"});
+  bad(R"({"id": "a", "submit_s": 0})", "1", {"exactly one", "duration_s"});
   bad(R"({"id": "a", "submit_s": -1, "duration_s": 1})", "13", {"submit_s", "from 0"});
   bad(R"({"id": "a", "duration_s": 1})", "1", {"'submit_s' is missing"});
   bad(R"({"submit_s": 1, "duration_s": 1})", "1", {"'id' is missing"});
