@@ -1,6 +1,6 @@
-// What each idea of the policy `rubato` contributes (`make bench-ablation`): its results with one
-// idea switched off, beside all of it, on the Pollux workloads 1-6 at load 1.0 and on the first Sia
-// workload. Prints a section of docs/policies.md.
+// What each idea of the policy `rubato` contributes (`make bench-ablation`): results with one idea
+// switched off, compared with the full policy, on the Pollux workloads 1-6 at load 1.0 and on the
+// first Sia workload. Prints a section of docs/policies.md.
 #include <fmt/format.h>
 
 #include <array>
@@ -18,7 +18,7 @@ struct Variant {
   std::string_view idea;
   std::string_view setting;
   std::string_view value;
-  bool ranks = false;  // beside `without=plan`
+  bool ranks = false;  // in addition to `without=plan`
 };
 
 constexpr std::array kVariants{

@@ -1,7 +1,7 @@
-// A day of a large cluster under `rubato` (`make bench-large`): 20,000 generated jobs (bundled
-// profiles, diurnal arrivals, seed 1) over 24 h on 10,000 devices. The built-in mix of jobs and one
-// with three times as many of the longest, on one type of devices, deciding every minute and at
-// every event; and on three types, deciding every minute. One thread.
+// One day of a large cluster under `rubato` (`make bench-large`): 20,000 generated jobs (bundled
+// profiles, diurnal arrivals, seed 1) over 24 h on 10,000 devices. Runs the built-in mix of jobs,
+// and a mix with three times as many of the longest jobs, on one device type, deciding every minute
+// and at every event; and on three types, deciding every minute. One thread.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,8 +1,9 @@
-// How fast the search of `ones` converges on 64 devices: scores over time, from states of a running
-// simulation. For every state and seed the search starts with an empty population (in use it is
-// warm), runs past 5 s, and its score at a time is compared with the last one and with a lower
-// bound: the exact division of the devices when every job could be packed perfectly and changes
-// were free. Then: what threads give. Wall times, so not reproducible to the digit.
+// How fast the search of `ones` converges on 64 devices: scores over time, for states of a running
+// simulation. For every state and seed, the search starts with an empty population (in practice it
+// is warm) and runs for more than 5 s. Its score at each time is compared with the last one and
+// with a lower bound: the exact division of the devices if every job could be packed perfectly and
+// changes were free. Then it measures what threads contribute. These are wall times, so they are
+// not exactly reproducible.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -89,7 +90,7 @@ std::vector<std::int16_t> identity(const OnesProblem& problem) {
   return same;
 }
 
-// Scores at kTimes_s. A step of 10 generations may end after the time; it counts for the next one.
+// Scores at kTimes_s. A step of 10 generations that ends after the time counts for the next one.
 std::vector<double> scores(const OnesProblem& problem, std::uint64_t seed) {
   const auto same = identity(problem);
   const Timer timer;

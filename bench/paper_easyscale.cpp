@@ -18,18 +18,17 @@ namespace rubato::bench {
 namespace {
 
 // --- The 68-job workload
-// --------------------------------------------------------------------------
 
 constexpr std::array<const char*, 3> kTypes{"v100", "p100", "t4"};
 constexpr const char* kCluster = "4x8:v100,4x4:p100,4x4:t4";
 
-// What the recorded data does not say.
+// Facts that the recorded data does not contain.
 struct Model {
   const char* name;      // in the workload
   const char* measured;  // in the table of step times
   const char* data_set;
-  double samples;     // of an epoch
-  double parameters;  // millions, 4 bytes each are synchronised
+  double samples;     // per epoch
+  double parameters;  // in millions; 4 bytes each are synchronised
 };
 constexpr std::array<Model, 8> kModels{{
     {"shufflenetv2", "ShuffleNetv2", "CIFAR-10", 50'000, 2.3},
@@ -48,7 +47,7 @@ struct StepTimes {
   std::array<Seconds, kTypes.size()> plain{};          // without determinism
   std::array<Seconds, kTypes.size()> deterministic{};  // D1
   std::array<Seconds, kTypes.size()> portable{};       // D2
-  double switching = 1;                                // factor of hosting several workers
+  double switching = 1;                                // factor for hosting several workers
 };
 
 struct Row {
@@ -62,7 +61,7 @@ struct Row {
   std::size_t preferred = 0;  // into kTypes
 };
 
-using Measured = std::map<std::string, StepTimes>;  // by the workload's name of the model
+using Measured = std::map<std::string, StepTimes>;  // by model name in the workload
 
 const Model* find_model(std::string_view name) {
   const auto found = std::find_if(kModels.begin(), kModels.end(),
@@ -83,7 +82,7 @@ std::size_t type_index(std::string_view name) {
   return static_cast<std::size_t>(found - kTypes.begin());
 }
 
-// Plain splitting: the recorded rows have a trailing column that some of them lack.
+// Splits on commas. Some of the recorded rows lack the trailing column.
 std::vector<std::vector<std::string>> read_rows(const std::string& path) {
   const std::string text = or_die(read_file(path));
   std::vector<std::vector<std::string>> rows;
@@ -143,7 +142,7 @@ std::vector<Row> read_jobs(const std::string& path) {
   return rows;
 }
 
-// In the manner of the recorded data: round numbers for step times, 68 jobs over 80 minutes.
+// Similar to the recorded data: round numbers for step times, 68 jobs over 80 minutes.
 Measured synthetic_measured() {
   Measured measured;
   const std::array<double, kModels.size()> batch{128, 64, 32, 32, 8, 1024, 8, 8};
@@ -188,7 +187,7 @@ std::vector<Row> synthetic_jobs() {
 
 enum class Kernels { kPlain, kDeterministic, kPortable };
 
-// What the paper leaves open about the scenario.
+// Details of the scenario that the paper leaves open.
 struct Assumptions {
   bool small_images = false;  // Imagenette instead of CIFAR-10
   double bytes_per_s = 3e9;   // between nodes
@@ -335,7 +334,7 @@ double print_policies(const Mixed& mixed) {
   return best_yarn;
 }
 
-// The factor on all sample counts with which yarn-cs has its published makespan.
+// The factor on all sample counts at which yarn-cs has its published makespan.
 double published_work(const Mixed& mixed, Assumptions assumed) {
   constexpr Seconds kPublished = 16560;
   double low = 0.05;
@@ -348,7 +347,7 @@ double published_work(const Mixed& mixed, Assumptions assumed) {
   return low;
 }
 
-// A discrete schedule is sensitive: the same with every arrival moved by up to a minute.
+// A discrete schedule is sensitive, so this repeats it with every arrival moved by up to a minute.
 void print_moved_arrivals(Mixed mixed) {
   constexpr int kCopies = 30;
   constexpr Seconds kMoved = 60;
@@ -386,7 +385,7 @@ void print_assumptions(const Mixed& mixed, double best_yarn) {
   int combinations = 0;
   double least = 1e9;
   double most = 0;
-  double stated = 0;  // of the scenario above
+  double stated = 0;  // for the scenario above
   for (const bool scaled : {false, true}) {
     for (const bool small : {false, true}) {
       for (const double bandwidth : {3e9, 12.5e9}) {
@@ -465,12 +464,11 @@ void mixed_cluster(const std::string& folder) {
 }
 
 // --- A serving cluster
-// ----------------------------------------------------------------------------
 
 constexpr Seconds kDay = 24 * 3600;
 
-// What serving needs, of `most` devices: a quarter of them at 4 in the morning, 85 % at 4 in the
-// afternoon, with noise; it changes every five minutes.
+// What serving needs of `most` devices: a quarter at 4 in the morning, 85 % at 4 in the afternoon,
+// with noise, changing every five minutes.
 std::vector<ServingLoad> diurnal_load(int most, std::uint64_t seed) {
   Random random(seed);
   std::vector<ServingLoad> load;
@@ -488,7 +486,7 @@ std::vector<ServingLoad> diurnal_load(int most, std::uint64_t seed) {
   return load;
 }
 
-// Jobs with 4 to 16 logical workers, more work than the day can do.
+// Jobs with 4 to 16 logical workers; more work than can be done in a day.
 Workload training(const Cluster& cluster, double device_hours, std::uint64_t seed) {
   Random random(seed);
   Workload workload{.name = "training"};
@@ -521,9 +519,9 @@ Workload training(const Cluster& cluster, double device_hours, std::uint64_t see
 }
 
 struct DayRatios {
-  double serving = 0;    // of all devices
-  double allocated = 0;  // serving and training
-  double useful = 0;     // serving, and training devices that compute
+  double serving = 0;    // share of all devices
+  double allocated = 0;  // to serving and training
+  double useful = 0;     // serving, plus training devices that compute
 };
 
 DayRatios day_ratios(const SimResult& result, const std::vector<ServingLoad>& load, int devices) {
@@ -581,7 +579,7 @@ void serving_cluster() {
   }
   const DayRatios before = day_ratios(apart, load, cluster.devices());
   const DayRatios after = day_ratios(together, load, cluster.devices());
-  // The serving devices alone: training's own partition counts on neither side.
+  // Only the devices of serving: training's own partition counts on neither side.
   const double own_share = 32.0 / 128;
   const double serving_before = before.serving / (1 - own_share);
   const double serving_after = (after.allocated - own_share) / (1 - own_share);

@@ -1,5 +1,5 @@
-// Elastic Tiresias (the scheduling policy of EDL) against Tiresias on the Pollux workloads, as a
-// Markdown section. Part of `make bench-papers`. Deterministic.
+// Compares Elastic Tiresias (the scheduling policy of EDL) with Tiresias on the Pollux workloads,
+// as a Markdown section. Part of `make bench-papers`. Deterministic.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ std::vector<SimResult> measure(const std::string& data, const char* load, const 
   return or_die(run_matrix(cluster, matrix, {}));
 }
 
-// Prints a table; returns on how many workloads elastic-tiresias has the lower mean.
+// Prints a table. Returns the number of workloads on which elastic-tiresias has the lower mean.
 int print(const std::string& data, const char* placement, const ResizeModel& resize) {
   fmt::print(
       "| load | workload | tiresias s | elastic-tiresias s | ratio | p99 ratio | resizes |\n"

@@ -1,6 +1,6 @@
-// ONES (SC'21) against Tiresias and Optimus on a mix like its own: 64 devices, CV and NLP training
-// on data sets of many sizes, a contended cluster. Prints a Markdown section (`make bench-papers`).
-// Arguments NAME=VALUE are settings of `ones`, for experiments.
+// Compares ONES (SC'21) with Tiresias and Optimus on a mix like that of its paper: 64 devices, CV
+// and NLP training on data sets of many sizes, a contended cluster. Prints a Markdown section
+// (`make bench-papers`). Arguments NAME=VALUE are settings of `ones`, for experiments.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace rubato::bench {
 namespace {
 
 constexpr std::array<double, 4> kLoads{0.7, 1.0, 1.4, 2.0};
-// The defaults of ones (score, exponent, interval) were chosen on seeds 1 to 3 of this mix; these
-// were not looked at.
+// The defaults of ones (score, exponent, interval) were chosen on seeds 1 to 3 of this mix. These
+// seeds were held out.
 constexpr std::uint64_t kFirstSeed = 11;
 constexpr int kSeeds = 3;
 
@@ -28,7 +28,7 @@ struct Entry {
   double mean_jct_s = 0, p99_jct_s = 0, queue_s = 0, useful = 0, decision_ms = 0;
 };
 
-// Means over the workloads, per setting; the policies run with the best of their settings.
+// Means over the workloads for each setting.
 std::vector<Entry> measure(const Cluster& cluster, const std::vector<Workload>& workloads,
                            const std::vector<PolicyChoice>& choices, bool stop_free) {
   RunMatrix matrix;
@@ -85,7 +85,7 @@ std::vector<PolicyChoice> baselines() {
   return choices;
 }
 
-// One line of a table; returns whether both baselines are beaten by the wanted 30 %.
+// Prints one line of a table. Returns whether both baselines are beaten by the target of 30 %.
 bool print_row(const std::string& where, const std::vector<Entry>& rivals, const Entry& ours) {
   const Entry tiresias = best(rivals, "tiresias");
   const Entry optimus = best(rivals, "optimus");
@@ -109,7 +109,7 @@ void print_header() {
 
 enum class ResizeCosts { kAsPublished, kStopFree, kCheckpoint };
 
-// `ours` has what ones reached on each group.
+// `ours` receives the results of ones on each group.
 bool print_table(const Cluster& cluster, const std::vector<std::vector<Workload>>& groups,
                  const std::vector<Entry>& ours, ResizeCosts costs) {
   print_header();

@@ -118,7 +118,8 @@ TEST(PolicyTable, AnUnknownParameterIsRefusedWithTheNearestName) {
   const auto made = make_policy(**info, {{"placment", "best-fit"}}, kSeed);
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().message,
-            "fifo.placment: unknown parameter (did you mean 'placement'?); parameters of fifo: placement");
+            "fifo.placment: unknown parameter (did you mean 'placement'?); parameters of fifo: "
+            "placement");
   const auto far = make_policy(**info, {{"quantum", "1"}}, kSeed);
   ASSERT_FALSE(far.ok());
   EXPECT_EQ(far.error().message, "fifo.quantum: unknown parameter; parameters of fifo: placement");
@@ -142,7 +143,7 @@ TEST(PolicyTable, AnUnknownPolicyIsRefusedWithTheNearestName) {
 
 // --- parameters ----------------------------------------------------------------------------------
 
-// Remembers what it was made with.
+// Remembers the parameters it was made with.
 class Probe final : public Policy {
  public:
   Probe(const Params& params, Random random)

@@ -1,4 +1,4 @@
-// Profile directories: our own JSON files and the folders of other groups' artifacts.
+// Profile directories: our own JSON files and the folders of published artifacts.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 namespace rubato {
 namespace {
 
-// Each case gets a folder of its own: cases run side by side.
+// Each case gets its own folder, because cases run in parallel.
 class Profiles : public testing::Test {
  protected:
   Profiles() : folder_(testing::TempDir() + "rubato_profiles_test_" + std::to_string(::getpid())) {
@@ -34,7 +34,7 @@ class Profiles : public testing::Test {
   Result<Applications> read(std::string_view cluster = "4x4") const {
     return read_profiles(folder_, *Cluster::parse(cluster));
   }
-  // The message of the error that reading the folder gives, without the folder.
+  // The error message for this folder, without the folder's name.
   std::string refused() const {
     const auto read_back = read();
     if (read_back.ok()) return "(accepted)";
@@ -46,7 +46,7 @@ class Profiles : public testing::Test {
   std::string folder_;
 };
 
-// Runs in a process of its own, so that a crash is a failure of this case only.
+// Runs in a separate process, so that a crash fails only this case.
 #define EXPECT_SURVIVES(statement) \
   EXPECT_EXIT(                     \
       {                            \
@@ -61,7 +61,7 @@ constexpr std::string_view kSpeed =
     R"({"alpha_c": 0.04, "beta_c": 0.0065, "alpha_n": 0.1, "beta_n": 0.002, "alpha_r": 0.025,)"
     R"( "beta_r": 0.0008, "gamma": 2})";
 
-// A good profile with one part replaced by another.
+// A valid profile with one part replaced.
 std::string native(std::string_view part = "", std::string_view replacement = "") {
   std::string text = R"({"epochs": 3, "updates_per_epoch": 100,)"
                      R"( "batch": {"initial": 32, "max": 100, "min_local": 4, "max_local": 16},)"

@@ -17,7 +17,7 @@
 namespace rubato {
 namespace {
 
-// A folder of this process's own: cases run side by side.
+// A folder for this process only: test cases run in parallel.
 class TempFolder {
  public:
   TempFolder() : path_(testing::TempDir() + "rubato_workload_test_" + std::to_string(::getpid())) {
@@ -65,7 +65,7 @@ std::shared_ptr<const Application> application(const std::string& name, BatchLim
   return std::make_shared<const Application>(std::move(d));
 }
 
-// vision and text run on both types, pinned only on one device with its batch, edge only on the
+// vision and text run on both types, pinned only on one device with its own batch, edge only on the
 // second type.
 Applications two_type_applications() {
   Applications apps;
@@ -98,7 +98,7 @@ testing::AssertionResult has(const std::string& text, const std::vector<std::str
   return testing::AssertionSuccess();
 }
 
-// The error for this content names file:place and all the words.
+// The error for this content names file:place and contains all the words.
 void expect_error(const std::string& name, std::string_view content, const std::string& place,
                   const std::vector<std::string>& words, WorkloadOptions options = {}) {
   const std::string path = write(name, content);
@@ -260,7 +260,7 @@ TEST(PolluxWorkloadTest, SaysWhenThereAreNoProfiles) {
 }
 
 TEST(ItpWorkloadTest, ReadsJobs) {
-  // Without an end of the last line, as in the published files.
+  // Without a newline after the last line, as in the published files.
   const std::string path =
       write("itp.csv", kItpHeader + "965d744f-0445,1932025,2429,16\nfb10987f,2000581,1532,1");
   const auto workload = read(path);
@@ -489,7 +489,7 @@ TEST(NativeWorkloadTest, RefusesBadInput) {
   expect_error("bad.jsonl", "", "1:1", {"empty"}, {.format = WorkloadFormat::kNative});
 }
 
-// Whatever the bytes are: a workload or an error, no crash.
+// Any bytes give a workload or an error, never a crash.
 TEST(WorkloadFuzzTest, MutatedFilesNeverCrash) {
   constexpr std::uint64_t kSeed = 20240611;
   std::cout << "fuzz seed " << kSeed << "\n";
@@ -560,7 +560,7 @@ TEST(WorkloadFuzzTest, MutatedFilesNeverCrash) {
   EXPECT_LT(accepted, 2 * kRounds);
 }
 
-// The recorded workloads, which are not part of the project; empty when they are not there.
+// The recorded workloads, which are not part of the project; empty if they are not present.
 std::string data_folder() {
   const char* named = std::getenv("RUBATO_DATA");
   const std::filesystem::path root = test_paths::kSourceTree;
