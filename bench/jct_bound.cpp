@@ -280,9 +280,9 @@ int run(int argc, char** argv) {
                 .pollux = simulated(workload, cluster, "pollux")};
   });
   fmt::print(
-      "Mean completion time in seconds, Pollux workloads, load {}, 16x4, 1 s per change; what a\n"
-      "scheduler that knows everything beforehand could hardly beat.\n"
-      "{:<10} {:>10} {:>10} {:>10} {:>14} {:>16}\n",
+      "Mean completion time in seconds, Pollux workloads, load {}, 16x4, 1 s per change. The "
+      "estimate is\nwhat a scheduler that knows everything in advance could hardly beat.\n{:<10} "
+      "{:>10} {:>10} {:>10} {:>14} {:>16}\n",
       load, "workload", "estimate", "rubato", "pollux", "rubato/pollux", "estimate/pollux");
   const auto print = [](std::string_view name, const Line& line) {
     fmt::print("{:<10} {:>10.0f} {:>10.0f} {:>10.0f} {:>13.2f}x {:>15.2f}x\n", name, line.bound,

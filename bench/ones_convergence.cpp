@@ -172,12 +172,12 @@ int run() {
                *std::max_element(above[i].begin(), above[i].end()));
     if (kTimes_s[i] == 0.05) at_50_ms = worst;
   }
-  fmt::print("after 50 ms, 5 s more improve the score by at most {:.2f} % (wanted: 2 %): {}\n\n",
+  fmt::print("after 50 ms, 5 s more improve the score by at most {:.2f} % (target: 2 %): {}\n\n",
              at_50_ms, at_50_ms <= 2 ? "kept" : "BROKEN");
 
   fmt::print("one decision, ms (median of 5)          1 thread 2 threads ({} cores)\n",
              hardware_threads());
-  threads_table("64 devices (threads do not pay)", states.front());
+  threads_table("64 devices (threads do not pay off)", states.front());
   for (const char* size : {"64x4", "256x4"}) {
     const Cluster large = or_die(Cluster::parse(size));
     const auto more = problems(large, make_ones_workload(large, bases, 8.0, 1), 40);

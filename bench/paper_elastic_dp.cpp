@@ -281,7 +281,7 @@ void report_recorded() {
   fmt::print("### Mean completion time in seconds (queue), recorded applications\n\n");
   const std::string data = recorded_data() + "/pollux";
   if (!is_directory(data)) {
-    fmt::print("skipped: {} is not here (set RUBATO_DATA)\n\n", data);
+    fmt::print("skipped: {} not found (set RUBATO_DATA)\n\n", data);
     return;
   }
   fmt::print(
@@ -316,28 +316,25 @@ void report_recorded() {
 }
 
 constexpr const char* kNarrow =
-    "Why: here the smallest batch fills a device almost as well as the largest that fits it, so "
-    "fixed-batch with `min` divides an overloaded cluster as well as elastic-dp does; what is left "
-    "is that it cannot use idle devices. Over `max`, which cannot run on few devices, the "
-    "advantage "
-    "is as large as before.";
+    "Why: here the smallest batch uses a device almost as well as the largest that fits it. So "
+    "fixed-batch with `min` divides an overloaded cluster as well as elastic-dp does; its only "
+    "disadvantage is that it cannot use idle devices. Over `max`, which cannot run on few devices, "
+    "the advantage is as large as before.";
 constexpr const char* kStatistical =
-    "Why: elastic-dp maximises samples per second and pays with samples that count for less where "
-    "devices are idle; so do the larger fixed batches, `min` does not.";
+    "Why: elastic-dp maximises samples per second. If devices are idle, it pays for that with "
+    "samples that count for less. The larger fixed batches do so too; `min` does not.";
 
 int run() {
   fmt::print(
-      "## Elastic DP (section 1)\n\n"
-      "Claim: choosing batch and devices together completes up to about 2x as many jobs when jobs "
-      "without room are dropped, and cuts the mean completion time up to about 10x, against the "
-      "same autoscaler with a fixed batch per job.\n\n"
-      "Scenario: 40 devices (10x4) or 400 (100x4), arrivals over {} h, decisions every {} s, 30 s "
-      "per start and resize, jobs of 0.25 to 2.25 h (mean 1 h on one device with the largest batch "
-      "that fits it), 1 to {} devices. The load is what arrives, at one device per job, relative "
-      "to "
-      "the cluster: low {}, high {}, bursty {} (all of it in the first five minutes of each hour), "
-      "overload {}. Step times are those of the analyzer: a one-device run and a ring all-reduce "
-      "(10 GB/s within a node, 10 Gb/s between nodes).\n\n",
+      "## Elastic DP (section 1)\n\nClaim: choosing batch and devices together completes up to "
+      "about 2x as many jobs if jobs without room are dropped, and cuts the mean completion time "
+      "by up to about 10x, compared with the same autoscaler with a fixed batch per "
+      "job.\n\nScenario: 40 devices (10x4) or 400 (100x4), arrivals over {} h, decisions every {} "
+      "s, 30 s per start and resize, jobs of 0.25 to 2.25 h (mean 1 h on one device with the "
+      "largest batch that fits it), 1 to {} devices. The load is the arriving work, at one device "
+      "per job, relative to the cluster: low {}, high {}, bursty {} (all of it in the first five "
+      "minutes of each hour), overload {}. Step times are those of the analyzer: a one-device run "
+      "and a ring all-reduce (10 GB/s within a node, 10 Gb/s between nodes).\n\n",
       kWindow / kHour, kInterval, kLargestJob, kArrivals[0].load, kArrivals[1].load,
       kArrivals[2].load, kArrivals[3].load);
   fmt::print(
@@ -349,10 +346,10 @@ int run() {
                c.batch.max);
   }
   fmt::print(
-      "\nThe largest batch is 64 times the smallest (it is 32 to 128 times in the applications of "
-      "the Pollux artifact); a narrower range of 16 is shown too. Every sample counts the same "
-      "whatever the batch, as the paper assumes, except where stated. All three fixed batches are "
-      "shown; a verdict compares with the best of them in the same regime. Command: "
+      "\nThe largest batch is 64 times the smallest (32 to 128 times in the applications of the "
+      "Pollux artifact). A narrower range of 16 is also shown. Every sample counts the same in any "
+      "batch, as the paper assumes, unless stated otherwise. All three fixed batches are shown; "
+      "the verdict compares with the best of them in the same regime. Command: "
       "`build/bin/paper_elastic_dp`, seed 1.\n\n");
   report("Jobs completed (drop), 40 devices", {.cluster = "10x4", .admission = "drop", .width = 64},
          1.8);

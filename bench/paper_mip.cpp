@@ -264,27 +264,21 @@ void print_head() {
 
 int run() {
   fmt::print(
-      "## MIP allocator (Hu et al., 2021)\n\n"
-      "Claims: queueing time down by up to 32 %, training efficiency up by up to 24 %, 0.4 s per "
-      "decision, against a greedy allocator on ModelArts jobs. Wanted here: at least 25 % and "
-      "15 %.\n\n"
-      "Scenario: {0} nodes of {1} devices, whole nodes only; {2} jobs of six programs with "
-      "log-normal lengths (median 2 to 30 h on one node), ranges of 1 (or 1, 2, 4) to 8 or 16 "
-      "nodes; 30 s for every start and resize; mean of {3} seeds. Load is the one-node work that "
-      "arrives, relative to the cluster. `greedy` has for each figure the best of its four "
-      "variants "
-      "(backfill or not, freed nodes to the newcomer or to the head). `mip` knows declared epochs "
-      "and observed progress, no oracle. Its `run_value` (what not waiting is worth) is our "
-      "addition "
-      "to the reconstructed program; rows with run_value=0 show the program without it. "
-      "`run_value` "
-      "0.2 of 0.02 to 2, period 300 s of 300, 1200 s and preemption were chosen on other seeds (1 "
-      "to "
-      "4) of the same regimes. Command: `build/bin/paper_mip`.\n\n"
-      "Efficiency: mean over jobs of (time alone on the largest size / completion time). While "
-      "running: the same without the time in the queue. Work per node: one-node work / "
-      "node-seconds "
-      "held, which falls when jobs are given more nodes.\n\n",
+      "## MIP allocator (Hu et al., 2021)\n\nClaims: queueing time down by up to 32 %, training "
+      "efficiency up by up to 24 %, 0.4 s per decision, compared with a greedy allocator on "
+      "ModelArts jobs. Target: at least 25 % and 15 %.\n\nScenario: {0} nodes of {1} devices, "
+      "whole nodes only; {2} jobs of six programs with log-normal lengths (median 2 to 30 h on one "
+      "node), ranges of 1 (or 1, 2, 4) to 8 or 16 nodes; 30 s for every start and resize; mean of "
+      "{3} seeds. Load is the arriving one-node work relative to the cluster. For each figure, "
+      "`greedy` is the best of its four variants (with or without backfill, freed nodes to the "
+      "newcomer or to the head). `mip` knows declared epochs and observed progress; it has no "
+      "oracle. Its `run_value` (the value of not waiting) is our addition to the reconstructed "
+      "program; rows with run_value=0 show the program without it. `run_value` 0.2 (of 0.02 to 2), "
+      "period 300 s (of 300 and 1200 s) and preemption were chosen on other seeds (1 to 4) of the "
+      "same regimes. Command: `build/bin/paper_mip`.\n\nEfficiency: mean over jobs of (time alone "
+      "at the largest size / completion time). While running: the same without the time in the "
+      "queue. Work per node: one-node work / node-seconds held, which falls when jobs get more "
+      "nodes.\n\n",
       kNodes, kNodeSize, kJobs, kSeeds.size());
   print_head();
   const std::vector<PolicyChoice> greedy = greedy_variants();
@@ -316,14 +310,11 @@ int run() {
     best_rate = std::max(best_rate, rate);
   }
   fmt::print(
-      "\nBoth targets (25 % less queueing, 15 % more efficiency) are met in: {}. Not in: {}. "
-      "Nobody "
-      "queues under greedy, so only efficiency can improve, in: {}. Best: {:.0f} % less queueing, "
-      "{:.0f} % more efficiency. Without run_value, short jobs stop long ones: where greedy "
-      "queues, "
-      "the queueing time is then at least {:.1f} times that of greedy. Slowest p99 decision with "
-      "one "
-      "period: {:.2f} ms.\n\n",
+      "\nBoth targets (25 % less queueing, 15 % more efficiency) are met in: {}. Not in: {}. No "
+      "job queues under greedy, so only efficiency can improve, in: {}. Best: {:.0f} % less "
+      "queueing, {:.0f} % more efficiency. Without run_value, short jobs stop long ones: where "
+      "jobs queue under greedy, the queueing time is then at least {:.1f} times that of greedy. "
+      "Slowest p99 decision with one period: {:.2f} ms.\n\n",
       held.empty() ? "none" : held, missed.empty() ? "none" : missed, idle.empty() ? "none" : idle,
       best_queue * 100, best_rate * 100, plain, slowest);
 

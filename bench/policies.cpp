@@ -178,8 +178,8 @@ void print(const std::string& name, const std::vector<Line>& lines, const std::v
 void print_across(const std::optional<Line>& rubato_1s, const std::optional<Line>& pollux_30s) {
   if (!rubato_1s || !pollux_30s) return;
   fmt::print(
-      "\nrubato with 1 s per change beside pollux with 30 s, load 1.0: mean {:.0f} / {:.0f} s = "
-      "{:.2f}x, p99 {:.0f} / {:.0f} s = {:.2f}x\n",
+      "\nrubato with 1 s per change compared with pollux with 30 s, load 1.0: mean {:.0f} / {:.0f} "
+      "s = {:.2f}x, p99 {:.0f} / {:.0f} s = {:.2f}x\n",
       rubato_1s->mean, pollux_30s->mean, rubato_1s->mean / pollux_30s->mean, rubato_1s->p99,
       pollux_30s->p99, rubato_1s->p99 / pollux_30s->p99);
 }
@@ -200,9 +200,10 @@ int run(int argc, char** argv) {
     for (const PolicyInfo& info : policy_table()) usual.push_back(usual_row(info));
   }
   fmt::print(
-      "Ratios are to pollux in the same run. Decisions every 60 s; rubato at every arrival and end "
-      "and after 60 s, its batches every 10 s.\nmip plans one period here. pollux, its best: at "
-      "events and after 30 s, restart_delay = the cost of a change.\n");
+      "Ratios are relative to pollux in the same run. Policies decide every 60 s; rubato at every "
+      "arrival and end and after 60 s, its batches every 10 s.\nmip plans one period here. "
+      "'pollux, its best' decides at events and after 30 s, with restart_delay = the cost of a "
+      "change.\n");
   std::vector<std::vector<Line>> sia;
   std::optional<Line> rubato_1s;
   std::optional<Line> pollux_30s;

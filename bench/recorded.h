@@ -20,7 +20,7 @@ inline std::string recorded_data() {
 // Ends the program with a visible message if the data is missing: it is not part of the project.
 inline void need_recorded_data(const std::string& path) {
   if (is_directory(path) || is_file(path)) return;
-  fmt::print("skipped: {} is not here (set RUBATO_DATA to the folder with recorded workloads)\n",
+  fmt::print("skipped: {} not found (set RUBATO_DATA to the folder with recorded workloads)\n",
              path);
   std::exit(0);
 }

@@ -64,7 +64,7 @@ void against_artifact(const std::string& data) {
   fmt::print(
       "\nOne 160-job workload of the Pollux artifact (median of workloads 1-6, load 1.0)\n"
       "{:<10} {:>12} {:>14} {:>16} {:>8}\n",
-      "policy", "ours s", "artifact s", "times faster", "wanted");
+      "policy", "ours s", "artifact s", "times faster", "target");
   for (const Reference& reference : kReferences) {
     std::vector<double> walls;
     for (int i = 1; i <= 6; ++i) {
@@ -103,8 +103,7 @@ void large_decision(const std::string& data) {
   const SimSummary s = run_policy(cluster, workload, "pollux", options).summary;
   fmt::print(
       "\npollux decisions, 100 elastic jobs on 1,024 devices: mean {:.0f} ms, p99 {:.0f} ms over "
-      "{} "
-      "rounds (wanted: under 1000 ms)\n",
+      "{} rounds (target: under 1000 ms)\n",
       s.decisions.total_ms_mean, s.decisions.total_ms_p99, s.decisions.rounds);
 }
 

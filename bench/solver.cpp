@@ -199,15 +199,12 @@ void growth(KnapsackKind kind, int most_jobs) {
 
 int run() {
   fmt::print(
-      "All times are processor time of one thread, but for 'on clock' (the worst by the clock, "
-      "with "
-      "whatever else ran).\nCBC and GLPK are stopped after 10 s ('>').\n\n200 jobs x 16 sizes, 512 "
-      "devices. Median of "
-      "5 (CBC, GLPK: of 3, in turn with ours; hard "
-      "tables: 1), ms.\n"
-      "rows, cells: what was left for the dynamic program (the plain one: 200 rows, 1.6 million "
-      "cells).\n"
-      "{:<14} {:>4} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8}  {:<8} {:>5} {:>9}\n",
+      "All times are processor time of one thread, except 'on clock' (the worst wall time, "
+      "including whatever else ran).\nCBC and GLPK are stopped after 10 s ('>').\n\n200 jobs x 16 "
+      "sizes, 512 devices. Median of 5 in ms (CBC, GLPK: of 3, alternating with ours; hard tables: "
+      "1).\nrows, cells: what the dynamic program had to process (the plain one: 200 rows, 1.6 "
+      "million cells).\n{:<14} {:>4} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8}  {:<8} {:>5} "
+      "{:>9}\n",
       "tables", "seed", "ours", "plain DP", "CBC", "GLPK", "CBC x", "GLPK x", "plain x", "proof",
       "rows", "cells");
   double concave = std::numeric_limits<double>::infinity();
@@ -223,14 +220,13 @@ int run() {
     beside_rivals(kind, 1, 1);
   }
   fmt::print(
-      "least ratio to CBC: concave {:.0f} (wanted: 100): {}; irregular {:.0f} (wanted: 30): {}\n",
+      "lowest ratio to CBC: concave {:.0f} (target: 100): {}; irregular {:.0f} (target: 30): {}\n",
       concave, verdict(concave >= 100), irregular, verdict(irregular >= 30));
 
   fmt::print(
-      "\n2,000 jobs x 16 sizes, 10,000 devices, 10 seeds, ms; per seed the median of 5. proof, "
-      "rows, "
-      "cells: of the slowest seed (the plain program: 320 million cells)\n"
-      "{:<14} {:>6} {:>8} {:>10} {:>10} {:>10}  {:<8} {:>5} {:>10}\n",
+      "\n2,000 jobs x 16 sizes, 10,000 devices, 10 seeds, in ms; median of 5 per seed. proof, "
+      "rows, cells: of the slowest seed (the plain program: 320 million cells)\n{:<14} {:>6} {:>8} "
+      "{:>10} {:>10} {:>10}  {:<8} {:>5} {:>10}\n",
       "tables", "jobs", "devices", "median", "worst", "on clock", "proof", "rows", "cells");
   double worst_concave = 0;
   double worst_other = 0;
@@ -241,14 +237,14 @@ int run() {
     most = std::max(most, worst);
   }
   fmt::print(
-      "worst: concave {:.2f} ms (wanted: under 10): {}; any other kind {:.1f} ms (wanted: under "
+      "worst: concave {:.2f} ms (target: under 10): {}; any other kind {:.1f} ms (target: under "
       "250): {}\n",
       worst_concave, verdict(worst_concave < 10), worst_other, verdict(worst_other < 250));
 
   fmt::print(
-      "\nGrowth: jobs and devices double together, so linear in jobs x devices is a factor of 4 "
-      "per line (median of 5 seeds).\nIn the last table nothing can be excluded; from 500 jobs on "
-      "its rows no longer fit into 4 MiB and are computed twice.\n");
+      "\nGrowth: jobs and devices double together, so linear growth in jobs x devices is a factor "
+      "of 4 per line (median of 5 seeds).\nIn the last table nothing can be excluded. From 500 "
+      "jobs on, its rows no longer fit into 4 MiB and are computed twice.\n");
   growth(KnapsackKind::kConcave, 16'000);
   growth(KnapsackKind::kIrregular, 16'000);
   growth(KnapsackKind::kStaircase, 4'000);
