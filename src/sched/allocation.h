@@ -40,7 +40,7 @@ struct Grant {
   DeviceCounts devices;
   std::int64_t batch = 0;                       // as in Allocation
   std::optional<std::vector<NodeShare>> nodes;  // fixed by the policy; otherwise the placer chooses
-  Reason waiting = Reason::kWaitsForDevices;    // why the job waits, if it gets nothing
+  Reason waiting = Reason::kWaitsForDevices;    // why, if it gets nothing
   // Turns the job away for good instead of letting it wait. Only allowed for a job that never ran
   // and is granted no devices.
   bool rejected = false;

@@ -23,9 +23,9 @@ struct PlacementChange {
 // always placed afresh.
 std::vector<PlacementChange> place(const Plan& plan, const PolicyInput& input);
 
-// What jobs keep if they hold more devices of a node than are usable. `jobs` is in order of
-// arrival; the newest job loses the surplus first. A job that cannot run on what is left loses
-// everything; the others continue with fewer devices. Returns the changed jobs only, newest first.
+// What jobs (in order of arrival) keep where nodes have fewer usable devices than jobs hold: the
+// newest job loses the surplus first. One that may not run on what is left loses everything; the
+// others go on, smaller. Changed jobs only, newest first.
 std::vector<PlacementChange> fit_to_usable(std::span<const JobState* const> jobs,
                                            std::span<const int> usable);
 

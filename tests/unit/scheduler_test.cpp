@@ -148,7 +148,7 @@ TEST_F(Scheduling, AnActiveIdIsRefused) {
   submit(7);
   const Status twice = scheduler_->submit(spec(7, ElasticMode::kAdaptive, 1, 1), {});
   ASSERT_FALSE(twice.ok());
-  EXPECT_EQ(twice.error().message, "job 'job7' is active already");
+  EXPECT_EQ(twice.error().message, "job 'job7' is already active");
   EXPECT_EQ(scheduler_->jobs().size(), 1U);
   scheduler_->remove(JobId(7));
   submit(7);  // free again
