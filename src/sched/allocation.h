@@ -41,8 +41,8 @@ struct Grant {
   std::int64_t batch = 0;                       // as in Allocation
   std::optional<std::vector<NodeShare>> nodes;  // fixed by the policy; otherwise the placer chooses
   Reason waiting = Reason::kWaitsForDevices;    // why, if it gets nothing
-  // Turns the job away for good instead of letting it wait. Only allowed for a job that never ran
-  // and is granted no devices.
+  // The job is turned away for good instead of waiting; only for a job that never ran, with no
+  // devices granted.
   bool rejected = false;
 };
 

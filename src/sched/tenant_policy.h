@@ -10,10 +10,10 @@
 // A share may be smaller than the smallest job of its tenant. Then the tenant leaves the share to
 // the others and waits, and the devices it is owed are counted. When they are worth `turn_s`
 // seconds of that job, the tenant has a turn: it gets what the job needs until the account is even
-// again. So no tenant starves, however small its weight, unless its quota is smaller than the job.
-// (A turn must be much longer than a job takes to stop and to start again.)
+// again. So no tenant starves, however small its weight, unless its quota is too small. (A turn
+// must be much longer than it takes a job to stop and to start again.)
 //
-// A single tenant without a quota passes through: its policy gets the input unchanged.
+// A single tenant without quota passes through: its policy gets the input as it is.
 //
 // Deterministic if the policies are. Cost in addition to the policies: O(tenants^2 + devices x
 // nodes).
