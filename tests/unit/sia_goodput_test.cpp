@@ -8,7 +8,7 @@ namespace {
 constexpr DeviceTypeId kSlow(std::size_t{0});
 constexpr DeviceTypeId kFast(std::size_t{1});
 
-// 0.1 s per sample on a slow device, half of that on a fast one. Must not be asked for several
+// 0.1 s per sample on a slow device, half of that on a fast one. Fails if it is asked about several
 // devices.
 class OneDeviceOnly final : public SpeedModel {
  public:

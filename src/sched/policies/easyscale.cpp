@@ -70,7 +70,7 @@ struct Change {
   std::size_t holder = 0;
   std::size_t type = 0;
   int devices = 0;  // added or freed; 0: no change is possible
-  // The type of which as many devices are given up in exchange.
+  // The type of the devices that are given up in exchange, as many as are added.
   std::size_t instead_of = kMaxDeviceTypes;
 };
 
@@ -215,7 +215,8 @@ class EasyScale final : public Policy {
   // --- Starting
 
   // Starts the job on one type: on free devices, or on devices that running jobs give up. A job
-  // that cannot mix types has to stay on the type it gets, so a fair share of the type counts.
+  // that cannot mix types has to stay on the type it gets, so types are compared by the speed that
+  // a fair share of each promises.
   bool start(Holder& holder, bool may_make_room) {
     std::vector<std::pair<double, std::size_t>> types;  // best promise first
     for (std::size_t type = 0; type < cluster_->type_count(); ++type) {
