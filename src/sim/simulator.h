@@ -50,8 +50,8 @@ struct SimOptions {
   Settings settings;                      // of the policy
   std::vector<NodeEvent> node_events;     // ordered by time
   std::vector<ServingLoad> serving_load;  // ordered by time
-  // Training gives back devices that serving asks for at the next decision, or after this many
-  // seconds at the latest; 0: at once.
+  // Devices that serving asks for are given back at the next decision, or after this many seconds
+  // at the latest; 0: at once.
   Seconds give_back_s = 0;
   std::function<void(int finished_jobs)>
       on_progress;  // called from time to time, from the simulating thread

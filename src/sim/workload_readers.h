@@ -60,7 +60,7 @@ class JobBuilder {
   // `most`: the devices that the job could have in this cluster.
   std::optional<JobProblem> set_workers(const JobRequest& request, int most,
                                         WorkloadJob& job) const;
-  // Devices of the largest of these types: what a job can have that does not mix types.
+  // Devices of the largest of these types: the most that a job can have without mixing types.
   int largest_pool(std::uint32_t types) const;
   // Devices of all these types.
   int whole_pool(std::uint32_t types) const;

@@ -12,8 +12,8 @@ class Doubling {
  public:
   enum class Unit { kDevice, kNode };
 
-  // If the unit is a node, only nodes count that are entirely usable now and have the largest size
-  // of their type.
+  // If the unit is a node, only nodes that are entirely usable now and have the largest size of
+  // their type count.
   Doubling(const PolicyInput& input, Unit unit);
 
   // Usable units of a type.

@@ -30,8 +30,8 @@ struct OnesProblem {
   };
 
   // The costs of one job on one device type, by number of devices (index 0 is unused), on one node
-  // and on several. kNever if the job cannot run on this many devices or if fewer devices are as
-  // fast.
+  // and on several. kNeverCost if the job cannot run on this many devices or if fewer devices are
+  // as fast.
   struct Costs {
     std::vector<double> one_node;
     std::vector<double> several;
