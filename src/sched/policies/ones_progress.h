@@ -19,8 +19,8 @@ double draw_gamma(double shape, Random& random);
 // Draws from the Beta distribution, in (0, 1). alpha and beta must be positive.
 double draw_beta(double alpha, double beta, Random& random);
 
-// What is known about a job at one moment. Work is counted in epochs. If a job has none, its
-// device-seconds are counted in units of kServiceEpoch instead.
+// What is known about a job at one moment. Work is counted in epochs. For a job that does not count
+// epochs, device-seconds in units of kServiceEpoch take their place.
 struct ProgressFeatures {
   double epochs_done = 0;
   double epochs_declared = 0;  // by its owner; 0: not declared

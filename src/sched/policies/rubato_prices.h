@@ -48,7 +48,7 @@ class PricePath {
 
  private:
   // Periods of the future, each longer than the one before. The last one ends after about three
-  // days.
+  // and a half days.
   static constexpr std::size_t kPeriods = 32;
   using Periods = std::array<double, kPeriods>;
 
