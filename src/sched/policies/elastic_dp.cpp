@@ -246,7 +246,7 @@ PolicyInfo fixed_batch_policy() {
   params.insert(params.begin(), {.name = "batch",
                                  .default_value = std::string("min"),
                                  .choices = {"min", "max", "random"},
-                                 .help = "which of the batches that a job allows it gets"});
+                                 .help = "which of a job's allowed batches is used"});
   return {.name = "fixed-batch",
           .summary = "elastic-dp with one batch per job, independent of its devices",
           .source = "baseline of Effective Elastic Scaling of Deep Learning Workloads, 2020",

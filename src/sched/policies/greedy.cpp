@@ -197,7 +197,7 @@ PolicyInfo greedy_policy() {
   return {
       .name = "greedy",
       .summary =
-          "the queue's head takes idle devices, newcomers halve the largest job, idle devices "
+          "the head takes idle devices, newcomers halve the largest job, idle devices "
           "double jobs",
       .source = "Hu et al. (ModelArts), 2021 (baseline)",
       .needs = {Knowledge::kNothing},
