@@ -58,7 +58,7 @@ refused "w.csv:" -- sim "${p[@]}"
 refused "missing.csv" "No such file" -- sim --workload "$work/missing.csv" --policy fifo
 refused "is a directory" -- sim --workload "$work" --policy fifo
 w "${head}a,0,resnet-small,1,128\n"
-refused "no policy 'fifoo'" "did you mean 'fifo'" -- sim "${q[@]}" --policy fifoo
+refused "unknown policy 'fifoo'" "did you mean 'fifo'" -- sim "${q[@]}" --policy fifoo
 refused "tiresias.treshold" "did you mean 'threshold'" -- sim "${q[@]}" --policy tiresias --set tiresias.treshold=5
 refused "tiresias.threshold=-5" "1 to" -- sim "${q[@]}" --policy tiresias --set tiresias.threshold=-5
 refused "POLICY.PARAMETER=VALUE" -- sim "${p[@]}" --set nonsense

@@ -127,7 +127,7 @@ exits 1 "not a duration" -- reserve 1 --for soon
 exits 1 "how many devices" -- reserve
 until_true phase_is long running
 exits 0 "fifo" "next:" -- policy use fifo
-exits 1 "no policy" -- policy use fifi
+exits 1 "unknown policy" -- policy use fifi
 exits 0 "* fifo" -- policy
 exits 0 "* fifo" -- policy show
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kTenantWorlds = 1000;  // per policy
 
-// The make function of a PolicyInfo has no state of its own.
+// The make function of a PolicyInfo has no state, so it is kept here.
 struct Wrapped {
   static inline const PolicyInfo* info = nullptr;
   static inline TenantRules rules{};
@@ -47,10 +47,11 @@ TenantWorld tenant_world(std::uint64_t seed, const PolicyInfo& info) {
   Random random(seed + 7'000'000);
   made.tenants = random.between(1, 4);
   constexpr std::array kNames{"red", "green", "blue", "grey"};
-  std::map<std::string, int> needed;  // devices that a quota must allow
+  std::map<std::string, int> needed;  // devices that the tenant's quota must allow
   for (WorkloadJob& job : made.world.workload.jobs) {
     job.spec.tenant = kNames[random.below(static_cast<std::uint32_t>(made.tenants))];
-    // A device holds so many samples of a batch, which may need more than the smallest size.
+    // A batch may need more devices than the smallest size, because a device holds only so many
+    // samples.
     const std::int64_t per_device = job.application ? job.spec.batch.max_local : 0;
     const auto for_batch = static_cast<int>(
         per_device == 0 ? 1 : (job.spec.requested_batch + per_device - 1) / per_device);
@@ -63,7 +64,7 @@ TenantWorld tenant_world(std::uint64_t seed, const PolicyInfo& info) {
     rule.weight = random.chance(0.5) ? 1 : 0.1 + 5 * random.uniform();
     if (random.chance(0.4)) rule.quota = devices + random.between(0, 6);
   }
-  Wrapped::turn_s = random.chance(0.5) ? 60 : 300;  // well above what a stop costs
+  Wrapped::turn_s = random.chance(0.5) ? 60 : 300;  // much longer than a stop costs
   made.world.options.settings = quick_settings(info);
   return made;
 }
