@@ -125,7 +125,7 @@ void Coordinator::recover() {
   if (!latest.ok()) return;  // retried at the next tick
   latest_ = *latest;
   if (latest_.number > current_.number && latest_.find(id()) == nullptr) {
-    leave("the others went on without this worker");
+    leave("the others continued without this worker");
     return;
   }
   Recovery recovery;

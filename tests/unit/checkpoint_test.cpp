@@ -172,7 +172,7 @@ TEST_F(Checkpoint, AbsurdLengthsAreRefused) {
     std::memcpy(bad.data() + 24, &payload, 8);
     const std::uint32_t crc = crc32c(std::as_bytes(std::span(bad)).first(kHeaderBytes - 4));
     std::memcpy(bad.data() + kHeaderBytes - 4, &crc, 4);
-    EXPECT_NE(refusal(folder, bad).find("header announces"), std::string::npos);
+    EXPECT_NE(refusal(folder, bad).find("given in the header"), std::string::npos);
   }
 }
 

@@ -229,7 +229,7 @@ TEST(ReductionTree, RootsThatAreNoPartitionIntoNodesAreRefused) {
   EXPECT_NE(refused(4, {{0, 1}, {1, 3}, {3, 4}}).find("sum 1 covers [1, 3)"), std::string::npos);
   EXPECT_NE(refused(4, {{0, 2}, {3, 4}}).find("sum 1 covers [3, 4)"), std::string::npos);
   EXPECT_NE(refused(4, {{2, 4}, {0, 2}}).find("sum 0"), std::string::npos);
-  EXPECT_NE(refused(4, {{0, 4}, {4, 5}}).find("drop it"), std::string::npos);
+  EXPECT_NE(refused(4, {{0, 4}, {4, 5}}).find("remove it"), std::string::npos);
   EXPECT_NE(refused(4, {{0, 0}, {0, 4}}).find("sum 0"), std::string::npos);
   EXPECT_NE(refused(2, {{-1, 1}, {1, 2}}).find("sum 0"), std::string::npos);
 }

@@ -161,7 +161,7 @@ TEST(HandshakeTest, AnotherWorkerThanTheOneMeantIsRefused) {
   auto meant_c = Handshake::connector(identity("b"), nonce_of(2), "c");
   meant_c.handle(only_frame(acceptor.start()));
   meant_c.handle(only_frame(welcome));
-  EXPECT_EQ(meant_c.failure(), "worker 'a' welcomes; 'c' was to be reached");
+  EXPECT_EQ(meant_c.failure(), "worker 'a' answered; expected worker 'c'");
 }
 
 TEST(HandshakeTest, AReplayedAnswerIsRefused) {
