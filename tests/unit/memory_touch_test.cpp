@@ -13,7 +13,8 @@ namespace rubato::elastic {
 namespace {
 
 constexpr int kLogical = 4;
-constexpr std::size_t kFloats = (std::size_t{5} << 20) / sizeof(float) + 3;  // no whole pages
+constexpr std::size_t kFloats = (std::size_t{5} << 20) / sizeof(float) + 3;  // not a multiple of
+                                                                             // the page size
 
 class MemoryTouchTest : public ::testing::Test {
  protected:
