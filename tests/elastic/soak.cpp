@@ -94,9 +94,9 @@ int run(int views) {
   fmt::print(
       "{} views: {}; from the first quarter to the end: private memory {:+} KiB, descriptors {:+}, "
       "mappings {:+}: {}\n",
-      job.result().value("views", 0), same ? "same bits" : "OTHER BITS", last.rss_kb - first.rss_kb,
-      last.descriptors - first.descriptors, last.mappings - first.mappings,
-      flat ? "flat" : "GROWING");
+      job.result().value("views", 0), same ? "same bits" : "DIFFERENT BITS",
+      last.rss_kb - first.rss_kb, last.descriptors - first.descriptors,
+      last.mappings - first.mappings, flat ? "flat" : "GROWING");
   if (!same || !flat) return 1;
   std::filesystem::remove_all(root);
   return 0;
