@@ -52,8 +52,7 @@ struct Change {
   double stall = 0;
   double redone = 0;
   double full_speed = 0;
-  double step = 0;       // median step: before a planned change, or of the lone survivor after a
-                         // failure
+  double step = 0;       // median step before a planned change, or of the survivor of a failure
   double own_stall = 0;  // as reported by the runtime
   double prepare = 0;
   double slowest = 0;  // longest step while a newcomer prepared, in median steps

@@ -42,8 +42,7 @@ class CsvTable {
 
  private:
   std::string path_;
-  std::unique_ptr<const std::string> text_;  // on the heap: the cells still point into it after a
-                                             // move
+  std::unique_ptr<const std::string> text_;  // on the heap: the cells point into it across moves
   std::vector<std::string_view> columns_;
   std::vector<std::string_view> cells_;
   std::vector<std::uint32_t> line_of_row_;

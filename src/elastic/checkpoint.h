@@ -17,8 +17,7 @@ namespace rubato::elastic {
 // The content of a checkpoint. The parts are opaque here.
 struct CheckpointParts {
   std::int64_t step = 0;    // the next step to run
-  std::string description;  // JSON about the job; guards against a checkpoint of another job or
-                            // shape
+  std::string description;  // JSON about the job; must match when a checkpoint is loaded
   std::vector<std::span<const std::byte>> parts;
 };
 struct LoadedCheckpoint {

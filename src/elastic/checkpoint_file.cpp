@@ -188,10 +188,8 @@ Result<std::uint64_t> read_header(int fd, std::int64_t step) {
     return invalid_input(fmt::format("truncated: {} bytes, shorter than a header", size));
   }
   if (!read_all(fd, std::as_writable_bytes(std::span(&header, 1)))) return system_error("read");
-  if (header.magic != kMagic)
-    return invalid_input("damaged, or not a checkpoint: wrong magic number");
-  if (header.crc != crc_of(header))
-    return invalid_input("damaged: the checksum of the header does not match");
+  if (header.magic != kMagic) return invalid_input("damaged, or not a checkpoint: wrong magic");
+  if (header.crc != crc_of(header)) return invalid_input("damaged: wrong header checksum");
   if (header.version != kVersion) {
     return invalid_input(
         fmt::format("format version {}; this program reads version {}", header.version, kVersion));

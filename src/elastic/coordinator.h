@@ -213,8 +213,7 @@ class Coordinator final : private Mesh::Listener {
   std::int64_t view_here() const;
   void tell_of_loss(int worker);
   void on_broken(const nlohmann::json& body);
-  int lead_now() const;  // the worker that should lead: the leader, else the lowest reachable
-                         // member
+  int lead_now() const;  // worker that should lead: the leader, else the lowest reachable
   void recover();
   void continue_recovery();
   void on_freeze(int peer);
@@ -325,8 +324,7 @@ class Coordinator final : private Mesh::Listener {
   std::int64_t broken_view_ = 0;
   std::string broken_why_;
   std::chrono::steady_clock::time_point broken_since_;
-  std::chrono::steady_clock::time_point lost_since_;  // this worker lost a member that the leader
-                                                      // has not lost
+  std::chrono::steady_clock::time_point lost_since_;  // for a member that the leader has not lost
   std::optional<std::chrono::steady_clock::time_point> finished_at_;
   StragglerWatch stragglers_;
   std::int64_t judged_step_ = -1;

@@ -300,9 +300,7 @@ void Coordinator::start_change(View view) {
 void Coordinator::cancel_change() {
   if (!change_) return;
   const MutexLock lock(mutex_);
-  if (change_->proposed && !proposal_)
-    return;  // already committed: the board or a recovery ends
-             // it
+  if (change_->proposed && !proposal_) return;  // committed: the board or a recovery ends it
   proposal_.reset();
   rebalance_ = rebalance_ || change_->view.cause == "rebalance";
   change_.reset();

@@ -286,10 +286,8 @@ bool FeedClient::take(const Stream& stream, const BridgeHeader& header) {
       return header.payload_bytes == 0;
     case BridgeFrame::kSnapshot:
       if (header.view < 1 || header.payload_bytes != all_slot_bytes(board_)) return false;
-      if (options_.successor(header.view) != Successor::kNobody)
-        return false;  // the bridge or the
-                       // gateway takes
-                       // over
+      // A view in which this node has members is not the feed's to report.
+      if (options_.successor(header.view) != Successor::kNobody) return false;
       if (header.next_members < 1 || !take_slots(stream, header.step + 1)) return false;
       board_.gradient_step(0) = -1;
       board_.gradient_step(1) = -1;

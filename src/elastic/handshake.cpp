@@ -15,8 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kLargestMessage = 1024;  // of the handshake, before the peer has
-                                               // authenticated
+constexpr std::size_t kLargestMessage = 1024;  // of the handshake, before authentication
 
 bool is_hex_of_32_bytes(std::string_view text) {
   return text.size() == 64 && std::ranges::all_of(text, [](char c) {

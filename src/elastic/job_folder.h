@@ -44,8 +44,7 @@ struct JobSettings {
   bool adaptive = false;
   BatchRange batch_range;
   LrRule lr_rule = LrRule::kLinear;
-  int first_workers = 1;  // adaptive job: initial workers; the learning rate is meant for their
-                          // batch
+  int first_workers = 1;  // initial workers; the learning rate is meant for their batch
   std::vector<std::string> command;
 };
 

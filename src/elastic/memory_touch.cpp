@@ -52,8 +52,7 @@ void MemoryTouch::run(const Board& board) {
 
 // False: not enough memory.
 bool MemoryTouch::touch(const void* begin, std::size_t bytes, int advice) {
-  const std::size_t before = reinterpret_cast<std::uintptr_t>(begin) % kPage;  // offset in the
-                                                                               // first page
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(begin) % kPage;  // in the first page
   auto* const pages = const_cast<std::byte*>(static_cast<const std::byte*>(begin)) - before;
   const std::size_t end = (before + bytes + kPage - 1) / kPage * kPage;
   std::size_t at = 0;

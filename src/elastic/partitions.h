@@ -35,8 +35,7 @@ struct DataState {
   std::int64_t opened = 0;  // positions below this have been handed out
   // The remainder of each logical worker's partition after the previous step; may be empty.
   std::vector<PositionRange> held = {{}};
-  std::vector<PositionRange> returned;  // remainders without an owner, in the order they were
-                                        // returned
+  std::vector<PositionRange> returned;  // remainders without an owner, in order of return
 
   int logical_workers() const { return static_cast<int>(held.size()); }
   friend bool operator==(const DataState&, const DataState&) = default;

@@ -47,8 +47,7 @@ std::vector<std::pair<std::string, std::string>> pinned_variables(Consistency co
   result.emplace_back("MKL_CBWR", "COMPATIBLE");
   result.emplace_back("ATEN_CPU_CAPABILITY", "default");
   result.emplace_back("DNNL_MAX_CPU_ISA", "SSE41");
-  result.emplace_back("ONEDNN_MAX_CPU_ISA", "SSE41");  // the newer name takes precedence where
-                                                       // known
+  result.emplace_back("ONEDNN_MAX_CPU_ISA", "SSE41");  // takes precedence where known
   result.emplace_back("OPENBLAS_CORETYPE", "Nehalem");
   // expf, sinf and similar functions have variants with fused multiply-add, which round
   // differently.

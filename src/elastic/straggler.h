@@ -21,8 +21,7 @@ class StragglerWatch {
   static constexpr double kSlow = 1.2;   // a step above this multiple of the median is slow
   static constexpr double kWell = 1.1;   // a step up to this multiple of the median is good
   static constexpr int kSteps = 10;      // slow steps in a row before a worker is flagged
-  static constexpr int kMostWell = 640;  // upper limit for the good steps in a row before it is
-                                         // cleared
+  static constexpr int kMostWell = 640;  // upper limit for the good steps needed to clear it
 
   struct Sample {
     int worker = 0;

@@ -92,8 +92,7 @@ class Training {
   MiniBatch batch_;
   StepShares shares_;                          // adaptive job only
   std::vector<std::vector<std::byte>> after_;  // private states until they are published
-  std::vector<double> losses_;                 // adaptive job: losses of its logical workers in
-                                               // this step
+  std::vector<double> losses_;                 // adaptive job: of its logical workers in this step
   std::unique_ptr<Prefetcher> prefetcher_;     // if the program wants it
   float scale_ = 1.0F;
   std::chrono::steady_clock::time_point step_ended_;

@@ -24,8 +24,7 @@ struct WorkerOptions {
 inline constexpr int kWorkerDone = 0;      // the job is finished, or this worker left as planned
 inline constexpr int kWorkerFailed = 1;    // it cannot continue; the message is on stderr
 inline constexpr int kWorkerRefused = 3;   // the job refuses it; restarting it is pointless
-inline constexpr int kWorkerExcluded = 4;  // the job continued without it, or ended before it
-                                           // joined
+inline constexpr int kWorkerExcluded = 4;  // the job continued or ended without it
 
 // Environment variables that assign a worker to a job. The launcher sets them. Without the first
 // one the worker is a job of its own.

@@ -143,8 +143,7 @@ class TorchProgram final : public elastic::Program {
   torch::Tensor private_;  // bytes; the model's buffers are views of it
   std::unordered_map<const std::byte*, Departure> departures_;  // by `after`
   std::vector<Departure*> pending_;                             // oldest first
-  const Departure* resident_ = nullptr;                         // the one whose state private_
-                                                                // holds
+  const Departure* resident_ = nullptr;                         // its state is in private_
   std::vector<std::byte> initial_private_;
   std::vector<Gradient> buffers_;
   std::vector<Gradient> applied_;  // views of the gradients passed to apply(); CUDA: one copy

@@ -65,9 +65,7 @@ int run(int views) {
     if (view.number >= reported + 100) {
       reported = view.number;
       last = usage_of(leader);
-      if (first.rss_kb == 0 && view.number >= views / 4)
-        first = last;  // by then all threads have
-                       // run once
+      if (first.rss_kb == 0 && view.number >= views / 4) first = last;  // all threads have run once
       fmt::print("view {:>5} step {:>7} private memory {} KiB, {} descriptors, {} mappings\n",
                  view.number, job.step(), last.rss_kb, last.descriptors, last.mappings);
       std::fflush(stdout);
