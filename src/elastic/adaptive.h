@@ -26,8 +26,8 @@ struct StepFacts {
 class AdaptiveTerms {
  public:
   // `reference` is the data order of the job's first batch, with its logical workers and batch
-  // size. The job ends after `epochs` epochs. If `steps` is not negative, the job ends earlier,
-  // after the number of samples in that many steps of the first batch. The amount of training is
+  // size. The job ends after `epochs` epochs. If `steps` is not negative, it may end earlier:
+  // after as many samples as that many steps of the first batch have. The amount of training is
   // thus always the same. Fails if the first batch is outside the range.
   static Result<AdaptiveTerms> make(const DataOrder& reference, const BatchRange& range,
                                     LrRule rule, std::int64_t epochs, std::int64_t steps);

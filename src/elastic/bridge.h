@@ -60,7 +60,7 @@ class Bridge {
   void accept(int peer, Descriptor socket);
   bool connected() const;  // with all other nodes
 
-  // Starts a view that began by message. If this node is one of `lagging`, it receives the step
+  // For a view that was started by message. If this node is one of `lagging`, it receives the step
   // before the first one from `source`. restored() becomes true when that step has arrived, or at
   // once if none is needed.
   struct Start {

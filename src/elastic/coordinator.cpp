@@ -300,7 +300,7 @@ void Coordinator::run() {
   }
 }
 
-// For two members of a prepared view that were both newcomers before.
+// Of two members of a prepared view that were both newcomers, the one with the higher id dials.
 void Coordinator::want(const WorkerAddress& peer) { mesh_->want(peer, id() > peer.id); }
 
 void Coordinator::on_connected(const WorkerAddress& peer) {

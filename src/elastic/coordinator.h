@@ -3,14 +3,14 @@
 //
 // How views come about:
 //   planned   The leader collects ready newcomers and leaving workers and sends kPrepare with the
-//   next
-//             view to its members. When all have mapped it, the leader's training thread commits it
-//             at the next boundary: compare-and-swap in the registry, then an announcement on the
-//             board, then arrival. Everybody sees the announcement when that step is complete.
+//             next view to its members. When all have mapped it, the leader's training thread
+//             commits it at the next boundary: compare-and-swap in the registry, then an
+//             announcement on the board, then arrival. Everybody sees the announcement when that
+//             step is complete.
 //   failure   The leader, or the lowest surviving worker if the leader is lost, freezes all
-//   survivors
-//             (they publish nothing more), reads the view's progress from the board, commits a view
-//             without the lost workers, makes sure that those are dead, and starts the view.
+//             survivors (they publish nothing more), reads the view's progress from the board,
+//             commits a view without the lost workers, makes sure that those are dead, and starts
+//             the view.
 //   founding  The first worker of a job commits a view of itself, waits for the others, and starts
 //             the view with all of them as after a failure.
 // Members may be on several nodes. Then each node has a board of its own; bridges keep the boards

@@ -1,15 +1,13 @@
 // Members on other nodes: their memory cannot be mapped and their processes cannot be ended from
 // here.
 //
-// - Every node has a board. In a view of several nodes, the lowest member of each (its gateway)
-// runs
-//   a bridge, which keeps the boards identical. Gateways are a function of the view: if one is
-//   lost, the next view has another.
+// - Every node has a board. In a view of several nodes, the lowest member of each node (its
+//   gateway) runs a bridge, which keeps the boards identical. Gateways are a function of the view:
+//   if one is lost, the next view has another.
 // - Newcomers on a node without members share a board that one of them feeds (feed.h).
 // - After a failure, the survivors of each node end the lost processes of their own node. The
-// gateway
-//   obtains the last complete step if its board lacks it, then opens the view's block on the board;
-//   with that the view begins for the members of the node.
+//   gateway obtains the last complete step if its board lacks it, then opens the view's block on
+//   the board; with that the view begins for the members of the node.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -390,7 +388,7 @@ void Coordinator::open_block(const View& view) const {
   ViewBlock& before = last_begun_block();
   mark_completed(*board_, complete);
   const auto members = static_cast<std::size_t>(before.members.load());
-  for (std::size_t i = 0; i < members; ++i) {  // the last step came from another node
+  for (std::size_t i = 0; i < members; ++i) {  // if the last step came from another node
     MemberRow& row = before.rows[i];
     if (row.reduced >= complete) continue;
     row.arrived = complete;

@@ -115,8 +115,7 @@ std::optional<StepFacts> DataBoard::facts(std::int64_t step) const {
 
 void DataBoard::put_facts(const StepFacts& facts) const {
   FactsEntry& entry = header().facts[static_cast<std::size_t>(facts.step & 1)];
-  // Several members write the same facts one after another; a reader must not mistake them for
-  // torn.
+  // Several members write the same facts one after another; those already there must not look torn.
   if (entry.step.load(std::memory_order_relaxed) != facts.step) {
     entry.step.store(-1, std::memory_order_relaxed);
   }

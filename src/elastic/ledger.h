@@ -48,7 +48,7 @@ class Ledger {
   std::int64_t next_step_ = 0;
   std::int64_t size_ = 0;       // bytes of all lines
   std::int64_t last_line_ = 0;  // where it begins
-  std::string line_;            // a member to reuse its memory
+  std::string line_;            // kept to reuse its memory
 };
 
 // Reads a ledger and checks that every epoch used each of 0..samples-1 exactly once. The last epoch

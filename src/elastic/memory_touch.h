@@ -1,8 +1,8 @@
 // Prepares the memory that the first step of a view will use: allocates gradient buffers that this
 // worker has not used before, and maps the parts of the other workers' buffers and of the board
 // that it will read or write. For a large model, the page faults take hundreds of milliseconds. A
-// thread takes them here, before the view is acknowledged, instead of all members taking them
-// inside a step.
+// thread handles them here, before the view is acknowledged; otherwise all members would pay for
+// them inside a step.
 #pragma once
 
 #include <atomic>

@@ -524,8 +524,7 @@ class SocketMesh final : public Mesh {
       forget(id);
       listener_.on_lost(id, why);
     }
-    // Dead workers never come back, since ids are not reused. A worker on another node may live and
-    // try.
+    // Dead workers never come back, since ids are not reused. One on another node may still try.
     std::erase_if(peers_, [](const auto& entry) {
       const Peer& peer = entry.second;
       return peer.lost && peer.process && peer.process->ended();

@@ -76,7 +76,7 @@ class Mesh {
   virtual void send(int peer, Message message, const nlohmann::json& body) = 0;
   // The peer is no longer of interest: its loss will not be reported.
   virtual void forget(int peer) = 0;
-  // Ends the process of an excluded peer on this node, which may only be stopped. True if it is
+  // Ends the process of an excluded peer on this node, which may be merely stopped. True if it is
   // known to have ended or is on another node, where it can harm nobody here.
   virtual bool fence(int peer) = 0;
   // Waits for input at most this long and handles it.

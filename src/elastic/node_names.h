@@ -44,7 +44,7 @@ std::string founders_board_name(const std::string& token, const std::string& nod
 std::string mirror_name(const std::string& board, int worker);
 
 // An error unless the segment belongs to the node. Memory of other machines cannot be opened; if
-// one machine plays several nodes, it must not be.
+// one machine emulates several nodes, it must not be.
 Status check_node_of_segment(const std::string& segment, const std::string& token,
                              const std::string& node);
 

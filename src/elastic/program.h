@@ -3,8 +3,7 @@
 // membership and all memory that other workers may read; the program owns the mathematics.
 //
 // State of a program:
-// - *Shared* state (parameters, optimizer) is equal on all workers between steps. It is divided
-// into
+// - *Shared* state (parameters, optimizer) is equal on all workers between steps. It consists of
 //   units. A unit is a parameter with its optimizer state; a step updates each unit only from its
 //   own part of the gradient. So a newcomer may receive units at different steps and catch up unit
 //   by unit.

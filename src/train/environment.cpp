@@ -33,7 +33,7 @@ std::string environment(const char* name, const char* otherwise) {
 std::string blas() {
   if (auto* const config = symbol<const char*()>("openblas_get_config")) {
     std::string text = config();
-    // The configuration ends with the detected core, even if another one was requested.
+    // The configuration ends with the detected core, unless another one was requested.
     if (auto* const core = symbol<const char*()>("openblas_get_corename")) {
       text += std::string("; core ") + core();
     }

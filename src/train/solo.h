@@ -32,7 +32,7 @@ class Solo {
   std::vector<AlignedMemory> units_;
   std::vector<AlignedMemory> private_;  // of each logical worker, then one spare
   std::vector<std::size_t> slot_;       // index of each logical worker's private state
-  std::vector<double> losses_;          // of the logical workers; their weights follow
+  std::vector<double> losses_;          // of the logical workers, weighted by `weights_`
   std::vector<double> weights_;
   elastic::MiniBatch batch_;
 };

@@ -142,7 +142,7 @@ TEST_F(Adaptive, AStoppedJobContinuesWithOtherLimits) {
     ASSERT_TRUE(job->change([](Target& t) { t.stop = true; }));
     EXPECT_EQ(job->wait(), 0) << job->logs();
   }
-  auto other = start("job", toy(5, 5, 704));  // not as a consistent job
+  auto other = start("job", toy(5, 5, 704));  // refused as a consistent job
   EXPECT_EQ(other->wait(), 1);
   EXPECT_NE(other->logs().find("holds an adaptive job"), std::string::npos) << other->logs();
   auto again = start("job", adaptive(2, 704, {}, 2));
