@@ -8,8 +8,7 @@
 
 namespace rubato {
 
-// The checksum of `bytes`. To continue a checksum, pass the result for the preceding bytes as
-// `previous`.
+// The checksum of `bytes`. To continue one, pass that of the preceding bytes as `previous`.
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t previous = 0);
 // The table-driven implementation, for tests.
 std::uint32_t crc32c_portable(std::span<const std::byte> bytes, std::uint32_t previous = 0);

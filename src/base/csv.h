@@ -48,7 +48,8 @@ class CsvTable {
   std::vector<std::uint32_t> line_of_row_;
 };
 
-// Longer lines are refused: no record of ours is that long, so the file must be something else.
+// Longer lines are refused: no record of ours is that long, so the file must be something
+// else.
 inline constexpr std::size_t kLongestLine = 64 * 1024;
 
 }  // namespace rubato

@@ -10,8 +10,7 @@
 namespace rubato {
 
 Result<std::string> read_file(const std::string& path);
-// Writes to a temporary file beside the target, then renames it: a reader never sees a partial
-// file.
+// Writes a temporary file beside the target and renames it: a reader never sees a partial file.
 Status write_file(const std::string& path, std::string_view content);
 // The same for a file that only its owner may read (mode 0600).
 Status write_private_file(const std::string& path, std::string_view content);

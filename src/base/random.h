@@ -35,8 +35,7 @@ class Random {
   bool chance(double probability) { return uniform() < probability; }
   double exponential(double mean);
   double normal();  // mean 0, standard deviation 1
-  // The number of failures before the first success in independent trials with this success
-  // probability (0 < p <= 1).
+  // The number of failed trials before the first success, at this probability (0 < p <= 1).
   std::uint32_t geometric(double probability);
   // An independent generator, for code that must not disturb this generator's sequence.
   Random fork();

@@ -1,5 +1,6 @@
 // Result<T>: a value, or a coded error with a message that a person can act on. Errors cross module
-// borders only as results; exceptions stay inside the module that calls a throwing library.
+// borders only as results. Exceptions of a library that throws stay inside the module that calls
+// it.
 #pragma once
 
 #include <string>

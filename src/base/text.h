@@ -1,5 +1,4 @@
-// Small text helpers: splitting, strict number parsing, and the nearest valid name for error
-// messages.
+// Small text helpers: splitting, strict number parsing, nearest valid names for error messages.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +23,7 @@ std::optional<std::int64_t> parse_int(std::string_view text);
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
 // " (did you mean 'x'?)" or "".
 std::string did_you_mean(std::string_view name, std::span<const std::string> candidates);
+// join({"a", "b", "c"}, ", ") is "a, b, c".
 std::string join(std::span<const std::string> parts, std::string_view separator);
 
 }  // namespace rubato
