@@ -1,7 +1,7 @@
 # rubato_test(<name> SOURCES <file>... [LIBS <target>...] [LABELS <label>...] [COST <seconds>])
 #
-# Makes a googletest program and registers each of its cases with ctest as <group>/<Suite>.<Case>,
-# where <group> is <name> without "_tests". Does nothing while SOURCES is empty. Test code includes
+# Creates a googletest program and registers each of its cases with ctest as <group>/<Suite>.<Case>,
+# where <group> is <name> without "_tests". Does nothing if SOURCES is empty. Test code includes
 # shared helpers relative to tests/. ctest starts cases of a higher COST first, so that no long one is
 # left over at the end. test_paths.h says where the source tree and the programs are.
 function(rubato_test name)
@@ -18,7 +18,7 @@ function(rubato_test name)
   target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}/tests")
   target_link_libraries(${name} PRIVATE ${arg_LIBS} rubato_test_paths GTest::gtest_main rubato_warnings)
   gtest_discover_tests(${name} TEST_PREFIX "${group}/" DISCOVERY_TIMEOUT 600)
-  # gtest_discover_tests(PROPERTIES) loses all but the first of several labels, so ctest sets them
+  # gtest_discover_tests(PROPERTIES) keeps only the first of several labels, so ctest sets them
   # itself when it loads the list of cases (<name>_TESTS, empty before the first build).
   set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
   file(CONFIGURE OUTPUT "${labels_file}" @ONLY CONTENT [[

@@ -1,4 +1,4 @@
-// The runtime's own reduction under the harness.
+// The runtime's own reduction in the harness.
 #pragma once
 
 #include <mutex>
@@ -12,7 +12,7 @@
 namespace rubato::bench {
 
 enum OursVariant : int {
-  kInPlace,       // as the runtime uses it: the result is read where it is, in shared memory
+  kInPlace,       // as the runtime uses it: the result is read in place, in shared memory
   kWithCopy,      // and copied to private memory of every rank
   kInPlaceFloor,  // memcpy of as many bytes as kInPlace must read and write
   kWithCopyFloor
@@ -26,7 +26,7 @@ T value_of(Result<T> result) {
   return std::move(*result);
 }
 
-// As the coordinator does it: under a lock.
+// Publishes under a lock, as the coordinator does.
 class PulsingGuard final : public elastic::ExchangeGuard {
  public:
   explicit PulsingGuard(const elastic::Board& board) : board_(board) {}

@@ -1,5 +1,5 @@
-// The runtime's reduction between nodes: every rank is a node of its own, with its own board, and a
-// bridge to every other over TCP on the loopback interface.
+// The runtime's reduction between nodes: every rank is a node with its own board and a bridge to
+// every other node, over TCP on the loopback interface.
 #include <fmt/format.h>
 
 #include <bit>
@@ -50,7 +50,7 @@ class OursBetweenNodes final : public Collective {
   std::shared_ptr<const ActiveView> view_;
 };
 
-// Through memory of the benchmark: what a registry would tell.
+// Exchanged through memory of the benchmark, in place of a registry.
 std::vector<int> OursBetweenNodes::exchange_ports() const {
   const std::string name = member_.name() + "-ports";
   if (member_.rank() == 0) {

@@ -98,7 +98,7 @@ std::optional<BridgeHeader> decode_bridge_header(
        {header.view, header.next_view, header.next_first_step, header.compute_us, header.step_us}) {
     if (number < 0 || number > kLargestNumber) return std::nullopt;
   }
-  for (const std::int64_t number : {header.step, header.stall_us}) {  // -1: there is none
+  for (const std::int64_t number : {header.step, header.stall_us}) {  // -1: none
     if (number < -1 || number > kLargestNumber) return std::nullopt;
   }
   if (header.member < 0 || header.watchers < 0 || header.watchers > kMaxWorkers * 16 ||
@@ -110,7 +110,7 @@ std::optional<BridgeHeader> decode_bridge_header(
 }
 
 const char* problem_of(const BridgeHeader& header, const BridgeExpectation& expected) {
-  if (header.view != expected.view) return "it is of another view";
+  if (header.view != expected.view) return "a frame of another view";
   if (header.type == BridgeFrame::kArrived) {
     if (header.step != expected.arrived + 1 || header.step != expected.reduced + 1) {
       return "a step out of order";

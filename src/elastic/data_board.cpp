@@ -19,7 +19,7 @@ constexpr std::uint64_t kDataBoardMagic = 0x3130617461647572;  // "rudata01"
 using Word = std::atomic<std::int64_t>;
 static_assert(sizeof(Word) == sizeof(std::int64_t));
 
-// A step's facts; `step` is written last and says of which step the others are.
+// A step's facts. `step` is written last and identifies the step of the others.
 struct FactsEntry {
   Word step;
   Word epoch;
@@ -73,7 +73,8 @@ Result<DataBoard> DataBoard::open(const std::string& name) {
   if (segment->size() < sizeof(Header) ||
       reinterpret_cast<Header*>(segment->data())->magic.load(std::memory_order_acquire) !=
           kDataBoardMagic) {
-    return invalid_input(fmt::format("shared memory '{}' is no data board of this version", name));
+    return invalid_input(
+        fmt::format("shared memory '{}' is not a data board of this version", name));
   }
   return DataBoard(std::move(*segment));
 }
@@ -86,7 +87,7 @@ Word* DataBoard::words(std::int64_t step) const {
 DataState DataBoard::state(std::int64_t step) const {
   const Word* from = words(step);
   std::vector<std::int64_t> copy(static_cast<std::size_t>(from[0].load(std::memory_order_acquire)));
-  RUBATO_CHECK(copy.size() < state_stride_, "the data state of a step that nobody has written");
+  RUBATO_CHECK(copy.size() < state_stride_, "the data state of this step was never written");
   for (std::size_t i = 0; i < copy.size(); ++i) {
     copy[i] = from[i + 1].load(std::memory_order_relaxed);
   }
@@ -97,7 +98,7 @@ DataState DataBoard::state(std::int64_t step) const {
 
 void DataBoard::put_state(std::int64_t step, const DataState& state) const {
   const std::vector<std::int64_t> from = to_words(state);
-  RUBATO_CHECK(from.size() < state_stride_, "a data state of too many logical workers");
+  RUBATO_CHECK(from.size() < state_stride_, "the data state has too many logical workers");
   Word* to = words(step);
   for (std::size_t i = 0; i < from.size(); ++i) to[i + 1].store(from[i], std::memory_order_relaxed);
   to[0].store(static_cast<std::int64_t>(from.size()), std::memory_order_release);
@@ -119,11 +120,12 @@ std::optional<StepFacts> DataBoard::facts(std::int64_t step) const {
 
 void DataBoard::put_facts(const StepFacts& facts) const {
   FactsEntry& entry = header().facts[static_cast<std::size_t>(facts.step & 1)];
-  // Several members write the same one after another; what is there must not be taken for torn.
+  // Several members write the same facts one after another; those already there must not look torn.
   if (entry.step.load(std::memory_order_relaxed) != facts.step) {
     entry.step.store(-1, std::memory_order_relaxed);
   }
-  // Each releases the -1: who reads one of them does not find the old step after its barrier.
+  // Each store releases the -1: a reader that sees one of them does not find the old step after its
+  // barrier.
   entry.epoch.store(facts.epoch, std::memory_order_release);
   entry.used.store(facts.used, std::memory_order_release);
   entry.batch.store(facts.batch, std::memory_order_release);

@@ -40,7 +40,7 @@ std::string describe_event(std::string_view json_line) {
                          event.value("reason", ""));
     }
     if (type == "recovered") {
-      return fmt::format("well     worker {}: no longer slow", event.value("worker", -1));
+      return fmt::format("recovered worker {}: no longer slow", event.value("worker", -1));
     }
     if (type == "straggler") {
       return fmt::format("slow     worker {}: {:.2f} times the median for 10 steps",

@@ -116,7 +116,7 @@ Result<std::string> JobFolder::read_secret() const {
 }
 
 Status JobFolder::append_event(const json& event) const {
-  // A program's last words, which may be in it, need not be text.
+  // An event may contain a program's last output, which need not be valid text.
   const std::string line = compact_json(event) + "\n";
   const int file = ::open(events_file().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   const bool written =
@@ -136,7 +136,7 @@ Result<View> newest_view(Registry& registry) {
   if (!value.ok()) return value.error();
   Result<View> view = parse_view(*value);
   if (view.ok() && view->number != record->version) {
-    return invalid_input("view in the registry: its number is not its version");
+    return invalid_input("view in the registry: its number differs from its version");
   }
   return view;
 }
@@ -194,7 +194,7 @@ Result<int> next_worker_id(Registry& registry) {
   for (;;) {
     Result<Record> record = registry.get(kWorkerRecord);
     if (!record.ok()) return record.error();
-    // Version v of the record is the claim to id v - 1; its value says nothing.
+    // Version v of the record is the claim to id v - 1; the value is irrelevant.
     Result<bool> won = registry.compare_and_swap(kWorkerRecord, record->version, "{}");
     if (!won.ok()) return won.error();
     if (*won) return static_cast<int>(record->version);

@@ -28,7 +28,7 @@ std::filesystem::path names_folder() {
 Status register_job(const std::string& name, const std::string& folder) {
   if (name.empty() || name.find('/') != std::string::npos || name.front() == '.') {
     return invalid_input(fmt::format(
-        "'{}' is no job name: it must not be empty, start with '.' or contain '/'", name));
+        "'{}' is not a valid job name: it must not be empty, start with '.' or contain '/'", name));
   }
   const std::filesystem::path names = names_folder();
   Status made = make_directories(names.string());
@@ -37,7 +37,7 @@ Status register_job(const std::string& name, const std::string& folder) {
   const std::filesystem::path link = names / name;
   const std::filesystem::path draft = names / fmt::format(".{}.{}", name, getpid());
   std::filesystem::create_symlink(std::filesystem::absolute(folder), draft, error);
-  if (!error) std::filesystem::rename(draft, link, error);  // the newest job has the name
+  if (!error) std::filesystem::rename(draft, link, error);  // the newest job gets the name
   if (error) {
     return Error{ErrorCode::kIo,
                  fmt::format("{}: cannot create: {}", link.string(), error.message())};
@@ -68,11 +68,10 @@ Result<std::string> find_job(const std::string& job) {
     if (name == job) return folder;
     names.push_back(name);
   }
-  return Error{
-      ErrorCode::kNotFound,
-      fmt::format("'{}' is neither a job's folder nor the name of a job{}; 'rubato ps' lists "
-                  "the jobs",
-                  job, did_you_mean(job, names))};
+  return Error{ErrorCode::kNotFound,
+               fmt::format("'{}' is neither a job folder nor a job name{}; 'rubato ps' lists "
+                           "the jobs",
+                           job, did_you_mean(job, names))};
 }
 
 }  // namespace rubato::elastic

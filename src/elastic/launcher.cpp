@@ -38,11 +38,11 @@ using std::chrono::steady_clock;
 constexpr auto kLook = std::chrono::milliseconds(20);
 constexpr int kMostFailuresWithoutProgress = 5;
 constexpr auto kLockPatience = std::chrono::seconds(3);
-// While the job trains, newcomers that fail are tried again after a while, up to this long.
+// While the job trains, failed newcomers are retried with increasing pauses, up to this long.
 constexpr auto kFirstPause = std::chrono::milliseconds(100);
 constexpr auto kLongestPause = std::chrono::seconds(30);
 
-volatile std::sig_atomic_t g_interrupts = 0;  // Ctrl-C: once to stop, twice to kill
+volatile std::sig_atomic_t g_interrupts = 0;  // Ctrl-C: once stops, twice kills
 void on_interrupt(int) { g_interrupts = g_interrupts + 1; }
 
 class Launcher {
@@ -61,7 +61,7 @@ class Launcher {
     processes_.set_variable(kListenVariable, options.node.listen);
     const Result<Consistency> level = parse_consistency(settings_.consistency);
     if (!level.ok()) return;
-    // Set by the launcher, so that a worker need not execute itself anew.
+    // Set by the launcher, so that a worker need not execute itself again.
     for (const auto& [name, value] : pinned_variables(*level)) processes_.set_variable(name, value);
   }
 
@@ -82,8 +82,8 @@ class Launcher {
     return result;
   }
 
-  // Whether members of the newest view live on other nodes. It takes a while to be sure that they
-  // do not.
+  // Whether members of the newest view are alive on other nodes. It takes a while to be sure that
+  // none are.
   Result<bool> trains_elsewhere() {
     for (;;) {
       Result<View> view = newest_view(*registry_);
@@ -98,7 +98,7 @@ class Launcher {
       std::this_thread::sleep_for(kLook);
     }
   }
-  // Nobody of an earlier launch is alive: whatever view is there is history.
+  // Call when nobody of an earlier launch is alive: any existing view is history.
   Status clear_view(const std::string& cause) {
     Result<View> latest = newest_view(*registry_);
     if (!latest.ok()) return latest.error();
@@ -177,7 +177,7 @@ class Launcher {
     }
   }
 
-  // Starts what is missing. Returns why the job must be given up, or "".
+  // Starts missing workers. Returns why the job must be given up, or "".
   std::string keep_alive(const View& view, const Target& target) {
     int members = 0;
     int joining = 0;
@@ -193,14 +193,14 @@ class Launcher {
       }
     }
     if (members > 0) note_progress(view);
-    // As long as somebody trains, the job is well.
+    // As long as some worker trains, the job is healthy.
     if (members == 0 && failures_ >= kMostFailuresWithoutProgress) {
       return fmt::format("{} failures in a row without progress; the last one: {}", failures_,
                          last_failure_);
     }
     const bool begins_anew = view.empty() && view.number != last_empty_view_;
     if (begins_anew || (member_here(view) == nullptr && node_had_members_)) {
-      // What is left of them does not share memory with those who come.
+      // Remaining processes of former members do not share memory with new workers.
       node_had_members_ = false;
       board_number_ = -1;
       if (view.empty()) last_empty_view_ = view.number;
@@ -208,12 +208,12 @@ class Launcher {
     node_had_members_ = node_had_members_ || members > 0;
     if (!view.empty() && members == 0) {
       members_elsewhere = !home() || (on_other_nodes(view) && others_.any_alive(view));
-      // The survivors, or the first launcher when there are none, will exclude the dead of this
-      // node; newcomers would only meet what is left of them.
+      // The survivors, or the home launcher if there are none, will exclude this node's dead
+      // workers. Until then newcomers would only find their remains.
       if (members_elsewhere && member_here(view) != nullptr) return "";
     }
     if (!view.empty() && members == 0 && !members_elsewhere) {
-      // Everybody who had the state is gone. Newcomers cannot go on alone.
+      // All workers with the state are gone. Newcomers cannot continue alone.
       processes_.end_all();
       const Status cleared = clear_view("restart");
       if (!cleared.ok()) return cleared.error().message;
@@ -238,8 +238,8 @@ class Launcher {
     return "";
   }
 
-  // While a job stops in order, its members finish a step and write a checkpoint. Newcomers have
-  // nothing to save, and neither has a job that has not done a step since it was started.
+  // During an orderly stop, members finish a step and write a checkpoint. Newcomers have nothing to
+  // save. Neither has a job that has not completed a step since it was started.
   std::string stop_who_has_nothing(const View& view) {
     const bool before_first_step = home() && !view.empty() && !on_other_nodes(view) &&
                                    (view.cause == "start" || view.cause == "restart") && board_ &&
@@ -267,7 +267,7 @@ class Launcher {
                        [&](const Member& member) { return member.address.node != node(); });
   }
 
-  // Nobody starts workers on a node whose launcher is gone; the job must not wait for them.
+  // Nobody starts workers on a node whose launcher is gone, so the job must not wait for them.
   void forget_gone_nodes(const Target& target) {
     if (target.elsewhere.empty() || steady_clock::now() - last_beat_ < kNodeBeat) return;
     last_beat_ = steady_clock::now();
@@ -285,7 +285,7 @@ class Launcher {
     }
   }
 
-  // Newcomers that cannot reach the job do not hear that it has finished.
+  // Newcomers that cannot reach the job do not learn that it has finished.
   void end_unheard_newcomers() {
     const auto now = steady_clock::now();
     if (!finished_since_) finished_since_ = now;
@@ -295,7 +295,7 @@ class Launcher {
     }
   }
 
-  // For the first launcher of the job.
+  // The heartbeat for the job's home launcher.
   void beat() {
     std::vector<int> alive;
     for (const WorkerProcess& process : processes_.all()) alive.push_back(process.worker);
@@ -318,8 +318,8 @@ class Launcher {
       board_.emplace(std::move(*board));
       board_name_ = name;
     }
-    // Steps that a restart repeats are no progress: a program that always fails at the same step
-    // must not be restarted for ever.
+    // Steps that a restart repeats are not progress: a program that always fails at the same step
+    // must not be restarted forever.
     const std::int64_t step = board_->completed();
     if (step > last_step_) {
       last_step_ = step;
@@ -340,7 +340,8 @@ class Launcher {
     const int status = end.status;
     std::string how;
     if (WIFEXITED(status) && WEXITSTATUS(status) == kWorkerDone) {
-      // Well, unless it is expected to train: the program ended in the middle of a step.
+      // A normal end, unless the worker is expected to train: then the program ended in the middle
+      // of a step.
       const Result<View> view = newest_view(*registry_);
       if (is_file(folder_.result_file()) || !view.ok() || view->find(child.worker) == nullptr) {
         return;
@@ -350,7 +351,7 @@ class Launcher {
       if (WEXITSTATUS(status) == kWorkerExcluded) return;
       how = fmt::format("ended with code {}", WEXITSTATUS(status));
     } else {
-      // A killed worker is somebody's doing; one that crashes may do so again.
+      // A killed worker was killed by somebody; a crashing one may crash again.
       const int signal = WTERMSIG(status);
       if (signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGHUP) return;
       how = fmt::format("crashed: {}", strsignal(signal));
@@ -368,14 +369,14 @@ class Launcher {
     next_start_ = steady_clock::now() + pause_;
   }
 
-  // Only when it says something new.
+  // Writes status.json if its content has changed.
   void write_status(const std::string& message) {
     if (!home()) return;
     nlohmann::json newcomers = nlohmann::json::array();
     nlohmann::json workers = nlohmann::json::array();
     for (const WorkerProcess& process : processes_.all()) {
       workers.push_back({{"id", process.worker}, {"pid", process.pid}, {"device", process.device}});
-      // For 'rubato ps': spares, and others that have not come in yet.
+      // For 'rubato ps': spares and other workers that have not joined yet.
       if (!process.was_member) {
         newcomers.push_back({{"id", process.worker}, {"pid", process.pid}});
       }
@@ -411,7 +412,7 @@ class Launcher {
   DeviceTies ties_;
   NodeWatch others_;
   std::map<std::string, std::int64_t> first_beats_;
-  NodeStatus node_status_;  // of this node, when it is not the job's first
+  NodeStatus node_status_;  // this node's, if it is not the home node
   steady_clock::time_point last_beat_;
   int board_number_ = -1;
   bool node_had_members_ = false;
@@ -419,14 +420,14 @@ class Launcher {
   std::optional<steady_clock::time_point> finished_since_;
   int failures_ = 0;  // since the job last made progress
   std::string last_failure_;
-  steady_clock::duration pause_{};  // after newcomers that failed
+  steady_clock::duration pause_{};  // between starts, after failed newcomers
   steady_clock::time_point next_start_;
   std::optional<Board> board_;
   std::string board_name_;
   std::int64_t last_step_ = -1;
   std::size_t events_shown_ = 0;
   std::string state_ = "running";
-  nlohmann::json status_;  // as written
+  nlohmann::json status_;  // as last written
 
  public:
   void hide_earlier_events() {
@@ -435,7 +436,7 @@ class Launcher {
   }
 };
 
-// One launcher per node and job: a lock that ends with the process.
+// One launcher per node and job: the lock ends with the process.
 Result<Descriptor> lock_node(const JobFolder& folder, const std::string& node) {
   Status made = make_directories(folder.path() + "/nodes");
   if (!made.ok()) return made.error();
@@ -444,7 +445,7 @@ Result<Descriptor> lock_node(const JobFolder& folder, const std::string& node) {
   if (!file.valid()) {
     return Error{ErrorCode::kIo, fmt::format("{}: cannot open: {}", path, std::strerror(errno))};
   }
-  // A worker that a killed launcher was about to start holds it until it is scheduled.
+  // A worker that a killed launcher was about to start holds the lock until it runs.
   bool locked = flock(file.get(), LOCK_EX | LOCK_NB) == 0;
   for (const auto began = steady_clock::now();
        !locked && steady_clock::now() - began < kLockPatience;) {
@@ -453,7 +454,7 @@ Result<Descriptor> lock_node(const JobFolder& folder, const std::string& node) {
   }
   if (!locked) {
     return invalid_input(
-        fmt::format("{}: node '{}' has workers of this job already; use 'rubato scale', or another "
+        fmt::format("{}: node '{}' already has workers of this job; use 'rubato scale' or another "
                     "--node",
                     folder.path(), node));
   }
@@ -536,7 +537,7 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
       Status cleared = launcher.clear_view("restart");
       if (!cleared.ok()) return cleared.error();
     }
-    // Of newcomers without a view, too.
+    // Also the memory of newcomers without a view.
     remove_segments(node_prefix(settings.token, options.node.name));
   }
   if (!options.keep_target) {
@@ -560,15 +561,15 @@ Result<LaunchResult> join(const LaunchOptions& options) {
   Result<JobSettings> settings = folder.read_settings();
   if (!settings.ok()) return settings.error();
   if (settings->home == options.node.name) {
-    return invalid_input(
-        fmt::format("{}: '{}' is the job's first node; use 'rubato scale' there, or give this node "
-                    "another name with --node",
-                    options.folder, options.node.name));
+    return invalid_input(fmt::format(
+        "{}: '{}' is the node that started the job; use 'rubato scale' there or give this node "
+        "another name with --node",
+        options.folder, options.node.name));
   }
   if (settings->adaptive) {
     return invalid_input(
-        fmt::format("{}: holds an adaptive job, and those run on one machine; use 'rubato scale' "
-                    "there, or run it with --mode consistent",
+        fmt::format("{}: holds an adaptive job, which runs on one machine only; use 'rubato scale' "
+                    "there or run it with --mode consistent",
                     options.folder));
   }
   settings->spares = 0;

@@ -12,7 +12,7 @@ namespace rubato::elastic {
 
 using std::chrono::steady_clock;
 
-// What is said about a worker may be a moment older than the view.
+// The status of a worker may be slightly older than the view.
 static constexpr auto kSettled = 5 * kNodeBeat;
 
 Status write_node_status(const JobFolder& folder, const std::string& node,

@@ -97,7 +97,7 @@ bool Segment::try_lock() const { return flock(file_, LOCK_EX | LOCK_NB) == 0; }
 Status Segment::reserve(std::size_t offset, std::size_t bytes) const {
   const int code = posix_fallocate(file_, static_cast<off_t>(offset), static_cast<off_t>(bytes));
   if (code != 0) {
-    return shared_memory_error(fmt::format("cannot get {} bytes", bytes), name_, code);
+    return shared_memory_error(fmt::format("cannot reserve {} bytes", bytes), name_, code);
   }
   return ok_status();
 }
@@ -116,7 +116,7 @@ int remove_segments(const std::string& prefix) {
   return removed;
 }
 
-// The words are shared between processes, so these are not the process-private futexes.
+// The words are shared between processes, so process-private futexes would not work.
 void wait_on_word(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
                   std::chrono::microseconds at_most) {
   static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));

@@ -25,7 +25,8 @@ constexpr int kWrongInput = 2;
 int run(train::TorchProgram& program, const JobOptions& options) {
   int code = 0;
   const auto at_end = [&](std::span<const std::byte> private_state) {
-    // For whoever goes on with the model: the buffers of logical worker 0, as after PyTorch's DDP.
+    // For code that uses the model afterwards: the buffers of logical worker 0, as with PyTorch's
+    // DDP.
     program.load_private(private_state);
     if (options.dump.empty()) return;
     if (Status done = write_file(options.dump, program.parameter_bytes()); !done) {
@@ -35,7 +36,7 @@ int run(train::TorchProgram& program, const JobOptions& options) {
   };
   const int result = elastic::run_worker(
       program, {.name = options.spec.name,
-                // A number of steps decides alone; an epoch has at least one.
+                // If given, only the number of steps counts; every epoch has at least one.
                 .epochs = options.spec.steps >= 0 ? options.spec.steps + 1 : options.spec.epochs,
                 .steps = options.spec.steps,
                 .logical_workers = options.spec.logical,
@@ -54,7 +55,7 @@ Job::Job(int argc, char** argv, const JobDefaults& defaults) {
     std::exit(0);
   }
   if (const char* const level = std::getenv("RUBATO_CONSISTENCY"); level != nullptr) {
-    // The launcher's word counts for all workers.
+    // The launcher's setting applies to all workers.
     const Result<elastic::Consistency> consistency = elastic::parse_consistency(level);
     if (!consistency) refuse(arguments[0], "RUBATO_CONSISTENCY: " + consistency.error().message);
     parsed->consistency = *consistency;

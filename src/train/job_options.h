@@ -11,14 +11,14 @@
 namespace rubato {
 
 struct JobOptions {
-  JobDefaults spec;  // with what the command line said
+  JobDefaults spec;  // the defaults, overridden by the command line
   bool cuda = false;
   elastic::Consistency consistency = elastic::Consistency::kD1;
   std::string dump;  // file for the final parameters; empty: none
   bool help = false;
 };
 
-// `arguments` without the program's name. Each option is "--name value" or "--name=value".
+// `arguments` without the program name. Each option is "--name value" or "--name=value".
 Result<JobOptions> parse_job_options(std::span<const char* const> arguments,
                                      const JobDefaults& defaults);
 std::string job_help(const JobDefaults& defaults);

@@ -1,4 +1,4 @@
-// Starts real jobs with the program `rubato` and disturbs them, for tests.
+// Starts real jobs with the `rubato` program and disturbs them, for tests.
 #pragma once
 
 #include <fcntl.h>
@@ -24,12 +24,12 @@
 
 namespace rubato::elastic {
 
-// How long tests wait for something that must happen, however busy the machine is. Nothing is
-// learned by giving up earlier: a test that waits in vain has failed.
+// How long tests wait for something that must happen, however busy the machine is. Giving up
+// earlier would gain nothing: a test that waits in vain has failed.
 inline constexpr std::chrono::seconds kPatience{200};
 
-// The step of the newest checkpoint that is durable; -1: there is none. Checkpoints are written
-// beside the training, so it depends on the disk how many steps later they are there.
+// The step of the newest durable checkpoint; -1: none. Checkpoints are written in the background,
+// so the disk decides how many steps later they appear.
 inline std::int64_t newest_checkpoint(const JobFolder& folder) {
   constexpr std::string_view kBefore = "checkpoint-";
   const Result<std::vector<std::string>> names = list_directory(folder.checkpoint_folder());
@@ -44,7 +44,7 @@ inline std::int64_t newest_checkpoint(const JobFolder& folder) {
 
 class RunningJob {
  public:
-  // `arguments` of `rubato run`, without --dir.
+  // `arguments` are those of `rubato run`, without --dir.
   RunningJob(const std::string& rubato, std::string folder, std::vector<std::string> arguments)
       : folder_(std::move(folder)) {
     std::vector<std::string> all{rubato, "run", "--dir", folder_.path()};
@@ -69,7 +69,7 @@ class RunningJob {
   RunningJob& operator=(const RunningJob&) = delete;
   ~RunningJob() {
     if (pid_ > 0) {
-      kill(pid_, SIGKILL);  // its workers are tied to it
+      kill(pid_, SIGKILL);  // its workers die with it
       wait();
     }
   }
@@ -88,12 +88,12 @@ class RunningJob {
     pid_ = -1;
     return WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
   }
-  // Waits for a condition while the job runs; false when the job ends or kPatience passes before.
+  // Waits for a condition while the job runs; false if the job ends or kPatience passes first.
   bool until(const std::function<bool()>& condition) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     for (;;) {
       const bool over = ended() || std::chrono::steady_clock::now() > deadline;
-      if (condition()) return true;  // also if it came true with the end of the job
+      if (condition()) return true;  // also if it became true with the end of the job
       if (over) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -103,7 +103,7 @@ class RunningJob {
     Result<View> newest = newest_view(*registry_);
     return newest.ok() ? *newest : View{};
   }
-  // Steps complete so far; -1 when there is no job yet.
+  // Completed steps so far; -1 if there is no job yet.
   std::int64_t step() {
     const View now = view();
     if (now.empty()) return -1;
@@ -141,7 +141,7 @@ class RunningJob {
     }
     return all;
   }
-  // What the launcher and the workers said, for messages of failed tests.
+  // Output of the launcher and the workers, for messages of failed tests.
   std::string logs() const {
     std::string all;
     const auto add = [&](const std::string& path) {
