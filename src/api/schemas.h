@@ -1,4 +1,4 @@
-// JSON schemas of what the API takes and answers, for the route table and the OpenAPI document.
+// JSON schemas of requests and responses, for the route table and the OpenAPI document.
 #pragma once
 
 #include <nlohmann/json.hpp>

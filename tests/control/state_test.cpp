@@ -80,21 +80,21 @@ TEST(State, FollowsAJobToItsEnd) {
 TEST(State, OnlyLegalTransitions) {
   History h;
   EXPECT_EQ(h.refusal(1, "granted", 1, grant(1, "started")),
-            "event 'granted' of job j1: there is no such job");
+            "event 'granted' of job j1: no such job");
   EXPECT_EQ(h.refusal(1, "submitted", 2, {{"document", {{"run", "a"}}}}),
             "event 'submitted' of job j2: expected the number j1");
   EXPECT_EQ(h.refusal(1, "submitted", 1, {{"document", {{"rum", "a"}}}}).substr(0, 48),
             "event 'submitted' of job j1: /rum: unknown field");
   h.submit(1, "2..4");
   EXPECT_EQ(h.refusal(2, "granted", 1, grant(1, "started")),
-            "event 'granted' of job j1: 1 devices; the job has 2..4");
+            "event 'granted' of job j1: 1 devices; the job's range is 2..4");
   EXPECT_EQ(h.refusal(2, "scaled", 1, {{"devices", 5}}),
-            "event 'scaled' of job j1: 5 devices; the job has 2..4");
+            "event 'scaled' of job j1: 5 devices; the job's range is 2..4");
   EXPECT_EQ(h.refusal(2, "resumed", 1), "event 'resumed' of job j1: it is not paused");
   ASSERT_TRUE(h.add(2, "granted", 1, grant(3, "started")).ok());
   ASSERT_TRUE(h.add(3, "paused", 1).ok());
   EXPECT_EQ(h.job(1).granted, 0);
-  EXPECT_EQ(h.refusal(4, "paused", 1), "event 'paused' of job j1: it is paused already");
+  EXPECT_EQ(h.refusal(4, "paused", 1), "event 'paused' of job j1: it is already paused");
   EXPECT_EQ(h.refusal(4, "granted", 1, grant(2, "started")),
             "event 'granted' of job j1: it is paused");
   ASSERT_TRUE(h.add(5, "resumed", 1).ok());
@@ -106,11 +106,11 @@ TEST(State, OnlyLegalTransitions) {
               fmt::format("event '{}' of job j1: it has ended (cancelled)", type));
   }
   EXPECT_EQ(h.refusal(8, "held", 1, {{"devices", 4}}),
-            "event 'held' of job j1: it has ended; it can only give devices back");
+            "event 'held' of job j1: it has ended and can only give devices back");
   ASSERT_TRUE(h.add(8, "view", 1, {{"anything", 1}}).ok());
 
   EXPECT_EQ(h.refusal(9, "released", 0, {{"number", 1}}),
-            "event 'released': there is no reservation 1");
+            "event 'released': no reservation 1");
   EXPECT_EQ(h.refusal(9, "reserved", 0, {{"number", 1}, {"devices", 2}, {"until", 8}}),
             "event 'reserved': it ends before it begins");
   EXPECT_EQ(h.refusal(9, "rumour"), "unknown event type \"rumour\"");
@@ -127,7 +127,7 @@ TEST(State, AKeyIsUsedOncePerTenant) {
   const json body{{"document", {{"run", "a"}}}, {"key", "k"}};
   ASSERT_TRUE(h.add(1, "submitted", 1, body).ok());
   EXPECT_EQ(h.refusal(2, "submitted", 2, body),
-            "event 'submitted' of job j2: its key was used before");
+            "event 'submitted' of job j2: its key was already used");
   EXPECT_EQ(h.state.keys.at({"red", "k"}), 1);
   Event other{.seq = 2, .at = 2, .type = "submitted", .job = 2, .tenant = "blue", .body = body};
   EXPECT_TRUE(h.state.apply(other).ok());
