@@ -1,5 +1,5 @@
-// Why a job has what it has: code, a sentence with numbers, who holds what it waits for, and what
-// would help.
+// Explains why a job has the devices it has: a reason code, a sentence with numbers, the holders of
+// the devices it waits for, and what would help.
 #pragma once
 
 #include <nlohmann/json.hpp>
