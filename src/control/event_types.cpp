@@ -333,11 +333,11 @@ std::string_view to_string(FieldKind kind) {
     case FieldKind::kNumber:
       return "number";
     case FieldKind::kText:
-      return "text";
+      return "string";
     case FieldKind::kObject:
       return "object";
     case FieldKind::kTexts:
-      return "object of texts";
+      return "object of strings";
   }
   return "?";
 }

@@ -74,7 +74,7 @@ Result<Limits> read_range(const DocumentNode& node, Limits limits) {
 }
 
 Status read_name(const DocumentNode& node, std::string& out) {
-  if (!is_text(node)) return expected(node, "a text");
+  if (!is_text(node)) return expected(node, "a string");
   if (const auto problem = name_problem(node.text); !problem.empty()) {
     return node.error(fmt::format("{}; {}", node.shown(), problem));
   }
@@ -220,7 +220,7 @@ Status read_env(const DocumentNode& node, JobDocument& document) {
                            ": expected a name of letters, digits and _, not starting with a digit");
     }
     if (!is_text(entry.value) && entry.value.kind != Kind::kNumber) {
-      return expected(entry.value, "a text");
+      return expected(entry.value, "a string");
     }
     document.env[entry.name] = entry.value.text;
   }
@@ -254,7 +254,7 @@ constexpr std::array kFields{
                                        {"maxItems", kMostWords}},
                                       {{"type", "string"}, {"minLength", 1}}}}};
              }},
-    JobField{"name", "text", "the program's name",
+    JobField{"name", "string", "the program's name",
              "Name shown to people; need not be unique.",
              [](const DocumentNode& n, JobDocument& d) { return read_name(n, d.name); },
              [](const JobDocument& d) { return unless_empty(d.name); }, name_schema},
@@ -270,7 +270,7 @@ constexpr std::array kFields{
                            {"propertyNames", {{"pattern", "^[A-Za-z_][A-Za-z0-9_]{0,199}$"}}},
                            {"additionalProperties", word_schema()}};
              }},
-    JobField{"tenant", "text", "the tenant of the token",
+    JobField{"tenant", "string", "the tenant of the token",
              "The tenant whose share the job uses. Only an administrator may name another tenant.",
              [](const DocumentNode& n, JobDocument& d) { return read_name(n, d.tenant); },
              [](const JobDocument& d) { return unless_empty(d.tenant); }, name_schema},
@@ -318,7 +318,7 @@ constexpr std::array kFields{
     JobField{"checkpoint.keep", "whole number", "2", "How many checkpoints to keep; older ones are removed.",
              [](const DocumentNode& n, JobDocument& d) { return read_int(n, kKeep, d.checkpoint_keep); },
              [](const JobDocument& d) { return json(d.checkpoint_keep); }, [] { return integer_schema(kKeep); }},
-    JobField{"device_type", "text", "any", "The device type the job must run on.",
+    JobField{"device_type", "string", "any", "The device type the job must run on.",
              [](const DocumentNode& n, JobDocument& d) { return read_name(n, d.device_type); },
              [](const JobDocument& d) { return unless_empty(d.device_type); }, name_schema},
 };

@@ -11,7 +11,7 @@ namespace rubato::control {
 
 namespace {
 
-// What a command prints; empty when it cannot be run or fails.
+// The output of a command; empty if it cannot be run or fails.
 std::string output_of(const char* command) {
   std::FILE* pipe = popen(command, "re");
   if (pipe == nullptr) return "";
@@ -35,7 +35,8 @@ Result<Machine> parse_gpu_list(std::string_view text) {
     const std::string_view name =
         comma == std::string_view::npos ? std::string_view() : trim(line.substr(comma + 1));
     if (!uuid.starts_with("GPU-") || name.empty()) {
-      return invalid_input(fmt::format("nvidia-smi said '{}'; expected 'GPU-..., name'", line));
+      return invalid_input(
+          fmt::format("unexpected output of nvidia-smi: '{}'; expected 'GPU-..., name'", line));
     }
     if (machine.type.empty()) machine.type = name;
     if (machine.type != name) {
@@ -52,7 +53,7 @@ Result<Machine> parse_gpu_list(std::string_view text) {
 
 Result<Machine> find_machine(int cpu_slots) {
   if (cpu_slots > 0) return Machine{.type = "cpu", .devices = cpu_slots};
-  // A driver that hangs must not hang the daemon.
+  // A hanging driver must not block the daemon.
   const std::string gpus =
       output_of("timeout 20 nvidia-smi --query-gpu=uuid,name --format=csv,noheader 2>/dev/null");
   Result<Machine> machine = parse_gpu_list(gpus);

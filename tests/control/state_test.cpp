@@ -117,7 +117,7 @@ TEST(State, OnlyLegalTransitions) {
   EXPECT_EQ(h.refusal(9, "failed", 1, {{"massage", "x"}}),
             "event 'failed' of job j1: `message` is missing");
   EXPECT_EQ(h.refusal(9, "policy", 0, {{"name", "mip"}, {"settings", {{"a", 1}}}}),
-            "event 'policy': settings: {\"a\":1}; expected object of texts");
+            "event 'policy': settings: {\"a\":1}; expected object of strings");
   Event gap{.seq = 99, .at = 9, .type = "started"};
   EXPECT_FALSE(h.state.apply(gap).ok());
 }

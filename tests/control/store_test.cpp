@@ -67,7 +67,7 @@ TEST(Store, OneDaemonAtATime) {
   const auto second = Store::open(folder.path());
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().message,
-            fmt::format("{}: another rubatod (process {}) works in this folder", folder.path(),
+            fmt::format("{}: another rubatod (process {}) is using this folder", folder.path(),
                         ::getpid()));
   store.reset();
   EXPECT_TRUE(Store::open(folder.path()).ok());
