@@ -91,7 +91,7 @@ exits 1 "no-such-file" -- submit -f "$work/no-such-file"
 exits 1 "devices" "this machine has 2" -- submit --devices 5 -- "$RUBATO_TOY"
 exits 1 "/mode" -- submit --mode elastic -- "$RUBATO_TOY"
 exits 1 "NAME=VALUE" -- submit --env x -- "$RUBATO_TOY"
-exits 1 "there is no job" -- status nothing
+exits 1 "no job" -- status nothing
 
 # --- A job that fails, and its logs
 exits 1 "failed" "next: rubato logs" -- submit --name broken --wait -- "$RUBATO_TOY" --fail 1
@@ -136,7 +136,7 @@ exits 0 "* fifo" -- policy show
 check "a token was printed" -- grep -q . "$work/alice.token"
 exits 0 "alice" "2" -- tenants
 exits 0 "no active jobs" -- --token-file "$work/alice.token" queue
-exits 1 "there is no job" -- --token-file "$work/alice.token" cancel long
+exits 1 "no job" -- --token-file "$work/alice.token" cancel long
 exits 1 "administrator" -- --token-file "$work/alice.token" reserve 1 --for 1m
 exits 1 "one word" -- --token-file "$work/job.yaml" queue
 echo nobody >"$work/wrong.token"
