@@ -270,8 +270,8 @@ TEST(ShellWords, SplitsAsAShellDoes) {
   }
 }
 
-// Changes a document byte by byte: every answer is a document that survives a round trip, or an
-// error.
+// Changes a document byte by byte. The result is always an error or a document that survives a
+// round trip.
 TEST(JobDocument, GarbageIsRefusedOrReadBackTheSame) {
   int accepted_count = 0;
   for (std::uint64_t seed = 1; seed <= 20000; ++seed) {
@@ -309,7 +309,7 @@ TEST(JobDocument, GarbageIsRefusedOrReadBackTheSame) {
     ASSERT_TRUE(again.ok()) << again.error().message << "\n" << text;
     ASSERT_EQ(*again, *document) << text;
   }
-  EXPECT_GT(accepted_count, 500);  // the test meets both kinds
+  EXPECT_GT(accepted_count, 500);  // the test covers both outcomes
 }
 
 }  // namespace

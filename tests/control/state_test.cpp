@@ -46,11 +46,11 @@ TEST(State, KnowsWhichLinesOfTheRuntimeItHas) {
   EXPECT_EQ(h.job(1).progress["events_offset"], 100);
   ASSERT_TRUE(h.add(3, "progress", 1, {{"step", 7}}).ok());
   EXPECT_EQ(h.job(1).progress["step"], 7);
-  EXPECT_EQ(h.job(1).progress["events_offset"], 100)
-      << "how far it is says nothing about its lines";
+  EXPECT_EQ(h.job(1).progress["events_offset"], 100) << "progress does not change the offset";
   ASSERT_TRUE(h.add(4, "cancelled", 1).ok());
   ASSERT_TRUE(h.add(5, "view", 1, {{"type", "lost"}, {"events_offset", 150}}).ok());
-  EXPECT_EQ(h.job(1).progress["events_offset"], 150) << "the last lines come after a cancellation";
+  EXPECT_EQ(h.job(1).progress["events_offset"], 150)
+      << "the last lines arrive after a cancellation";
 }
 
 TEST(State, FollowsAJobToItsEnd) {
@@ -72,7 +72,7 @@ TEST(State, FollowsAJobToItsEnd) {
   EXPECT_EQ(h.job(1).phase, Phase::kFinished);
   EXPECT_EQ(h.job(1).granted, 0);
   EXPECT_EQ(h.job(1).result["steps"], 100);
-  // Its processes leave a moment later.
+  // Its processes end a moment later.
   ASSERT_TRUE(h.add(41, "held", 1, {{"devices", 0}}).ok());
   EXPECT_EQ(h.job(1).device_s, 2 * 12 + 4 * 8);
 }
@@ -109,8 +109,7 @@ TEST(State, OnlyLegalTransitions) {
             "event 'held' of job j1: it has ended and can only give devices back");
   ASSERT_TRUE(h.add(8, "view", 1, {{"anything", 1}}).ok());
 
-  EXPECT_EQ(h.refusal(9, "released", 0, {{"number", 1}}),
-            "event 'released': no reservation 1");
+  EXPECT_EQ(h.refusal(9, "released", 0, {{"number", 1}}), "event 'released': no reservation 1");
   EXPECT_EQ(h.refusal(9, "reserved", 0, {{"number", 1}, {"devices", 2}, {"until", 8}}),
             "event 'reserved': it ends before it begins");
   EXPECT_EQ(h.refusal(9, "rumour"), "unknown event type \"rumour\"");
@@ -152,8 +151,8 @@ TEST(EventTypes, HaveUniqueNamesAndDescribeThemselves) {
   }
 }
 
-// Random histories: a refused event changes nothing, the delta agrees with the state whatever the
-// groups are, and every job survives the way through JSON.
+// In random histories, a refused event changes nothing, the delta agrees with the state however
+// events are grouped, and every job survives a round trip through JSON.
 TEST(State, RandomHistories) {
   long accepted = 0;
   long refused = 0;
