@@ -1,5 +1,5 @@
 // The daemon is killed fifty times at random moments while jobs (real models and a toy) are
-// submitted, resized, paused, displaced by reservations and trained: every acknowledged job
+// submitted, resized, paused, preempted by reservations and trained. Every acknowledged job
 // finishes with the right bits, every line that its runtime wrote is in the log once, the log
 // replays to the same state, and no process is left.
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ std::set<pid_t> processes_with(const std::string& text) {
   return found;
 }
 
-// Short ones: most of a job's life is to be starting, resizing, stopping.
+// The programs are short, so that jobs spend most of their time starting, resizing and stopping.
 LiveProgram some_program(Random& random) {
   const std::string examples = test_paths::program("examples");
   const std::string seed = std::to_string(1 + random.below(2));
@@ -135,7 +135,7 @@ TEST(Crash, FiftyCrashesOfTheDaemonLoseNothing) {
   undisturbed.compute(programs);
   for (const auto& [id, program] : acknowledged) {
     const auto job = daemon.get("/api/v1/jobs/" + id);
-    ASSERT_TRUE(job) << id << " was acknowledged and is lost";
+    ASSERT_TRUE(job) << id << " was acknowledged but is lost";
     EXPECT_EQ((*job)["phase"], "finished") << job->dump(1);
     EXPECT_EQ((*job)["result"].value("state_sha256", ""), undisturbed.hash(program)) << id;
   }
