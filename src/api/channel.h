@@ -1,5 +1,4 @@
-// Byte I/O on one accepted connection, plain or TLS. Every call that waits for the peer has a
-// deadline.
+// Byte I/O on one accepted connection, plain or TLS. Calls that wait for the peer have a deadline.
 #pragma once
 
 #include <chrono>
@@ -37,8 +36,7 @@ class Channel {
 
   // Does nothing for plain bytes. False if the peer is not a TLS client or is too slow.
   bool handshake(Clock::time_point deadline);
-  // Returns the number of bytes read; 0 if the peer closed, the connection broke or the deadline
-  // passed.
+  // The number of bytes read; 0 if the peer closed, the connection broke or the deadline passed.
   std::size_t read(char* data, std::size_t size, Clock::time_point deadline);
   // Writes everything, or returns false. The timeout restarts whenever bytes were sent.
   bool write(const char* data, std::size_t size, double seconds);

@@ -39,8 +39,7 @@ std::string_view status_words(int status) {
 
 }  // namespace
 
-// One request as httplib sees it: the head is read from memory, the response is written to the
-// connection.
+// One request as httplib sees it: the head comes from memory, the response goes to the connection.
 class Front::ByteStream final : public httplib::Stream {
  public:
   ByteStream(Channel& channel, Connection& connection, const std::string& head, double write_s)
@@ -67,8 +66,7 @@ class Front::ByteStream final : public httplib::Stream {
     ip.clear();
     port = 0;
   }
-  // httplib uses this only to refuse descriptors that are too large for select(), which is not used
-  // here.
+  // httplib uses this only to refuse descriptors that are too large for select(), which is unused.
   socket_t socket() const override { return 0; }
 
  private:

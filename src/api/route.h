@@ -63,8 +63,7 @@ struct Route {
 };
 
 const std::vector<Route>& routes();
-// The OpenAPI 3.1 document of routes(). Its components contain the schemas that the routes refer
-// to.
+// The OpenAPI 3.1 document of routes(). Its components contain the schemas used by the routes.
 const nlohmann::json& openapi();
 
 }  // namespace rubato::api

@@ -1,5 +1,4 @@
-// Limits the number of open streams (long-running responses) and ends all of them when the server
-// stops.
+// Limits the number of open streams (long-running responses), and ends them with the server.
 #pragma once
 
 #include "api/channel.h"

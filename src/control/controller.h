@@ -58,8 +58,7 @@ class Controller {
   virtual ~Controller() = default;  // ends the loop; jobs keep running
 
   // --- Commands: durable when they return ---
-  // A submission repeated with the same `key` returns the job of the first one. The key may be
-  // empty.
+  // A submission repeated with the same non-empty `key` returns the job of the first one.
   virtual Result<JobRecord> submit(const Caller& caller, JobDocument document,
                                    const std::string& key) = 0;
   virtual Status cancel(const Caller& caller, JobNumber job) = 0;

@@ -153,8 +153,7 @@ class YamlBuilder final : public YAML::EventHandler {
     node->place = place(mark, path);
     return *node;
   }
-  // The address of an open node is stable, because its parent gets no other child until it is
-  // closed.
+  // The address of an open node is stable: its parent gets no other child until it is closed.
   void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
             DocumentNode::Kind kind) {
     refuse_special(mark, tag, anchor);

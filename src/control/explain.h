@@ -10,9 +10,8 @@
 namespace rubato::control {
 
 // {"job", "phase", "code", "text", "numbers": {...}, "blockers": [{"job", "name", "devices"}],
-//  "remedy"}. `own` limits the blockers that are named to one tenant's jobs (empty: all); the
-//  others
-// are counted.
+// "remedy"}. If `own` is not empty, only blockers of that tenant are named; the devices of
+// the others are summed up.
 nlohmann::json explain(const JobRecord& job, const State& state, const Machine& machine,
                        const std::string& own);
 

@@ -31,8 +31,7 @@ void JobProgress::started(const nlohmann::json& event) {
   logical_workers_ = static_cast<int>(number("logical_workers"));
 }
 
-// Advances to the newest view by looking for successors of the last one. True if there is a new
-// view.
+// Advances to the newest view by looking for successors of the last one. True if there is one.
 bool JobProgress::follow_views(elastic::Registry& registry) {
   std::int64_t number = view_.number;
   if (number == 0) {

@@ -27,8 +27,7 @@ class JobProgress {
 
   std::int64_t steps() const { return steps_; }  // done, as last seen
   // step, total_steps, epoch, epochs, loss, workers, logical_workers, batch, samples_done, step_s.
-  // Unknown values are left out. The steps of an adaptive job are counted in its current batch
-  // size.
+  // Unknown values are left out. Steps of an adaptive job are counted in its current batch.
   nlohmann::json body() const;
 
  private:

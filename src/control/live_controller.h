@@ -4,8 +4,7 @@
 // everything that readers access (they hold it shared). The loop holds it only while it changes
 // memory, never while it writes to disk. Every change happens in this order:
 //   1. the event becomes durable in the store, 2. the state changes, 3. scheduler and executor act.
-// If the daemon dies in between, it finds the event at the next start and completes the remaining
-// steps.
+// If the daemon dies in between, it finds the event at the next start and completes the rest.
 #pragma once
 
 #include <atomic>

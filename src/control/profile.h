@@ -17,8 +17,7 @@
 
 namespace rubato::control {
 
-// Jobs with the same key (program, arguments, mode, logical workers) are assumed to run at the same
-// speed.
+// Jobs with the same key (program, arguments, mode, logical workers) should run at the same speed.
 std::string profile_key(const JobDocument& document);
 
 struct ProfilePoint {

@@ -34,8 +34,7 @@ struct Replay {
   std::vector<ReplayedJob> jobs;
   double live_mean_s = 0;
   double simulated_mean_s = 0;
-  double simulated_share =
-      0;  // allocated share of the devices' time from first submission to last end
+  double simulated_share = 0;  // of device time allocated, from first submission to last end
 
   double error() const { return live_mean_s > 0 ? simulated_mean_s / live_mean_s - 1 : 0; }
 };

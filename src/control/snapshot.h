@@ -29,8 +29,7 @@ struct Snapshot {
 nlohmann::json to_json(const Snapshot& snapshot);
 Result<Snapshot> snapshot_from_json(const nlohmann::json& json);
 
-// The cost of a resize in the live system: starting a job takes a moment, a running job is not
-// stopped.
+// The cost of a resize in the live system: starting takes a moment; running jobs do not stop.
 ResizeModel live_resize_model();
 
 // The jobs with their remaining work. Second 0 is the moment of the snapshot. Jobs that existed

@@ -55,8 +55,7 @@ class Database {
   Status execute(const std::string& sql);
   // The first column of the first row.
   Result<std::int64_t> read_integer(std::string_view sql);
-  // With `alone`, closing the connection writes nothing, not even a checkpoint of the write-ahead
-  // log.
+  // With `alone`, closing the connection does not checkpoint the write-ahead log.
   void leave_log_alone(bool alone);
 
  private:

@@ -9,8 +9,7 @@ namespace rubato::control {
 
 namespace {
 
-// One entry per version, which upgrades the previous version to it. A released entry must never
-// change.
+// One entry per version, which upgrades the previous one. A released entry must never change.
 constexpr std::array<std::string_view, 2> kMigrations{
     // 1: the log, and the views from which State is read. The views always have the state after
     // meta.view_seq.

@@ -41,8 +41,7 @@ inline constexpr int kSupervisedAlready = 75;  // or retired in the meantime
 Result<pid_t> start_supervisor(const std::string& program, const std::string& folder);
 
 bool is_supervised(const std::string& folder);
-// Whether processes started by the supervisor are alive. They outlive a killed supervisor for a
-// moment.
+// Whether processes started by the supervisor are alive. They briefly outlive a killed supervisor.
 bool has_workers(const std::string& folder);
 bool signal_supervisor(const std::string& folder, int signal);
 // Kills the supervisor and every process that has the job's folder in its environment.

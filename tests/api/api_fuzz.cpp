@@ -182,8 +182,7 @@ class Maker {
       }
     }
   }
-  // An object with the schema's field names and random values. At least one field is always
-  // refused.
+  // An object with the schema's field names and random values. At least one field is invalid.
   json wrong_object(const json& schema) {
     json object = json::object();
     const json properties = schema.value("properties", json::object());

@@ -63,7 +63,7 @@ nothing_held() { json_of cluster && [ "$(field "$work/json" "j['held']")" = 0 ];
 narrow() { ! awk 'length > 100' "$1" | grep -q .; }
 
 # --- Without a daemon
-exits 1 "no daemon runs here" "--server" -- queue
+exits 1 "no daemon runs on this machine" "--server" -- queue
 exits 1 "cannot reach http://127.0.0.1:1" -- --server http://127.0.0.1:1 queue
 exits 1 "expected http://" -- --server 127.0.0.1:1 queue
 exits 1 "nothing to run" -- submit

@@ -79,7 +79,7 @@ refused "short" "not running" "finished" -- scale short 2
 refused "short" "not running" "finished" -- migrate short 0
 refused "short" "not running" "finished" -- stop short
 refused "short" "not running" "finished" -- profile short --min 1 --max 2
-refused "short" "consistent" "run it anew" -- replay short
+refused "short" "consistent" "run it again" -- replay short
 refused "finished job" "--dir" -- run --workers 2 --logical 4 --dir "$work/short" -- "$RUBATO_TOY" --steps 20
 
 # --- A running job --------------------------------------------------------------------------------

@@ -136,8 +136,7 @@ TEST(Store, WhatJsonCannotSayIsNullAtOnce) {
   EXPECT_EQ(store->state().last_seq, 2);
 }
 
-// With random histories in random groups and daemon restarts in between, state, views and replay
-// agree.
+// State, views and replay agree for random histories in random groups with daemon restarts.
 TEST(Store, ReopensToTheSameState) {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));

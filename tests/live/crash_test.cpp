@@ -57,7 +57,7 @@ LiveProgram some_program(Random& random) {
   }
 }
 
-// The lines of a job's events.jsonl, one by one, and those of them that the log has.
+// The lines of a job's events.jsonl, and those of them that are in the log.
 std::vector<std::string> written_lines(const std::string& state, control::JobNumber job) {
   std::vector<std::string> lines;
   std::ifstream file(fmt::format("{}/jobs/{}/events.jsonl", state, job));
