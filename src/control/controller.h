@@ -71,8 +71,8 @@ class Controller {
                             const std::map<std::string, std::string, std::less<>>& settings) = 0;
   virtual Result<Reservation> reserve(const Caller& caller, int devices, double seconds) = 0;
   virtual Status release(const Caller& caller, std::int64_t reservation) = 0;
-  // Creates or changes a tenant. Returns the token of a new tenant; it is never shown again. An
-  // existing tenant keeps its token unless `new_token` is set.
+  // Creates or changes a tenant. A new tenant gets a token; an existing one keeps its token unless
+  // `new_token` is set. Returns the new token, which is never shown again, or "" if there is none.
   virtual Result<std::string> set_tenant(const Caller& caller, const std::string& name,
                                          double weight, int quota, bool new_token) = 0;
 

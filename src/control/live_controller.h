@@ -103,7 +103,7 @@ class LiveController final : public Controller {
   // --- The callers' side (live_controller_commands.cpp, live_controller_reads.cpp) ---
   Status check_possible(const JobDocument& document) const;
   Result<JobRecord> visible(const Caller& caller,
-                            JobNumber job) const;  // must be called without the lock
+                            JobNumber job) const;  // call without the lock
   JobRecord with_progress(const JobRecord& record) const RUBATO_REQUIRES_SHARED(mutex_);
   Snapshot take_snapshot(const Caller& caller) const;
 

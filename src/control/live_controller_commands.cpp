@@ -252,7 +252,7 @@ Result<std::string> LiveController::set_tenant(const Caller& caller, const std::
                                                double weight, int quota, bool new_token) {
   if (!caller.admin) return forbidden();
   if (!(weight > 0) || weight > 1e6)
-    return invalid_input("weight: expected a number above 0 and at most 1000000");
+    return invalid_input("weight: expected above 0, at most 1000000");
   if (quota < 0)
     return invalid_input("quota: expected 0 (no limit) or the largest number of devices at a time");
   return ask<std::string>([this, name, weight, quota, new_token]() -> Result<std::string> {

@@ -24,8 +24,7 @@ namespace rubato::control {
 struct Machine {
   std::string type = "cpu";  // device type: "cpu" or the GPU's name
   int devices = 1;
-  std::vector<std::string>
-      visible{};  // CUDA_VISIBLE_DEVICES value of each device; empty for CPU slots
+  std::vector<std::string> visible{};  // CUDA_VISIBLE_DEVICES of each; empty for CPU slots
 };
 // `cpu_slots` CPU slots if that is > 0, else the CUDA GPUs that nvidia-smi lists (no CUDA library
 // needed).

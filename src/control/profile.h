@@ -60,9 +60,9 @@ class Profile {
   // The median of the recent values; empty if there are none.
   std::optional<Seconds> resize_cost() const;
 
-  // The largest number of devices that helps: more devices were measured several times to be over 5
-  // % slower. 0 if no such size is known. Measurements older than half an hour (kSlowerForgotten)
-  // do not count, because other jobs or another phase of this one may have been the cause.
+  // The largest number of devices that helps: more devices were measured several times to be more
+  // than 5% slower. 0 if no such size is known. A slower size counts only for half an hour
+  // (kSlowerForgotten), because other jobs or another phase of this one may have been the cause.
   static constexpr Seconds kSlowerForgotten = 1800;
   int largest_useful(double now) const;
   // Seconds per step on this many devices: a measured value, or an optimistic estimate between and

@@ -114,10 +114,9 @@ class SupervisedJob {
   std::optional<Clock::time_point> stop_since_;  // when a stop was requested
   bool terminated_ = false;
   Clock::time_point killed_at_;
-  std::optional<Clock::time_point>
-      orphaned_since_;          // since when there are workers but no supervisor
-  int restarts_ = 0;            // without progress
-  std::int64_t best_step_ = 0;  // when its processes last died
+  std::optional<Clock::time_point> orphaned_since_;  // workers without a supervisor
+  int restarts_ = 0;                                 // without progress
+  std::int64_t best_step_ = 0;                       // when its processes last died
   Clock::time_point next_start_;
   std::string restart_reason_;
 

@@ -57,7 +57,7 @@ TEST_F(AuthTest, WithAnotherTenantsToken) {
     }
   }
   EXPECT_EQ(ask("GET", "/api/v1/jobs/mnist", bob_).json["tenant"],
-            "bob");  // finds bob's own job by name
+            "bob");  // bob's own job
 }
 
 TEST_F(AuthTest, WithTheOwnersToken) {

@@ -62,8 +62,7 @@ TEST_F(ProcessLock, ASignalReachesTheProcessThatIsMeantAndNoOther) {
   }
   const std::optional<ProcessId> process = identify(child);
   ASSERT_TRUE(process.has_value());
-  EXPECT_FALSE(
-      send_signal({child, process->started + 1}, SIGKILL));  // another process with the same pid
+  EXPECT_FALSE(send_signal({child, process->started + 1}, SIGKILL));  // same pid, other process
   EXPECT_EQ(kill(child, 0), 0);
   EXPECT_EQ(waitpid(child, nullptr, WNOHANG), 0);
   EXPECT_TRUE(send_signal(*process, SIGKILL));

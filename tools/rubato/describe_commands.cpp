@@ -119,19 +119,18 @@ void print_fish(const CLI::App& app) {
 }
 
 ManualPage manual_page() {
-  return {
-      .section = 1,
-      .what = "elastic deep-learning training",
-      .synopsis = "[\\fIOPTIONS\\fR] \\fICOMMAND\\fR ...",
-      .sections = {
-          {"EXIT STATUS",
-           "0: success. 1: failure; standard error says why. 2: possible, but not now (plan)."},
-          {"FILES",
-           ".TP\n\\fI$RUBATO_STATE\\fR, \\fI~/.local/state/rubato\\fR, "
-           "\\fI/var/lib/rubato\\fR\nState folder of the local daemon. Without \\-\\-server, its "
-           "address (server.url) and the administrator's token (admin.token) are read from "
-           "there."},
-          {"SEE ALSO", "rubatod(8)"}}};
+  return {.section = 1,
+          .what = "elastic deep-learning training",
+          .synopsis = "[\\fIOPTIONS\\fR] \\fICOMMAND\\fR ...",
+          .sections = {
+              {"EXIT STATUS",
+               "0: success. 1: failure; standard error says why. 2: possible, but not now (plan)."},
+              {"FILES",
+               ".TP\n\\fI$RUBATO_STATE\\fR, \\fI~/.local/state/rubato\\fR, "
+               "\\fI/var/lib/rubato\\fR\nState folder of the local daemon. If no server is given, "
+               "the address (server.url) and the administrator's token (admin.token) are read "
+               "from there."},
+              {"SEE ALSO", "rubatod(8)"}}};
 }
 
 }  // namespace

@@ -25,8 +25,7 @@ int run(int argc, char** argv) {
   Context context{.command_line = "rubato", .share_dir = find_share_dir()};
   for (int i = 1; i < argc; ++i) context.command_line += fmt::format(" {}", argv[i]);
 
-  CLI::App app{
-      "Rubato: elastic deep-learning training. Shares devices among jobs and simulates schedules."};
+  CLI::App app{"Rubato: elastic deep-learning training that shares devices among jobs."};
   app.name("rubato");
   app.set_version_flag("--version", RUBATO_VERSION);
   app.require_subcommand(1);

@@ -36,13 +36,11 @@ constexpr FieldFlag kFieldFlags[] = {
     {"--mode", "/mode", "consistent, adaptive or rigid"},
     {"--sizes", "/sizes", "any or power_of_two"},
     {"--priority", "/priority", "Larger is more urgent"},
-    {"--logical-workers", "/logical_workers",
-     "Logical workers; they determine the result, whatever devices the job gets"},
+    {"--logical-workers", "/logical_workers", "Logical workers, which determine the result"},
     {"--batch", "/batch", "Total batch of an adaptive job: N or LOW..HIGH"},
     {"--lr-rule", "/lr_rule", "Learning rate of an adaptive job: linear, sqrt or none"},
     {"--epochs", "/epochs", "Expected number of epochs, for estimates"},
-    {"--min-runtime", "/min_runtime",
-     "Once started, the job keeps its devices this long (15m, 2h)"},
+    {"--min-runtime", "/min_runtime", "Keep devices at least this long (15m, 2h)"},
     {"--checkpoint-every", "/checkpoint/every", "Time between checkpoints"},
     {"--device-type", "/device_type", "Only on devices of this type"},
     {"--tenant", "/tenant", "Submit for this tenant (administrators only)"},
@@ -266,8 +264,7 @@ void add_submit_commands(CLI::App& app, const Context& context, Command& chosen)
     bool as_json = true;
   };
   auto c = std::make_shared<SchemaArguments>();
-  schema->add_flag("--openapi", c->openapi,
-                   "Print the OpenAPI document of the daemon's API instead");
+  schema->add_flag("--openapi", c->openapi, "Print the daemon's OpenAPI document instead");
   schema->add_flag("--json", c->as_json, "As JSON (the only form)");
   schema->callback([c, &chosen] {
     chosen = [c] {
