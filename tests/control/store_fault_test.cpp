@@ -46,7 +46,7 @@ int append_and_acknowledge(const std::string& folder, std::uint64_t seed, int pi
   }
 }
 
-// Kills the process at a random moment after the first acknowledgement. Returns all of them.
+// Kills the process some time after its first acknowledgement. Returns what was acknowledged.
 std::string run_and_kill(const std::string& folder, std::uint64_t seed) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return "";

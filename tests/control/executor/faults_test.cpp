@@ -18,7 +18,7 @@ class ExecutorFaults : public ExecutorTest {
     document.max_devices = 4;
     return document;
   }
-  // A toy job whose workers read from a file which fault to show; see toy_program.h.
+  // A toy job whose workers read from a file how to misbehave; see toy_program.h.
   JobDocument faulty_toy(int steps) const {
     JobDocument document = toy(steps);
     document.env["TOY_FAULT_FILE"] = root_ + "/fault";
@@ -221,7 +221,7 @@ TEST_F(ExecutorFaults, AProgramThatPrintsEndlesslyDoesNotFillTheDisk) {
     EXPECT_LT(bytes, 64u << 20);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  // During a rotation there is briefly one file less.
+  // During a rotation there is briefly one file fewer.
   std::vector<std::string> files;
   ASSERT_TRUE(until([&] {
     files = executor_->log_files(1);
