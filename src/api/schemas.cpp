@@ -200,7 +200,8 @@ json component_schemas() {
                        {"exclusiveMinimum", 0},
                        {"maximum", 1e6},
                        {"description", "share relative to other tenants that want devices"}};
-  const json quota = with_help(integer_schema(0, 1'000'000), "most devices at a time; 0: no limit");
+  const json quota =
+      with_help(integer_schema(0, 1'000'000), "maximum number of devices; 0: no limit");
   schemas["SetTenant"] = object_schema(
       json::array(), {{"weight", weight}, {"quota", quota}, {"new_token", {{"type", "boolean"}}}});
   schemas["Tenant"] = object_schema(

@@ -41,7 +41,7 @@ struct ControllerMetrics {
   std::vector<double> round_solver_s;
   std::vector<double> round_total_s;
   std::vector<double> stall_s;  // of surviving workers, per view change; at most the last 1,000
-  std::vector<double> queue_wait_s;  // from submit to first grant; at most the last 1,000
+  std::vector<double> queue_wait_s;  // from submission to first grant; at most the last 1,000
   std::vector<double> reach_s;       // from a decision to the new worker's first step
   int devices = 0;
   int reserved = 0;

@@ -19,7 +19,7 @@ inline constexpr std::size_t kLongestDocument = 64 * 1024;
 struct DocumentNode {
   enum class Kind {
     kNothing,  // null, or a name without a value
-    kPlain,    // YAML without quotes: may be a text or a number
+    kPlain,    // YAML without quotes: may be a string or a number
     kText,
     kNumber,
     kFlag,

@@ -295,7 +295,7 @@ const std::vector<EventType>& table() {
        {{"number", kWhole, true, "number of the reservation"}}, false, released},
       {"tenant", Subject::kTenant, "A tenant was added or changed.",
        {{"name", kText, true, "name of the tenant"}, {"weight", kNumber, true, "share relative to other tenants"},
-        {"quota", kCount, true, "most devices at a time; 0: no limit"},
+        {"quota", kCount, true, "maximum number of devices; 0: no limit"},
         {"token_sha256", kText, true, "SHA-256 of its token, in hexadecimal; empty: no token"}}, false, tenant},
   };
   // clang-format on

@@ -254,7 +254,7 @@ Result<std::string> LiveController::set_tenant(const Caller& caller, const std::
   if (!(weight > 0) || weight > 1e6)
     return invalid_input("weight: expected above 0, at most 1000000");
   if (quota < 0)
-    return invalid_input("quota: expected 0 (no limit) or the largest number of devices at a time");
+    return invalid_input("quota: expected a maximum number of devices, or 0 for no limit");
   return ask<std::string>([this, name, weight, quota, new_token]() -> Result<std::string> {
     const auto known = store_->state().tenants.find(name);
     std::string token;

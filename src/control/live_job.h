@@ -34,7 +34,7 @@ class LiveJob final : public ObservedProgress, public RemainingWork {
 
   // Call this when the record changed (range, grant). Updates what the scheduler sees.
   void refresh(const JobRecord& record, Seconds now_s);
-  // The job reports what it measured.
+  // Records a progress report and the measurements in it.
   Profile::News report(const LiveProgress& progress, double now);
   // Records how long a new worker of the job took to be ready.
   void note_change(Seconds seconds) { profile_.note_change(seconds); }

@@ -75,7 +75,7 @@ Result<JobRecord> job_from_json(const nlohmann::json& object);
 struct Tenant {
   std::string name;
   double weight = 1;         // share of the devices relative to other tenants that want them
-  int quota = 0;             // most devices at a time; 0: no limit
+  int quota = 0;             // maximum number of devices; 0: no limit
   std::string token_sha256;  // hex; the token itself is not kept
 };
 nlohmann::json to_json(const Tenant& tenant);  // with token_sha256: not for the API

@@ -24,7 +24,7 @@ std::uint64_t chosen_seed() {
   return given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
 }
 
-// Processes whose command line contains a text.
+// Processes whose command line or environment contains the text.
 std::set<pid_t> processes_with(const std::string& text) {
   std::set<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {

@@ -158,7 +158,7 @@ void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen
   set->add_option("name", a->name, "Name of the tenant")->required();
   set->add_option("--weight", a->weight, "Share relative to other tenants that want devices")
       ->capture_default_str();
-  set->add_option("--quota", a->quota, "Most devices at a time; 0: no limit")
+  set->add_option("--quota", a->quota, "Maximum number of devices; 0: no limit")
       ->capture_default_str();
   set->add_flag("--new-token", a->new_token, "Replace its token");
   runs(set, [](const Arguments& arguments, const ServerChoice& server) {

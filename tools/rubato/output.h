@@ -10,7 +10,7 @@ namespace rubato::cli {
 
 // "42s", "3m12s", "2h05m", "4d03h"; "-" for negative values.
 std::string duration_text(double seconds);
-// Local time: "10:42:07" for today, "Nov 15 10:42" otherwise.
+// Local time: "10:42:07" within 18 hours of now, "Nov 15 10:42" otherwise.
 std::string time_text(double unix_seconds);
 double unix_now();
 
