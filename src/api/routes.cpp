@@ -23,7 +23,7 @@ Parameter after_parameter() {
 Parameter limit_parameter(std::int64_t most) {
   json schema = integer_schema(1, most);
   schema["default"] = 1000;
-  return {"limit", In::kQuery, std::move(schema), "the most entries to return"};
+  return {"limit", In::kQuery, std::move(schema), "maximum number of entries"};
 }
 Parameter flag_parameter(const char* name, const char* help) {
   return {name, In::kQuery, {{"type", "boolean"}, {"default", false}}, help};
@@ -101,7 +101,7 @@ std::vector<Route> job_routes() {
        .parameters = {job_parameter(),
                       flag_parameter("follow", "continue until the job has ended"),
                       {"tail", In::kQuery, integer_schema(0, 1'000'000),
-                       "only this many last lines of each worker"},
+                       "only the last n lines of each worker"},
                       {"worker", In::kQuery, integer_schema(0, 1'000'000), "only this worker"}},
        .answers = {{200, "lines; with several workers, each starts with 'worker-N | '", nullptr,
                     "text/plain"}},

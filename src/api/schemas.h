@@ -13,7 +13,7 @@ nlohmann::json component_schemas();
 
 nlohmann::json text_schema(int longest);
 nlohmann::json integer_schema(std::int64_t low, std::int64_t high);
-// An object with exactly these fields.
+// An object with these properties and no others.
 nlohmann::json object_schema(nlohmann::json required, nlohmann::json properties);
 
 }  // namespace rubato::api

@@ -1,4 +1,4 @@
-// Limits the number of open streams (long-running responses), and ends them with the server.
+// Limits the number of open streams (long-running responses). Ends them when the server stops.
 #pragma once
 
 #include "api/channel.h"

@@ -117,7 +117,7 @@ void add_logs(CLI::App& app, const Context& context, Command& chosen) {
   CLI::App* sub = app.add_subcommand("logs", "Print the output of a job's workers");
   sub->add_option("job", a->job, "Number (12 or j12) or name")->required();
   sub->add_flag("-f,--follow", a->follow, "Continue until the job has ended");
-  sub->add_option("--tail", a->tail, "Only this many last lines of each worker")
+  sub->add_option("--tail", a->tail, "Only the last N lines of each worker")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000}));
   sub->add_option("--worker", a->worker, "Only this worker")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000}));
