@@ -259,7 +259,7 @@ const std::vector<EventType>& table() {
        {{"message", kText, true, "what happened"}}, true, nothing},
       {"submitted", Subject::kJob, "A job was accepted.",
        {{"document", kObject, true, "the job, as in [jobs.md](jobs.md)"},
-        {"key", kText, false, "idempotency key: a submission repeated with it returns this job"}}, false, submitted},
+        {"key", kText, false, "idempotency key; a submission repeated with it returns this job"}}, false, submitted},
       {"granted", Subject::kJob, "The scheduler granted the job devices. With 0 devices the job waits; the reason says why.",
        {{"devices", kCount, true, "how many"}, {"batch", kWhole, false, "total batch of an adaptive job; 0: the job's own choice"},
         {"reason", kText, true, "reason code of the decision"}}, false, granted},

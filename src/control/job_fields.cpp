@@ -246,7 +246,7 @@ Status read_batch(const DocumentNode& node, JobDocument& document) {
 // clang-format off
 constexpr std::array kFields{
     JobField{"run", "list of words, or one line", "(required)",
-             "The program and its arguments. A single line is split into words like in a shell (quotes, backslash), "
+             "The program and its arguments. A single line is split into words as in a shell (quotes, backslash), "
              "but there is no shell: nothing is expanded.",
              read_run, [](const JobDocument& d) { return json(d.run); },
              [] {

@@ -180,7 +180,7 @@ void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen
 
   CLI::App* reserving = app.add_subcommand(
       "reserve", "Reserve devices for something other than training (see also list, release)");
-  CLI::Option* devices = reserving->add_option("devices", a->devices, "How many");
+  CLI::Option* devices = reserving->add_option("devices", a->devices, "Number of devices");
   CLI::Option* duration = reserving->add_option("--for", a->duration, "How long: 90s, 15m, 2h, 1d");
   runs(reserving, [devices, duration](const Arguments& arguments, const ServerChoice& server) {
     if (devices->count() == 0 || duration->count() == 0) {
