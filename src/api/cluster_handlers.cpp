@@ -11,7 +11,7 @@ using control::Reservation;
 using control::Tenant;
 using nlohmann::json;
 
-// Without what the daemon knows of its token.
+// Leaves out the hash of the token.
 json public_json(const Tenant& tenant) {
   return {{"name", tenant.name}, {"weight", tenant.weight}, {"quota", tenant.quota}};
 }
@@ -33,7 +33,7 @@ Reply use_policy(const Call& call) {
   const Status used =
       call.controller.use_policy(call.caller, call.body.at("name").get<std::string>(), settings);
   if (!used.ok()) {
-    // A policy that does not exist is a wrong value here, not a missing resource.
+    // An unknown policy is an invalid value here, not a missing resource.
     return error_reply(400, "invalid", used.error().message);
   }
   return json_reply({{"active", call.controller.policy_name()}, {"settings", settings}});

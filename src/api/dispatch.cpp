@@ -20,7 +20,7 @@ using nlohmann::json;
 
 constexpr int kDeepestJson = 32;
 
-// The values of {names} in the path, if it fits.
+// The values of the {names} in the path, if the path matches the route.
 std::optional<json> match_path(const Route& route, std::string_view path) {
   const std::vector<std::string_view> wanted = split(route.path, '/');
   const std::vector<std::string_view> given = split(path, '/');
@@ -53,22 +53,23 @@ std::variant<Found, Reply> find_route(const std::string& method, const std::stri
     allowed.push_back(route.method);
   }
   if (allowed.empty()) {
-    return error_reply(404, "not-found", "there is no such path; see /api/v1/openapi.json");
+    return error_reply(404, "not-found", "no such path; see /api/v1/openapi.json");
   }
   const std::string list = join(allowed, ", ");
-  Reply reply = error_reply(405, "method-not-allowed", "this path has " + list);
+  Reply reply = error_reply(405, "method-not-allowed", "allowed methods: " + list);
   reply.headers["Allow"] = list;
   return reply;
 }
 
 Reply too_many(double seconds) {
-  Reply reply = error_reply(429, "too-many-requests", "slow down; see the header Retry-After");
+  Reply reply = error_reply(429, "too-many-requests",
+                            "too many requests; retry after the time in Retry-After");
   reply.headers["Retry-After"] = std::to_string(static_cast<int>(std::ceil(seconds)));
   return reply;
 }
 
-// Text as the type that the parameter's schema asks for; text that is none stays text, and does not
-// pass the check that follows.
+// Converts text to the type in the parameter's schema. Text that cannot be converted stays text and
+// fails the schema check that follows.
 json typed(const std::string& text, const json& schema) {
   const std::string type = schema.value("type", "string");
   if (type == "integer") {
@@ -93,7 +94,7 @@ std::optional<Reply> read_parameters(const Route& route, const httplib::Request&
           fmt::format("unknown query parameter '{}'{}", name, did_you_mean(name, known)));
     }
     if (request.get_param_value_count(name) > 1) {
-      return error_reply(400, "invalid", fmt::format("query parameter '{}' twice", name));
+      return error_reply(400, "invalid", fmt::format("query parameter '{}' is given twice", name));
     }
   }
   for (const Parameter& parameter : route.parameters) {
@@ -113,9 +114,9 @@ std::optional<Reply> read_parameters(const Route& route, const httplib::Request&
       return error_reply(400, "invalid", fmt::format("'{}' is not UTF-8", name));
     }
     if (const auto fault = check_schema(parameter.schema, values[name], openapi())) {
-      // What cannot be a name of anything names nothing.
+      // An invalid name matches nothing.
       if (parameter.in == Parameter::In::kPath) {
-        return error_reply(404, "not-found", "there is no such " + name);
+        return error_reply(404, "not-found", "no such " + name);
       }
       return error_reply(400, "invalid", fmt::format("{}: {}", name, fault->message));
     }
@@ -147,14 +148,14 @@ std::optional<Reply> read_body(const Route& route, const httplib::Request& reque
   }
   if (json_depth(request.body) > kDeepestJson) {
     return error_reply(400, "invalid",
-                       fmt::format("the body is nested deeper than {}", kDeepestJson));
+                       fmt::format("the body is nested more than {} levels deep", kDeepestJson));
   }
   try {
     call.body = parse_json_or_throw(request.body);
   } catch (const json::exception& problem) {
     return error_reply(400, "invalid", std::string("the body is not JSON: ") + problem.what());
   }
-  // A job document is checked by who reads it, with better messages.
+  // The reader of job documents checks them itself, with better messages.
   if (route.takes_yaml) return std::nullopt;
   if (const auto fault = check_schema(route.body, call.body, openapi())) {
     return error_reply(400, "invalid",
@@ -177,13 +178,13 @@ void send(const Reply& reply, bool body_wanted, httplib::Response& response) {
   }
   response.set_chunked_content_provider(
       reply.content_type, [stream = reply.stream](std::size_t, httplib::DataSink& sink) {
-        if (!sink.is_writable()) return false;  // the client has gone
+        if (!sink.is_writable()) return false;  // the client is gone
         std::string text;
         bool more = false;
         try {
           more = stream(text);
         } catch (const std::exception&) {
-          return false;  // a bug of ours; the client sees a broken stream, the daemon goes on
+          return false;  // our bug: the client sees a broken stream, the daemon continues
         }
         if (!text.empty() && !sink.write(text.data(), text.size())) return false;
         if (!more) sink.done();
@@ -208,9 +209,9 @@ std::variant<control::Caller, Reply> Dispatcher::find_caller(const Route& route,
     caller = controller_.authenticate(trim(std::string_view(header).substr(kScheme.size())));
   }
   if (!caller) {
-    Reply reply = error_reply(
-        401, "unauthorized",
-        header.empty() ? "send a token: Authorization: Bearer TOKEN" : "this token is not known");
+    Reply reply =
+        error_reply(401, "unauthorized",
+                    header.empty() ? "send a token: Authorization: Bearer TOKEN" : "unknown token");
     reply.headers["WWW-Authenticate"] = "Bearer";
     return reply;
   }
@@ -262,7 +263,7 @@ void Dispatcher::handle(const httplib::Request& request, httplib::Response& resp
   try {
     reply = answer(request, route);
   } catch (const std::exception& problem) {
-    // A bug of ours. It must not take the daemon with it, and it must be seen.
+    // Our bug. It must not bring the daemon down, and it must be visible.
     reply = error_reply(500, "internal", problem.what());
   }
   send(reply, request.method != "HEAD", response);

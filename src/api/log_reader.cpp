@@ -30,7 +30,7 @@ std::string read_part(const std::string& path, std::int64_t from, std::int64_t m
   return bytes;
 }
 
-// Where the last `lines` lines begin; looks from the end.
+// Offset of the last `lines` lines. Searches backwards from the end of the file.
 std::int64_t start_of_tail(const std::string& path, std::int64_t lines) {
   std::int64_t end = size_of(path);
   if (lines == 0) return end;
@@ -90,7 +90,7 @@ bool LogReader::read(const std::vector<std::string>& files, std::string& text) {
       position.offset += static_cast<std::int64_t>(bytes.size());
       append(label, position, bytes, text);
     }
-    // The rest of this file comes before the next one.
+    // Finish this file in the next call before starting another one.
     if (text.size() - before >= kAtOnce) return true;
   }
   first_ = false;

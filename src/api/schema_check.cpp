@@ -45,7 +45,7 @@ class Checker {
   Fault check(const json& schema, const json& value, const std::string& path) const {
     if (schema.is_boolean()) {
       if (schema.get<bool>()) return std::nullopt;
-      return SchemaFault{path, "nothing is allowed here"};
+      return SchemaFault{path, "no value is allowed here"};
     }
     if (const auto ref = schema.find("$ref"); ref != schema.end()) {
       const std::string& where = ref->get_ref<const std::string&>();
@@ -85,8 +85,8 @@ class Checker {
           alternatives->begin(), alternatives->end(),
           [&](const json& alternative) { return !check(alternative, value, path).has_value(); });
       if (fits == 0 || (fits > 1 && std::string_view(keyword) == "oneOf")) {
-        return SchemaFault{path,
-                           fmt::format("{}: fits {} of the alternatives", brief(value), fits)};
+        return SchemaFault{path, fmt::format("{}: matches {} of the alternatives; expected one",
+                                             brief(value), fits)};
       }
     }
     return std::nullopt;
@@ -95,16 +95,16 @@ class Checker {
   static Fault check_number(const json& schema, const json& value, const std::string& path) {
     const double number = value.get<double>();
     if (number < schema.value("minimum", number)) {
-      return SchemaFault{path,
-                         fmt::format("{}: at least {}", brief(value), brief(schema["minimum"]))};
+      return SchemaFault{
+          path, fmt::format("{}: expected at least {}", brief(value), brief(schema["minimum"]))};
     }
     if (schema.contains("exclusiveMinimum") && number <= schema["exclusiveMinimum"].get<double>()) {
-      return SchemaFault{
-          path, fmt::format("{}: more than {}", brief(value), brief(schema["exclusiveMinimum"]))};
+      return SchemaFault{path, fmt::format("{}: expected more than {}", brief(value),
+                                           brief(schema["exclusiveMinimum"]))};
     }
     if (number > schema.value("maximum", number)) {
-      return SchemaFault{path,
-                         fmt::format("{}: at most {}", brief(value), brief(schema["maximum"]))};
+      return SchemaFault{
+          path, fmt::format("{}: expected at most {}", brief(value), brief(schema["maximum"]))};
     }
     return std::nullopt;
   }
@@ -113,7 +113,7 @@ class Checker {
     const std::size_t length = value.get_ref<const std::string&>().size();
     if (length < schema.value("minLength", std::size_t{0}) ||
         length > schema.value("maxLength", length)) {
-      return SchemaFault{path, fmt::format("{}: {} to {} characters", brief(value),
+      return SchemaFault{path, fmt::format("{}: expected {} to {} characters", brief(value),
                                            schema.value("minLength", std::size_t{0}),
                                            schema.value("maxLength", length))};
     }
@@ -123,7 +123,7 @@ class Checker {
   Fault check_array(const json& schema, const json& value, const std::string& path) const {
     if (value.size() < schema.value("minItems", std::size_t{0}) ||
         value.size() > schema.value("maxItems", value.size())) {
-      return SchemaFault{path, fmt::format("{} entries are too few or too many", value.size())};
+      return SchemaFault{path, fmt::format("wrong number of entries: {}", value.size())};
     }
     const auto items = schema.find("items");
     if (items == schema.end()) return std::nullopt;

@@ -73,7 +73,7 @@ Result<std::unique_ptr<Server>> Server::start(control::Controller& controller,
   } else if (!is_loopback(address->host) && !options.insecure) {
     return invalid_input(fmt::format(
         "listen address '{}' can be reached from other machines: give a TLS certificate and key, "
-        "or say explicitly that tokens may travel unencrypted",
+        "or allow unencrypted tokens explicitly",
         options.listen));
   }
   auto server = std::make_unique<ServerImpl>(controller, options, std::move(tls));

@@ -44,7 +44,7 @@ std::vector<EventTail::Line> EventTail::read() {
     if (value.is_object()) lines.push_back({std::move(value), offset_});
     rest.remove_prefix(end + 1);
   }
-  // Nothing that ends in a piece of this size is a line of ours: pass over it.
+  // Our lines are shorter than a piece; skip this one.
   if (rest.size() == static_cast<std::size_t>(kPiece)) offset_ += kPiece;
   return lines;
 }

@@ -14,7 +14,7 @@ struct Usage {
   int reserved = 0;
   int granted = 0;         // to others
   int tenant_granted = 0;  // to other jobs of the tenant
-  int ahead = 0;           // queued jobs that were submitted before
+  int ahead = 0;           // queued jobs that were submitted earlier
   int free(const Machine& machine) const {
     return std::max(0, machine.devices - reserved - granted);
   }
@@ -68,8 +68,8 @@ std::string remedy_for(const JobRecord& job, const Usage& usage, const State& st
   const int least = job.document.min_devices;
   if (quota > 0 && least > quota - usage.tenant_granted) {
     return fmt::format(
-        "tenant {} may use {} devices and uses {}; wait for its other jobs, or have the quota "
-        "raised",
+        "tenant {} has a quota of {} devices and holds {}; wait for its other jobs, or ask for a "
+        "higher quota",
         job.tenant, quota, usage.tenant_granted);
   }
   if (least > machine.devices - usage.reserved) {
@@ -126,11 +126,11 @@ nlohmann::json explain(const JobRecord& job, const State& state, const Machine& 
             job.scale, job_name_of(job.number));
       } else if (job.max_useful > 0) {
         answer["remedy"] =
-            fmt::format("more than {} devices were measured to be slower", job.max_useful);
+            fmt::format("measurements show that more than {} devices are slower", job.max_useful);
       }
       break;
     case Phase::kPaused:
-      answer["text"] = "was paused by its owner";
+      answer["text"] = "paused by its owner";
       answer["remedy"] = fmt::format("rubato resume {}", job_name_of(job.number));
       break;
     case Phase::kFailed:

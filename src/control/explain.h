@@ -1,5 +1,5 @@
-// Why a job has what it has: code, a sentence with numbers, who holds what it waits for, and what
-// would help.
+// Explains why a job has the devices it has: a reason code, a sentence with numbers, the holders of
+// the devices it waits for, and what would help.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,9 +10,8 @@
 namespace rubato::control {
 
 // {"job", "phase", "code", "text", "numbers": {...}, "blockers": [{"job", "name", "devices"}],
-//  "remedy"}. `own` limits the blockers that are named to one tenant's jobs (empty: all); the
-//  others
-// are counted.
+// "remedy"}. If `own` is not empty, only blockers of that tenant are named; the devices of
+// the others are summed up.
 nlohmann::json explain(const JobRecord& job, const State& state, const Machine& machine,
                        const std::string& own);
 

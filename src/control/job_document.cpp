@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 using Kind = DocumentNode::Kind;
 
-// Reads the fields of one document and remembers where each stands.
+// Reads the fields of one document and remembers the location of each.
 class FieldReader {
  public:
   Status read(const DocumentNode& map, const std::string& prefix) {
@@ -43,22 +43,22 @@ class FieldReader {
     return ok_status();
   }
 
-  // Applies the rules between fields, which also fill in what depends on other fields.
+  // Applies the rules between fields. This also fills in defaults that depend on other fields.
   Status check_rules(const DocumentNode& root) {
     JobDocument& d = document_;
-    if (d.run.empty()) return root.error("`run` is missing; expected what to run");
+    if (d.run.empty()) return root.error("`run` is missing; expected a program to run");
     const bool adaptive = d.mode == ElasticMode::kAdaptive;
     const bool rigid = d.mode == ElasticMode::kRigid;
     for (const std::string_view name : {"batch", "lr_rule"}) {
       if (said(name) && !adaptive) {
         return error_at(
-            name, fmt::format("only an adaptive job has it, and mode is {}", to_string(d.mode)));
+            name, fmt::format("only for adaptive jobs; this job's mode is {}", to_string(d.mode)));
       }
     }
     if (said("logical_workers") && adaptive) {
       return error_at("logical_workers",
-                      "an adaptive job has as many as devices; only consistent and rigid jobs "
-                      "have a number of their own");
+                      "only for consistent and rigid jobs; an adaptive job has as many logical "
+                      "workers as devices");
     }
     if (!said("devices")) {
       if (rigid) {
@@ -68,13 +68,13 @@ class FieldReader {
       }
     }
     if (rigid && d.min_devices != d.max_devices) {
-      return error_at("devices", fmt::format("{}..{}; a rigid job has one number", d.min_devices,
-                                             d.max_devices));
+      return error_at("devices", fmt::format("{}..{}; a rigid job takes a single number",
+                                             d.min_devices, d.max_devices));
     }
     if (d.logical_workers > 0) {
       if (d.logical_workers < d.min_devices) {
         return error_at("logical_workers",
-                        fmt::format("{}; expected at least the {} devices the job starts with",
+                        fmt::format("{}; expected at least {}, the lower limit of `devices`",
                                     d.logical_workers, d.min_devices));
       }
       d.max_devices = std::min(d.max_devices, d.logical_workers);
@@ -82,7 +82,7 @@ class FieldReader {
     if (d.power_of_two_sizes && std::bit_ceil(static_cast<unsigned>(d.min_devices)) >
                                     static_cast<unsigned>(d.max_devices)) {
       return error_at(said("devices") ? "devices" : "sizes",
-                      fmt::format("no power of two in {}..{}, and sizes is power_of_two",
+                      fmt::format("no power of two in {}..{}, but `sizes` is power_of_two",
                                   d.min_devices, d.max_devices));
     }
     return ok_status();
@@ -131,7 +131,7 @@ Result<JobDocument> read_document(const Result<DocumentNode>& root, bool with_ru
   return reader.take();
 }
 
-// The object in which a field stands, and its name there.
+// The object that contains a field, and the field's name in it.
 std::pair<json*, std::string> slot(json& object, std::string_view name) {
   const std::size_t dot = name.find('.');
   if (dot == std::string_view::npos) return {&object, std::string(name)};

@@ -1,5 +1,5 @@
-// What an owner writes about a job (YAML in a file, JSON over HTTP). Everything is optional but
-// `run`. One table of fields makes the parser, the JSON schema and the page docs/jobs.md.
+// A job as its owner describes it (YAML in a file, JSON over HTTP). Everything is optional except
+// `run`. One table of fields defines the parser, the JSON schema and the page docs/jobs.md.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +18,21 @@ enum class LearningRateRule { kLinear, kSqrt, kNone };
 
 struct JobDocument {
   std::string name{};              // empty: the program's name
-  std::vector<std::string> run{};  // the program and its arguments; no shell in between
-  std::string dir{};  // where it runs; empty: the submitter's folder (the CLI fills it in)
+  std::vector<std::string> run{};  // the program and its arguments; no shell is involved
+  std::string dir{};  // working directory; empty: the submitter's (the CLI fills it in)
   std::map<std::string, std::string> env{};
   std::string tenant{};  // empty: the tenant of the token
   int priority = 0;      // larger is more urgent
   ElasticMode mode = ElasticMode::kConsistent;
-  int min_devices = 1;  // `devices: 2..16`; a single number is both; rigid jobs have min == max
+  int min_devices = 1;  // `devices: 2..16`; a single number sets both; rigid jobs have min == max
   int max_devices = 8;
   bool power_of_two_sizes = false;  // `sizes: any | power_of_two`
   int logical_workers = 0;          // 0: max_devices (of consistent and rigid jobs)
-  std::int64_t min_batch = 0;       // `batch: 128..4096`, of an adaptive job; 0: not said
+  std::int64_t min_batch = 0;       // `batch: 128..4096` of an adaptive job; 0: unspecified
   std::int64_t max_batch = 0;
   LearningRateRule lr_rule = LearningRateRule::kLinear;
-  int epochs = 0;                  // how long the owner wants to train, for estimates; 0: not said
-  double min_runtime_s = 0;        // once started, it keeps its devices at least this long
+  int epochs = 0;                  // expected number of epochs, for estimates; 0: unspecified
+  double min_runtime_s = 0;        // once started, the job keeps its devices at least this long
   double checkpoint_every_s = 30;  // `checkpoint: {every: 30s, keep: 2}`
   int checkpoint_keep = 2;
   std::string device_type{};  // empty: any
@@ -43,14 +43,14 @@ struct JobDocument {
   bool operator==(const JobDocument&) const = default;
 };
 
-// An error says file:line:column, the field, what is there, what was expected, and the nearest
-// valid field for an unknown one. `file` is only for messages.
+// An error names file:line:column, the field, the value found and what was expected. For an unknown
+// field it suggests the nearest valid name. `file` is used only in messages.
 Result<JobDocument> parse_job_yaml(std::string_view text, const std::string& file);
-// The same fields as a JSON object; an error names the path (/checkpoint/every).
+// Reads the same fields from a JSON object. An error names the path (/checkpoint/every).
 Result<JobDocument> parse_job_json(const nlohmann::json& object);
 // Canonical: parse_job_json(to_json(d)) == d.
 nlohmann::json to_json(const JobDocument& document);
-// What people see as the job's name: `name`, or the program's file name.
+// The job's name as shown to people: `name`, or the file name of the program.
 std::string job_title(const JobDocument& document);
 // JSON Schema (draft 2020-12) of the document.
 nlohmann::json job_schema();

@@ -32,7 +32,7 @@ void JobProgress::started(const nlohmann::json& event) {
   logical_workers_ = static_cast<int>(number("logical_workers"));
 }
 
-// The newest view, by looking for the one after the last; true when there is another.
+// Advances to the newest view by looking for successors of the last one. True if there is one.
 bool JobProgress::follow_views(elastic::Registry& registry) {
   std::int64_t number = view_.number;
   if (number == 0) {
@@ -66,7 +66,7 @@ bool JobProgress::look(elastic::Registry& registry) {
   if (!board_ || board_name_ != view_.board) {
     board_.reset();
     Result<elastic::Board> board = elastic::Board::open(view_.board);
-    if (!board.ok()) return false;  // its founder is making it, or it has just gone
+    if (!board.ok()) return false;  // its founder is still creating it, or it was just removed
     board_.emplace(std::move(*board));
     board_name_ = view_.board;
     data_board_.reset();
@@ -110,7 +110,7 @@ void JobProgress::sample_step() {
   steps_ = completed + 1;
   const elastic::ViewBlock& block = board_->block(view_.number);
   const int leader = view_.position(view_.leader);
-  // Not the first steps of a view, and none while newcomers load beside it.
+  // Skips the first steps of a view and steps during which newcomers are loading.
   if (leader < 0 || completed <= sampled_ || completed <= view_.first_step + 1 ||
       block.view != view_.number || board_->watchers() > 0) {
     return;

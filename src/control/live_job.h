@@ -1,5 +1,4 @@
-// One active job as the scheduler sees it: its spec, and what it has shown of its speed and
-// progress.
+// One active job as the scheduler sees it: its spec, its measured speed and its progress.
 #pragma once
 
 #include <memory>
@@ -12,12 +11,12 @@
 
 namespace rubato::control {
 
-// Where a running job is. Zeros: not known yet.
+// The progress of a running job. A value of 0 is not known yet.
 struct LiveProgress {
   std::int64_t step = 0;  // steps done
   std::int64_t total_steps = 0;
   std::int64_t steps_per_epoch = 0;
-  std::int64_t batch = 0;  // samples of a step
+  std::int64_t batch = 0;  // samples per step
   double samples_done = 0;
   double loss = 0;
   int workers = 0;
@@ -33,21 +32,22 @@ class LiveJob final : public ObservedProgress, public RemainingWork {
  public:
   LiveJob(const JobRecord& record, Profile profile, const Machine& machine);
 
-  // The record changed (range, grant): what the scheduler is told from now on.
+  // Call this when the record changed (range, grant). Updates what the scheduler sees.
   void refresh(const JobRecord& record, Seconds now_s);
-  // The job reports what it measured.
+  // Records a progress report and the measurements in it.
   Profile::News report(const LiveProgress& progress, double now);
-  // It got a new worker, which was ready after this long.
+  // Records how long a new worker of the job took to be ready.
   void note_change(Seconds seconds) { profile_.note_change(seconds); }
 
-  // That more devices made it slower was learned so long ago that they may be tried again.
+  // True if the job is capped because more devices made it slower, but that was learned so long ago
+  // that they may be tried again.
   bool may_forget_cap(double now) const;
 
   const JobSpec& spec() const { return spec_; }
   const Profile& profile() const { return profile_; }
   const LiveProgress& progress() const { return progress_; }
   JobKnowledge knowledge();
-  // Seconds until it is done on so many devices; nothing when its length or speed is unknown.
+  // Seconds until the job is done on this many devices; empty if its length or speed is unknown.
   std::optional<Seconds> seconds_left(int devices) const;
 
   Seconds seconds_at_request(Seconds now_s) const override;
@@ -63,8 +63,8 @@ class LiveJob final : public ObservedProgress, public RemainingWork {
   JobSpec spec_;
   Profile profile_;
   LiveProgress progress_;
-  double capped_since_ = 0;            // as far as this object knows; 0: it is not
-  std::unique_ptr<SpeedModel> speed_;  // null while nothing was measured
+  double capped_since_ = 0;            // as far as this object knows; 0: not capped
+  std::unique_ptr<SpeedModel> speed_;  // null until something was measured
   std::unique_ptr<LearnedModel> learned_;
 };
 

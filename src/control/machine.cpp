@@ -19,7 +19,8 @@ Result<Machine> parse_gpu_list(std::string_view text) {
     const std::string_view name =
         comma == std::string_view::npos ? std::string_view() : trim(line.substr(comma + 1));
     if (!uuid.starts_with("GPU-") || name.empty()) {
-      return invalid_input(fmt::format("nvidia-smi said '{}'; expected 'GPU-..., name'", line));
+      return invalid_input(
+          fmt::format("unexpected output of nvidia-smi: '{}'; expected 'GPU-..., name'", line));
     }
     if (machine.type.empty()) machine.type = name;
     if (machine.type != name) {

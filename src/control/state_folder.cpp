@@ -36,14 +36,14 @@ Status make_private_folder(const std::string& folder) {
     return ok_status();
   }
   struct stat info {};
-  if (::stat(folder.c_str(), &info) != 0) return system_error(folder, "look at");
+  if (::stat(folder.c_str(), &info) != 0) return system_error(folder, "examine");
   if ((info.st_mode & 077U) == 0) return ok_status();
   const auto names = list_directory(folder);
   if (!names) return names.error();
   if (!names->empty() && !is_file(folder + kLockFile)) {
     return invalid_input(fmt::format(
-        "{}: others may look into this folder, and it holds something else than the daemon's "
-        "files; expected a folder of the daemon's own (or: chmod 700)",
+        "{}: other users can read this folder, and it contains files that are not the daemon's; "
+        "use another folder, or make it private with chmod 700",
         folder));
   }
   if (::chmod(folder.c_str(), 0700) != 0) return system_error(folder, "make private");
@@ -75,7 +75,7 @@ Result<FolderLock> FolderLock::take(const std::string& folder) {
     std::array<char, 32> owner{};
     const ssize_t size = ::read(file, owner.data(), owner.size() - 1);
     const auto pid = parse_int(trim({owner.data(), size > 0 ? static_cast<std::size_t>(size) : 0}));
-    return Error{ErrorCode::kIo, fmt::format("{}: another rubatod{} works in this folder", folder,
+    return Error{ErrorCode::kIo, fmt::format("{}: another rubatod{} is using this folder", folder,
                                              pid ? fmt::format(" (process {})", *pid) : "")};
   }
   const std::string pid = std::to_string(::getpid()) + "\n";

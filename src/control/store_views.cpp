@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// Everything but the document, which never changes and has a column of its own.
+// Everything except the document, which never changes and has its own column.
 std::string record_text(const JobRecord& job) {
   json record = to_json(job);
   record.erase("document");

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Bad input to the program: a message that says where, what and what to do; exit code 1; nothing written.
+# Bad input gets a message that says where, what and what to do, and exit code 1. Nothing is written.
 set -uo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -73,7 +73,7 @@ refused "failures.csv:2:3" "0 to 15" -- sim "${p[@]}" --failures "$work/failures
 printf 'time,devices\n5,65\n' >"$work/serving.csv"
 refused "serving.csv:2:3" "0 to 64" -- sim "${p[@]}" --serving "$work/serving.csv"
 
-# An output folder that cannot be one is refused before anything is simulated.
+# An impossible output folder is refused before anything is simulated.
 touch "$work/file"
 "$RUBATO" sim "${p[@]}" --out "$work/file" >/dev/null 2>"$work/stderr"
 if [ $? != 1 ] || ! grep -q "expected a directory" "$work/stderr"; then
@@ -81,7 +81,7 @@ if [ $? != 1 ] || ! grep -q "expected a directory" "$work/stderr"; then
   failed=$((failed + 1))
 fi
 
-# And the same workload without a mistake is accepted.
+# The same workload without a mistake is accepted.
 if ! "$RUBATO" sim "${p[@]}" --json >"$work/ok.json" 2>"$work/stderr"; then
   echo "FAILED: the good workload is refused"
   cat "$work/stderr"

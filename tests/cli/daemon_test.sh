@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The commands that talk to the daemon, with a real rubatod and jobs of the toy program: what they
-# print, their exit codes, and what they say to bad input.
+# The commands that talk to the daemon, with a real rubatod and jobs of the toy program: their output,
+# their exit codes and their messages for bad input.
 set -uo pipefail
 [ -n "${RUBATO_TOY:-}" ] && [ -n "${RUBATOD:-}" ] || { echo "RUBATO_TOY or RUBATOD is not set"; exit 77; }
 work=$(mktemp -d)
@@ -63,7 +63,7 @@ nothing_held() { json_of cluster && [ "$(field "$work/json" "j['held']")" = 0 ];
 narrow() { ! awk 'length > 100' "$1" | grep -q .; }
 
 # --- Without a daemon
-exits 1 "no daemon runs here" "--server" -- queue
+exits 1 "no daemon runs on this machine" "--server" -- queue
 exits 1 "cannot reach http://127.0.0.1:1" -- --server http://127.0.0.1:1 queue
 exits 1 "expected http://" -- --server 127.0.0.1:1 queue
 exits 1 "nothing to run" -- submit
@@ -91,7 +91,7 @@ exits 1 "no-such-file" -- submit -f "$work/no-such-file"
 exits 1 "devices" "this machine has 2" -- submit --devices 5 -- "$RUBATO_TOY"
 exits 1 "/mode" -- submit --mode elastic -- "$RUBATO_TOY"
 exits 1 "NAME=VALUE" -- submit --env x -- "$RUBATO_TOY"
-exits 1 "there is no job" -- status nothing
+exits 1 "no job" -- status nothing
 
 # --- A job that fails, and its logs
 exits 1 "failed" "next: rubato logs" -- submit --name broken --wait -- "$RUBATO_TOY" --fail 1
@@ -136,11 +136,11 @@ exits 0 "* fifo" -- policy show
 check "a token was printed" -- grep -q . "$work/alice.token"
 exits 0 "alice" "2" -- tenants
 exits 0 "no active jobs" -- --token-file "$work/alice.token" queue
-exits 1 "there is no job" -- --token-file "$work/alice.token" cancel long
+exits 1 "no job" -- --token-file "$work/alice.token" cancel long
 exits 1 "administrator" -- --token-file "$work/alice.token" reserve 1 --for 1m
 exits 1 "one word" -- --token-file "$work/job.yaml" queue
 echo nobody >"$work/wrong.token"
-exits 1 "token is not known" -- --token-file "$work/wrong.token" queue
+exits 1 "unknown token" -- --token-file "$work/wrong.token" queue
 exits 1 "token" -- --server "$(cat "$RUBATO_STATE/server.url")" queue
 
 # --- Streams that follow
@@ -163,7 +163,7 @@ for command in "queue --all" "status short" "why short" "cluster" "tenants" "pol
   check "$command --json" -- python3 -m json.tool "$work/json"
 done
 
-# --- The log cannot be written for a while: what happened meanwhile is in it afterwards. The job ends (it hurries) only then.
+# --- The log cannot be written for a while. What happened meanwhile is recorded afterwards. The job ends only during that time.
 exits 0 "next: rubato status" -- submit --name patient --devices 1 --env TOY_HURRY_FILE="$work/hurry" -- \
   "$RUBATO_TOY" --steps 20000 --compute-us 5000
 until_true phase_is patient running
@@ -195,7 +195,7 @@ for shell in bash zsh fish; do
   exits 0 reserve token-file -- completion "$shell"
 done
 "$RUBATO" completion bash >"$work/completion"
-check "bash completion is bash" -- bash -n "$work/completion"
+check "the bash completion is valid bash" -- bash -n "$work/completion"
 complete_words() {
   bash -c 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _rubato; echo "${COMPREPLY[@]}"' - "$work/completion" "$@"
 }

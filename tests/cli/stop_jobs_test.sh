@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# rubatod stop-jobs: refused beside a running daemon; afterwards nothing runs, and the next daemon lets the job go on from there.
+# rubatod stop-jobs is refused while a daemon runs. Afterwards nothing runs, and the next daemon resumes the job from there.
 set -uo pipefail
 [ -n "${RUBATO_TOY:-}" ] && [ -n "${RUBATOD:-}" ] || { echo "RUBATO_TOY or RUBATOD is not set"; exit 77; }
 work=$(mktemp -d)
@@ -43,7 +43,7 @@ grep -q "^1 running jobs" "$work/out" || fail "said: $(cat "$work/out")"
 "$RUBATOD" stop-jobs | grep -q "^0 running jobs" || fail "a second time"
 compgen -G "$RUBATO_STATE/jobs/1/checkpoints/*" >/dev/null || fail "no checkpoint"
 
-# Without the checkpoint of the stop it would begin with step 0: another one is not due for an hour.
+# Without the checkpoint at the stop the job would begin with step 0, because the next checkpoint is not due for an hour.
 start_daemon
 until_true holds 2
 until_true further_than 400
@@ -51,4 +51,4 @@ began_later() { "$RUBATO" events long | grep -q "leader   from step [1-9]"; }
 until_true began_later
 "$RUBATO" cancel long >/dev/null 2>&1 || fail "cancel"
 until_true holds 0
-echo "stop-jobs: checkpointed, stopped, went on"
+echo "stop-jobs: checkpointed, stopped, resumed"

@@ -1,5 +1,5 @@
 // The daemon is killed fifty times at random moments while jobs (real models and a toy) are
-// submitted, resized, paused, displaced by reservations and trained: every acknowledged job
+// submitted, resized, paused, preempted by reservations and trained. Every acknowledged job
 // finishes with the right bits, every line that its runtime wrote is in the log once, the log
 // replays to the same state, and no process is left.
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ std::uint64_t chosen_seed() {
   return given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
 }
 
-// Processes whose command line contains a text.
+// Processes whose command line or environment contains the text.
 std::set<pid_t> processes_with(const std::string& text) {
   std::set<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -41,7 +41,7 @@ std::set<pid_t> processes_with(const std::string& text) {
   return found;
 }
 
-// Short ones: most of a job's life is to be starting, resizing, stopping.
+// The programs are short, so that jobs spend most of their time starting, resizing and stopping.
 LiveProgram some_program(Random& random) {
   const std::string examples = test_paths::program("examples");
   const std::string seed = std::to_string(1 + random.below(2));
@@ -58,7 +58,7 @@ LiveProgram some_program(Random& random) {
   }
 }
 
-// The lines of a job's events.jsonl, one by one, and those of them that the log has.
+// The lines of a job's events.jsonl, and those of them that are in the log.
 std::vector<std::string> written_lines(const std::string& state, control::JobNumber job) {
   std::vector<std::string> lines;
   std::ifstream file(fmt::format("{}/jobs/{}/events.jsonl", state, job));
@@ -138,7 +138,7 @@ TEST(Crash, FiftyCrashesOfTheDaemonLoseNothing) {
   undisturbed.compute(programs);
   for (const auto& [id, program] : acknowledged) {
     const auto job = daemon.get("/api/v1/jobs/" + id);
-    ASSERT_TRUE(job) << id << " was acknowledged and is lost";
+    ASSERT_TRUE(job) << id << " was acknowledged but is lost";
     EXPECT_EQ((*job)["phase"], "finished") << job->dump(1);
     EXPECT_EQ((*job)["result"].value("state_sha256", ""), undisturbed.hash(program)) << id;
   }

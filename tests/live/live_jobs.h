@@ -1,4 +1,4 @@
-// Real training jobs for the live tests, and the bits they must end with.
+// Real training jobs for the live tests, and the bits that they must produce.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ namespace rubato::live {
 struct LiveProgram {
   std::vector<std::string> run;
   int logical_workers = 4;
-  double target_loss = 0;  // above 0: an adaptive job, which must end below it
+  double target_loss = 0;  // above 0: an adaptive job, which must end below this loss
   std::string batch{};     // of an adaptive job: "32..256"
 };
 
@@ -54,7 +54,7 @@ class Undisturbed {
     if (known != hashes_.end()) return known->second;
     return hashes_[key_of(program)] = run(program, hashes_.size());
   }
-  // Several at a time, as many as there are processors.
+  // Computes several at a time, as many as there are processors.
   void compute(const std::vector<LiveProgram>& programs) {
     std::map<std::string, LiveProgram> unknown;
     for (const LiveProgram& program : programs) {

@@ -1,6 +1,6 @@
-// Twenty real training jobs on four slots under every elastic policy: all finish, consistent ones
-// with the bits of their undisturbed runs and adaptive ones with their target loss, no device is
-// ever given twice, and none idles while jobs wait.
+// Twenty real training jobs on four slots under every elastic policy. All finish: consistent ones
+// with the bits of their undisturbed runs, adaptive ones below their target loss. No device is ever
+// held twice, and devices do not idle while jobs wait.
 #include <gtest/gtest.h>
 
 #include "base/json_text.h"
@@ -24,9 +24,9 @@ std::vector<LiveProgram> programs() {
     all.push_back({.run = {examples + "/train_lm", "--steps", "20", "--seed", seed}});
   }
   // Targets: undisturbed adaptive runs (rubato run --mode adaptive --workers 1, the same number of
-  // samples, three seeds, each power of two in the range as the batch of the whole run) begin with
-  // a loss of 2.3, 2.2 and 5.0 and end at most at 0.04 (mlp), 0.22 (cnn, batch 128) and 2.1 (lm,
-  // batch 64). The targets leave room for last batches that are unlike the others.
+  // samples, three seeds, every power of two in the range as a fixed batch) start with a loss
+  // of 2.3, 2.2 and 5.0 and end with at most 0.04 (mlp), 0.22 (cnn, batch 128) and 2.1 (lm, batch
+  // 64). The targets leave room for unusual last batches.
   all.push_back({.run = {examples + "/train_mlp", "--steps", "1000", "--batch", "32"},
                  .target_loss = 0.2,
                  .batch = "32..256"});

@@ -1,4 +1,4 @@
-// rubato pause, resume, cancel, and scale of a daemon's job.
+// rubato pause, resume, cancel, and scale for a job of the daemon.
 #include <fmt/format.h>
 
 #include <memory>
@@ -17,7 +17,7 @@ struct ChangeArguments {
   bool as_json = false;
 };
 
-// Posts to /jobs/JOB/WHAT and says how the job is then.
+// Posts to /jobs/JOB/WHAT and prints the changed job.
 int change(const ServerChoice& server, const std::string& job, const char* what, const json& body,
            bool as_json) {
   Result<Client> client = Client::make(server);
@@ -61,8 +61,8 @@ void add_change_commands(CLI::App& app, const Context& context, Command& chosen)
       };
     });
   };
-  add("pause", "Checkpoint a job of the daemon and give its devices back");
-  add("resume", "Let a paused job go on");
+  add("pause", "Checkpoint a job of the daemon and release its devices");
+  add("resume", "Resume a paused job");
   add("cancel", "End a job of the daemon without a result");
 }
 

@@ -27,7 +27,7 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// What the file holds, which must be one word.
+// The contents of a file that must contain exactly one word.
 Result<std::string> read_word(const std::string& file) {
   const Result<std::string> text = read_file(file);
   if (!text.ok()) return text;
@@ -77,13 +77,13 @@ Result<Client> Client::make(const ServerChoice& choice) {
   std::string url = choice.url;
   if (url.empty()) {
     Result<std::string> local = read_word(folder + "/server.url");
-    // The system's daemon, for those who may not look into its state folder.
+    // The system's daemon publishes its address here for users who cannot read its state folder.
     if (!local.ok()) local = read_word("/run/rubato/server.url");
     if (!local.ok()) {
-      return invalid_input(
-          fmt::format("no daemon runs here ({}/server.url does not exist); start one with "
-                      "'rubatod', or give --server URL",
-                      folder));
+      return invalid_input(fmt::format(
+          "no daemon runs on this machine ({}/server.url does not exist); start one with "
+          "'rubatod', or give --server URL",
+          folder));
     }
     url = *local;
   }
@@ -97,7 +97,7 @@ Result<Client> Client::make(const ServerChoice& choice) {
     if (!token.ok()) return token.error();
     return Client(url, *token, choice.ca_file);
   }
-  // The administrator's token belongs to the local daemon; no other server is to see it.
+  // The administrator's token belongs to the local daemon. Never send it to another server.
   if (choice.given()) return Client(url, "", choice.ca_file);
   const Result<std::string> token = read_word(folder + "/admin.token");
   if (!token.ok()) {
@@ -185,7 +185,7 @@ Status Client::follow_events(const std::string& path, std::int64_t after,
                  return wanted;
                });
     if (!wanted) break;
-    // A daemon that is restarted comes back within seconds; its jobs go on meanwhile.
+    // A restarted daemon is back within seconds, and its jobs keep running meanwhile.
     if (!ended.ok() && (!connected || ++failures > 30)) return ended;
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }

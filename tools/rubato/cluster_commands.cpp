@@ -26,7 +26,7 @@ struct ClusterArguments {
   bool as_json = false;
 };
 
-// Asks, and prints the answer as JSON or with `show`.
+// Sends a request and prints the response as JSON or with `show`.
 template <typename Show>
 int ask(const ServerChoice& server, const ClusterArguments& a, const char* method,
         const std::string& path, const json& body, const Show& show) {
@@ -69,8 +69,8 @@ void show_new_tenant(const json& tenant) {
              tenant.value("weight", 1.0), tenant.value("quota", 0));
   if (!tenant.contains("token")) return;
   fmt::print("{}\n", tenant.value("token", ""));
-  fmt::print(stderr, "this is its token; it is not shown again\n");
-  print_next({"put it into a file (mode 0600) and use rubato --token-file FILE"});
+  fmt::print(stderr, "this is the tenant's token; it is not shown again\n");
+  print_next({"save it in a file (mode 0600) and use rubato --token-file FILE"});
 }
 
 void show_policies(const json& answer) {
@@ -85,7 +85,7 @@ void show_policies(const json& answer) {
 void show_reservations(const json& answer) {
   const json list = answer.value("reservations", json::array());
   if (list.empty()) {
-    fmt::print(stderr, "nothing is reserved; next: rubato reserve N --for 2h\n");
+    fmt::print(stderr, "no reservations; next: rubato reserve N --for 2h\n");
     return;
   }
   Table table(
@@ -110,7 +110,7 @@ int use_policy(const ClusterArguments& a, const ServerChoice& server) {
   }
   return ask(server, a, "PUT", "/policy", {{"name", a.name}, {"settings", settings}},
              [](const json& answer) {
-               fmt::print("policy {} is in use\n", answer.value("active", ""));
+               fmt::print("policy {} is now active\n", answer.value("active", ""));
                print_next({"rubato cluster", "rubato top", "rubato sim --from-live"});
              });
 }
@@ -137,7 +137,7 @@ void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen
   auto a = std::make_shared<ClusterArguments>();
   const auto runs = [&](CLI::App* sub, Run run) {
     sub->add_flag("--json", a->as_json, "As JSON");
-    // A subcommand's callback runs before its parent's: the innermost one counts.
+    // A subcommand's callback runs before its parent's, so the innermost command wins.
     sub->callback([a, run = std::move(run), &context, &chosen] {
       if (!chosen) chosen = [a, run, &context] { return run(*a, context.server); };
     });
@@ -149,16 +149,16 @@ void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen
     };
   };
 
-  runs(app.add_subcommand("cluster", "Devices, who holds them, and the policy"),
+  runs(app.add_subcommand("cluster", "Show devices, the jobs that hold them, and the policy"),
        getter("/cluster", show_cluster));
 
-  CLI::App* tenants = app.add_subcommand("tenants", "List tenants, or make and change them");
+  CLI::App* tenants = app.add_subcommand("tenants", "List, create or change tenants");
   runs(tenants, getter("/tenants", show_tenants));
-  CLI::App* set = tenants->add_subcommand("set", "Make a tenant (prints its token) or change one");
+  CLI::App* set = tenants->add_subcommand("set", "Create (prints its token) or change a tenant");
   set->add_option("name", a->name, "Name of the tenant")->required();
-  set->add_option("--weight", a->weight, "Share relative to others that want devices")
+  set->add_option("--weight", a->weight, "Share relative to other tenants that want devices")
       ->capture_default_str();
-  set->add_option("--quota", a->quota, "Most devices at a time; 0: no limit")
+  set->add_option("--quota", a->quota, "Maximum number of devices; 0: no limit")
       ->capture_default_str();
   set->add_flag("--new-token", a->new_token, "Replace its token");
   runs(set, [](const ClusterArguments& arguments, const ServerChoice& server) {
@@ -171,30 +171,31 @@ void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen
 
   CLI::App* policy = app.add_subcommand("policy", "Show or change the daemon's scheduling policy");
   runs(policy, getter("/policies", show_policies));
-  runs(policy->add_subcommand("show", "List the policies; * marks the one in use"),
+  runs(policy->add_subcommand("show", "List the policies; * marks the active one"),
        getter("/policies", show_policies));
-  CLI::App* use = policy->add_subcommand("use", "Use another policy from now on");
-  use->add_option("name", a->name, "As 'rubato policies' lists it")->required();
+  CLI::App* use = policy->add_subcommand("use", "Switch to another policy");
+  use->add_option("name", a->name, "Name as listed by 'rubato policies'")->required();
   use->add_option("--set", a->settings, "PARAMETER=VALUE (repeatable)")->allow_extra_args(false);
   runs(use, use_policy);
 
   CLI::App* reserving = app.add_subcommand(
-      "reserve", "Take devices away from training for a while (list, release: see below)");
-  CLI::Option* devices = reserving->add_option("devices", a->devices, "How many");
+      "reserve", "Reserve devices for something other than training (see also list, release)");
+  CLI::Option* devices = reserving->add_option("devices", a->devices, "Number of devices");
   CLI::Option* duration = reserving->add_option("--for", a->duration, "How long: 90s, 15m, 2h, 1d");
   runs(reserving,
        [devices, duration](const ClusterArguments& arguments, const ServerChoice& server) {
          if (devices->count() == 0 || duration->count() == 0) {
            return fail(
-               invalid_input("reserve: say how many devices and how long, as in 'rubato reserve "
+               invalid_input("reserve: give how many devices and how long, as in 'rubato reserve "
                              "2 --for 2h'"));
          }
          return reserve(arguments, server);
        });
   runs(reserving->add_subcommand("list", "List the reservations"),
        getter("/reservations", show_reservations));
-  CLI::App* release = reserving->add_subcommand("release", "Give reserved devices back");
-  release->add_option("number", a->reservation, "As 'rubato reserve list' shows it")->required();
+  CLI::App* release = reserving->add_subcommand("release", "Release reserved devices");
+  release->add_option("number", a->reservation, "Number as listed by 'rubato reserve list'")
+      ->required();
   runs(release, [](const ClusterArguments& arguments, const ServerChoice& server) {
     return ask(server, arguments, "DELETE", fmt::format("/reservations/{}", arguments.reservation),
                nullptr, [&](const json&) { fmt::print("released\n"); });

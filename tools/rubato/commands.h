@@ -1,6 +1,6 @@
-// The subcommands of the program `rubato`. Each adds itself to the parser and returns what runs it;
-// the returned function gives the exit code (0 done, 1 failed, 2 accepted or possible, but not
-// now).
+// The subcommands of the program `rubato`. Each function adds a command to the parser. If that
+// command is chosen on the command line, it sets `chosen` to the function that runs it and returns
+// the exit code (0 success, 1 failure, 2 possible but not now).
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -42,7 +42,7 @@ void add_logs(CLI::App& app, const Context& context, Command& chosen);
 void add_top(CLI::App& app, const Context& context, Command& chosen);
 void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen);
 void add_doctor(CLI::App& app, const Context& context, Command& chosen);
-// What `scale` and `events` do with a job of the daemon.
+// `scale` and `events` for a job of the daemon.
 int scale_daemon_job(const ServerChoice& server, const std::string& job, int devices, bool as_json);
 struct EventsRequest {
   std::string job;  // empty: all
@@ -50,7 +50,7 @@ struct EventsRequest {
   std::int64_t after = 0;
   bool as_json = false;
 };
-// What `sim --from-live` does; no policies: the one that the daemon uses.
+// `sim --from-live`. Without policies it uses the daemon's policy.
 int forecast_live(
     const ServerChoice& server,
     std::vector<std::pair<std::string, std::map<std::string, std::string, std::less<>>>> policies,

@@ -1,6 +1,6 @@
-// Commands on a running job: scale, migrate, profile, ps, events, stop. They read and write the
-// job's folder; JOB is its name or the folder. What `scale` and `events` do not find there, or
-// when a server was named, is asked of the daemon.
+// Commands for a running job: scale, migrate, profile, ps, events, stop. They read and write the
+// job's folder; JOB is its name or its folder. If `scale` and `events` do not find the job there,
+// or if a server is given, they ask the daemon.
 #include <fmt/format.h>
 #include <sys/types.h>
 
@@ -53,7 +53,7 @@ Result<OpenJob> open_job(const std::string& job) {
   return open;
 }
 
-// "running", "finished", "stopped", "failed", or "dead" when its launcher vanished.
+// "running", "finished", "stopped", "failed", or "dead" if its launcher died.
 std::string state_of(const JobFolder& folder) {
   const Result<std::string> text = read_file(folder.status_file());
   const json status = parse_json(text.ok() ? *text : "{}");
@@ -69,7 +69,7 @@ Status require_running(const OpenJob& job) {
   return invalid_input(fmt::format("job {} is not running ({})", job.settings.name, state));
 }
 
-// The board of a node of the view that is this machine.
+// The board of the view on this machine.
 Result<Board> open_board(const View& view) {
   Result<Board> board = Board::open(view.board);
   for (const elastic::Member& member : view.members) {
@@ -184,7 +184,7 @@ int print_job(const std::string& name, bool as_json) {
                newcomer.value("pid", std::int64_t{0}), "", "", "", "newcomer");
   }
   if (status.value("refused_connections", std::int64_t{0}) > 0) {
-    fmt::print("{} connections of strangers were refused\n",
+    fmt::print("{} unauthenticated connections were refused\n",
                status["refused_connections"].get<std::int64_t>());
   }
   return 0;
@@ -192,9 +192,10 @@ int print_job(const std::string& name, bool as_json) {
 
 Status check_batch(const JobSettings& settings, int workers, std::int64_t batch) {
   if (!settings.adaptive) {
-    return invalid_input(fmt::format(
-        "job {} is consistent: its batch is fixed; start it with --mode adaptive to change it",
-        settings.name));
+    return invalid_input(
+        fmt::format("job {} is consistent, so its batch is fixed; to change the batch, start it "
+                    "with --mode adaptive",
+                    settings.name));
   }
   if (!settings.batch_range.contains(batch)) {
     return invalid_input(fmt::format("a batch of {} is outside of {}, the batch range of job {}",
@@ -207,7 +208,7 @@ Status check_batch(const JobSettings& settings, int workers, std::int64_t batch)
   return ok_status();
 }
 
-// `batch` 0: nothing special.
+// `batch` 0: the default.
 Status ask_for(OpenJob& job, int workers, std::int64_t batch) {
   Status running = require_running(job);
   if (!running.ok()) return running;
@@ -314,7 +315,8 @@ struct Speed {
   double steps_per_s = 0;
   double samples_per_s = 0;
 };
-// With a number of workers, over about a second of training; nothing when the job ends meanwhile.
+// The speed with this number of workers, measured over about a second of training. Empty if the job
+// ends meanwhile.
 std::optional<Speed> measure(OpenJob& job, int workers) {
   using std::chrono::steady_clock;
   const auto wait_for = [&](const auto& condition) {
@@ -394,8 +396,8 @@ struct JobArguments {
 };
 
 #ifndef RUBATO_RUNTIME_ONLY
-// Whether JOB is to be looked for in a folder of this machine. A number is the daemon's job when
-// one runs here, also if an old local job has that name.
+// Whether to look for JOB in a folder on this machine. If a daemon runs here, a number means one of
+// its jobs, even if an old local job has that name.
 bool is_local(const Context& context, const std::string& job) {
   if (context.server.given() || job.empty()) return false;
   if (!is_file(find_state_folder() + "/server.url")) return true;
@@ -437,33 +439,35 @@ void add_job_commands(CLI::App& app, const Context& context, Command& chosen) {
   };
   CLI::App* scaling = add("scale", "Change the number of workers of a running job", true,
                           [a, &context] { return scale_anywhere(context, *a); });
-  scaling->add_option("workers", a->number, "Workers to run on; 0: the daemon's policy decides")
+  scaling->add_option("workers", a->number, "Number of workers; 0: the daemon's policy decides")
       ->required();
   scaling->add_option("--batch", a->batch,
-                      "Adaptive job of 'rubato run': samples per step over all these workers "
+                      "Adaptive job of 'rubato run': samples per step over all workers "
                       "(default: as many per worker as at the start)");
-  scaling->add_flag("--json", a->json, "JSON");
-  CLI::App* migrating = add("migrate", "Replace a worker of a running job by a new one", true,
+  scaling->add_flag("--json", a->json, "As JSON");
+  CLI::App* migrating = add("migrate", "Replace a worker of a running job with a new one", true,
                             [a] { return migrate(a->job, a->number, a->json); });
-  migrating->add_option("worker", a->number, "Worker id, as 'rubato ps JOB' shows it")->required();
-  migrating->add_flag("--json", a->json, "JSON");
+  migrating->add_option("worker", a->number, "Worker id as shown by 'rubato ps JOB'")->required();
+  migrating->add_flag("--json", a->json, "As JSON");
   CLI::App* prof = add("profile", "Measure a running job's speed for several worker counts", true,
                        [a] { return profile(a->job, a->low, a->high, a->json); });
-  prof->add_option("--min", a->low, "Fewest workers")->check(CLI::PositiveNumber);
-  prof->add_option("--max", a->high, "Most workers")->required()->check(CLI::PositiveNumber);
-  prof->add_flag("--json", a->json, "JSON");
+  prof->add_option("--min", a->low, "Smallest number of workers")->check(CLI::PositiveNumber);
+  prof->add_option("--max", a->high, "Largest number of workers")
+      ->required()
+      ->check(CLI::PositiveNumber);
+  prof->add_flag("--json", a->json, "As JSON");
   add("ps", "List jobs of 'rubato run' on this machine, or the workers of one", false, [a] {
     return a->job.empty() ? print_jobs(a->json) : print_job(a->job, a->json);
-  })->add_flag("--json", a->json, "JSON");
-  CLI::App* happened = add("events", "What happened to a job, or to all jobs of the daemon", false,
-                           [a, &context] { return events_anywhere(context, *a); });
-  happened->add_flag("-f,--follow", a->follow, "Go on as events come (of the daemon)");
-  happened->add_option("--after", a->after, "Only events after this number (of the daemon)")
+  })->add_flag("--json", a->json, "As JSON");
+  CLI::App* happened = add("events", "Show what happened to a job, or to all jobs of the daemon",
+                           false, [a, &context] { return events_anywhere(context, *a); });
+  happened->add_flag("-f,--follow", a->follow, "Wait for new events (daemon only)");
+  happened->add_option("--after", a->after, "Only events after this number (daemon only)")
       ->check(CLI::NonNegativeNumber);
   happened->add_flag("--json", a->json, "One JSON object per line");
   add("stop", "Checkpoint and stop a job of 'rubato run'", true, [a] {
     return stop(a->job, a->json);
-  })->add_flag("--json", a->json, "JSON");
+  })->add_flag("--json", a->json, "As JSON");
 }
 
 }  // namespace rubato::cli

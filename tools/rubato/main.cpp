@@ -9,7 +9,7 @@ namespace rubato::cli {
 
 namespace {
 
-// Bundled data: beside the installed program, else in the source tree that it was built from.
+// Bundled data: next to the installed program, else in the source tree from which it was built.
 std::string find_share_dir() {
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -25,11 +25,11 @@ int run(int argc, char** argv) {
   Context context{.command_line = "rubato", .share_dir = find_share_dir()};
   for (int i = 1; i < argc; ++i) context.command_line += fmt::format(" {}", argv[i]);
 
-  CLI::App app{"Rubato: elastic deep-learning training. Shares devices among jobs and judges how."};
+  CLI::App app{"Rubato: elastic deep-learning training that shares devices among jobs."};
   app.name("rubato");
   app.set_version_flag("--version", RUBATO_VERSION);
   app.require_subcommand(1);
-  app.fallthrough();  // the options below may also stand after the subcommand
+  app.fallthrough();  // the options below may also come after the subcommand
   Command chosen;
 #ifndef RUBATO_RUNTIME_ONLY
   app.add_option("--server", context.server.url, "URL of the daemon (default: the local one)")

@@ -45,7 +45,7 @@ void Table::row(std::vector<std::string> cells) {
   for (std::size_t i = 0; i < cells.size(); ++i) {
     std::string& cell = cells[i];
     for (char& c : cell) {
-      if (static_cast<unsigned char>(c) < 0x20) c = ' ';  // nobody's name may move the cursor
+      if (static_cast<unsigned char>(c) < 0x20) c = ' ';  // no name may move the cursor
     }
     if (cell.size() > columns_[i].widest) {
       cell.resize(columns_[i].widest - 1);

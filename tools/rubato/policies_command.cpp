@@ -1,4 +1,4 @@
-// `rubato policies`: the registration table, for people, programs and docs/policies.md.
+// rubato policies: prints the policy table for people, for programs and for docs/policies.md.
 #include <fmt/format.h>
 
 #include <memory>
@@ -65,8 +65,9 @@ void add_policies(CLI::App& app, Command& chosen) {
       app.add_subcommand("policies", "List the scheduling policies and their parameters");
   auto as_json = std::make_shared<bool>(false);
   auto markdown = std::make_shared<bool>(false);
-  command->add_flag("--json", *as_json, "as JSON");
-  command->add_flag("--markdown", *markdown, "as the page docs/policies.md")->excludes("--json");
+  command->add_flag("--json", *as_json, "As JSON");
+  command->add_flag("--markdown", *markdown, "As Markdown, the page docs/policies.md")
+      ->excludes("--json");
   command->callback([=, &chosen] {
     chosen = [=] {
       if (*as_json) {

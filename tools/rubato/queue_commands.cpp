@@ -19,7 +19,7 @@ struct QueueArguments {
   bool as_json = false;
 };
 
-// All pages of the list.
+// Reads all pages of the list.
 Result<json> all_jobs(Client& client, bool active) {
   json jobs = json::array();
   json next = 0;
@@ -53,7 +53,7 @@ void print_line(const char* name, const std::string& value) {
 }
 
 std::string progress_text(const json& job) {
-  // The last report comes some steps before the end.
+  // The last progress report comes some steps before the end.
   if (const json result = job.value("result", json::object()); result.contains("steps")) {
     return fmt::format("all {} steps, loss {:.4g}", compact_json(result["steps"]),
                        result.value("final_loss", 0.0));
@@ -90,8 +90,8 @@ int status(const QueueArguments& a, const ServerChoice& server) {
   };
   const json document = job->value("document", json::object());
   const int held = job->value("held", 0);
-  std::string devices = fmt::format("{} (now/fewest-most)", devices_text(*job));
-  if (held != job->value("granted", 0)) devices += fmt::format(", occupies {}", held);
+  std::string devices = fmt::format("{} (now/min-max)", devices_text(*job));
+  if (held != job->value("granted", 0)) devices += fmt::format(", holds {}", held);
   print_line("job", fmt::format("{} {}", job->value("id", ""), job->value("name", "")));
   print_line("state", job->value("phase", ""));
   print_line("message", job->value("message", ""));
@@ -130,7 +130,7 @@ int why(const QueueArguments& a, const ServerChoice& server) {
     if (blocker.contains("tenant")) who = "other tenants";
     if (blocker.contains("reservation"))
       who = "reservation " + compact_json(blocker["reservation"]);
-    fmt::print("  {} of the devices: {}\n", blocker.value("devices", 0), who);
+    fmt::print("  devices held by {1}: {0}\n", blocker.value("devices", 0), who);
   }
   if (const std::string remedy = answer->value("remedy", ""); !remedy.empty()) {
     fmt::print("remedy: {}\n", remedy);
@@ -152,11 +152,11 @@ void add_queue_commands(CLI::App& app, const Context& context, Command& chosen) 
     return sub;
   };
   add("queue", "List the daemon's jobs", queue)
-      ->add_flag("--all", a->all, "Also those that have ended");
-  add("status", "Everything about a job", status)
+      ->add_flag("--all", a->all, "Also jobs that have ended");
+  add("status", "Show everything about a job", status)
       ->add_option("job", a->job, "Number (12 or j12) or name")
       ->required();
-  add("why", "Why a job has the devices it has, or none, and what would help", why)
+  add("why", "Explain why a job has the devices it has, or none, and what would help", why)
       ->add_option("job", a->job, "Number (12 or j12) or name")
       ->required();
 }

@@ -32,7 +32,7 @@ Result<json> read_json(const std::string& path) {
   return value;
 }
 
-// Runs the job's program; the outcome is in the folder when it ended with 0.
+// Runs the job's program. If it exits with 0, its result is in the folder.
 Status run_program(const elastic::JobFolder& folder, const elastic::JobSettings& settings) {
   std::vector<std::string> command = settings.command;
   std::vector<char*> arguments;
@@ -52,7 +52,7 @@ Status run_program(const elastic::JobFolder& folder, const elastic::JobSettings&
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return ok_status();
-  return invalid_input("replay: the program failed; what it said is above");
+  return invalid_input("replay: the program failed; see its output above");
 }
 
 int replay(const std::string& name) {
@@ -63,7 +63,7 @@ int replay(const std::string& name) {
   if (!settings.ok()) return fail(settings.error());
   if (!settings->adaptive) {
     return fail(invalid_input(fmt::format(
-        "job {} is consistent: its result does not depend on its schedule, so run it anew instead",
+        "job {} is consistent: its result does not depend on its schedule, so run it again instead",
         settings->name)));
   }
   if (!is_file(folder.result_file())) {
@@ -78,8 +78,9 @@ int replay(const std::string& name) {
   const std::string expected = result->value("state_sha256", "");
   const std::string found = again->value("state_sha256", "");
   if (found != expected) {
-    return fail(invalid_input(fmt::format("the replay of job {} has other bits: {} instead of {}",
-                                          settings->name, found, expected)));
+    return fail(
+        invalid_input(fmt::format("the replay of job {} has different bits: {} instead of {}",
+                                  settings->name, found, expected)));
   }
   fmt::print("{}: {} steps replayed in one process, same bits: {}\n", settings->name,
              again->value("steps", std::int64_t{0}), found);

@@ -23,7 +23,7 @@ namespace {
 using control::JobDocument;
 using nlohmann::json;
 
-// A field of the document that has a flag of its own.
+// A field of the document that has its own flag.
 struct FieldFlag {
   const char* flag;
   const char* path;  // in the document, as JSON pointer
@@ -31,19 +31,19 @@ struct FieldFlag {
 };
 constexpr FieldFlag kFieldFlags[] = {
     {"--name", "/name", "Name of the job (default: the program's)"},
-    {"--dir", "/dir", "Folder it runs in (default: the current one)"},
-    {"--devices", "/devices", "Devices it can use: N or FEWEST..MOST"},
+    {"--dir", "/dir", "Working directory (default: the current one)"},
+    {"--devices", "/devices", "Devices the job can use: N or LOW..HIGH"},
     {"--mode", "/mode", "consistent, adaptive or rigid"},
     {"--sizes", "/sizes", "any or power_of_two"},
     {"--priority", "/priority", "Larger is more urgent"},
-    {"--logical-workers", "/logical_workers", "Fix the result, whatever devices it gets"},
-    {"--batch", "/batch", "Total batch of an adaptive job: SMALLEST..LARGEST"},
+    {"--logical-workers", "/logical_workers", "Logical workers, which determine the result"},
+    {"--batch", "/batch", "Total batch of an adaptive job: N or LOW..HIGH"},
     {"--lr-rule", "/lr_rule", "Learning rate of an adaptive job: linear, sqrt or none"},
-    {"--epochs", "/epochs", "How long it will train, for estimates"},
-    {"--min-runtime", "/min_runtime", "Once started it keeps its devices this long (15m, 2h)"},
+    {"--epochs", "/epochs", "Expected number of epochs, for estimates"},
+    {"--min-runtime", "/min_runtime", "Keep devices at least this long (15m, 2h)"},
     {"--checkpoint-every", "/checkpoint/every", "Time between checkpoints"},
     {"--device-type", "/device_type", "Only on devices of this type"},
-    {"--tenant", "/tenant", "For this tenant (administrators)"},
+    {"--tenant", "/tenant", "Submit for this tenant (administrators only)"},
 };
 
 struct DocumentArguments {
@@ -68,7 +68,7 @@ Result<std::string> read_document(const std::string& file) {
   return std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
 }
 
-// Flags as fields of a document; numbers as numbers.
+// Merges the flags into the fields of a document. Numbers become JSON numbers.
 Result<json> flags_as_fields(const DocumentArguments& a, json document) {
   for (std::size_t i = 0; i < std::size(kFieldFlags); ++i) {
     if (a.values[i].empty()) continue;
@@ -109,7 +109,7 @@ Result<JobDocument> make_document(const DocumentArguments& a) {
   return document;
 }
 
-// A line about a change that whoever waits for a job wants to see; empty: none.
+// A line about a change that matters to someone who waits for the job; empty for other events.
 std::string waiting_line(const json& event) {
   std::string type = event.value("type", "");
   const json body = event.value("body", json::object());
@@ -125,7 +125,7 @@ std::string waiting_line(const json& event) {
   return "";
 }
 
-// Until the job has ended: 0 finished, 1 failed or cancelled.
+// Waits until the job has ended. Returns 0 if it finished, 1 if it failed or was cancelled.
 int wait_for(Client& client, const json& job, bool as_json) {
   const std::string path = fmt::format("/jobs/{}", job.value("number", std::int64_t{0}));
   std::string end;
@@ -173,7 +173,7 @@ int submit(const SubmitArguments& a, const ServerChoice& server) {
   }
   const json body = control::to_json(*document);
   Result<json> job = client->send("POST", "/jobs", body, {{"Idempotency-Key", key}});
-  // Whether it arrived is not known; with the same key it cannot be submitted twice.
+  // It is unknown whether the request arrived. With the same key the job cannot be submitted twice.
   if (!job.ok() && job.error().code == ErrorCode::kIo) {
     job = client->send("POST", "/jobs", body, {{"Idempotency-Key", key}});
   }
@@ -221,7 +221,7 @@ int plan(const PlanArguments& a, const ServerChoice& server) {
                planned->value("text", ""), time_of("start_in_s"));
   }
   fmt::print("would end in {}{}\n", time_of("eta_s"),
-             planned->value("guessed", false) ? " (a guess: its length is not known)" : "");
+             planned->value("guessed", false) ? " (a guess, because its length is unknown)" : "");
   for (const json& change : planned->value("changes", json::array())) {
     fmt::print("{} would go from {} to {} devices ({})\n", change.value("job", ""),
                change.value("from", 0), change.value("to", 0), change.value("reason", ""));
@@ -229,8 +229,8 @@ int plan(const PlanArguments& a, const ServerChoice& server) {
   const json others = planned->value("others", json::object());
   if (const int changed = others.value("changed", 0); changed > 0) {
     const int given = -others.value("devices", 0);
-    fmt::print("{} job{} of other tenants would change ({} {} device{} together)\n", changed,
-               changed == 1 ? "" : "s", given >= 0 ? "giving" : "getting", std::abs(given),
+    fmt::print("{} job{} of other tenants would change ({} {} device{} in total)\n", changed,
+               changed == 1 ? "" : "s", given >= 0 ? "losing" : "gaining", std::abs(given),
                std::abs(given) == 1 ? "" : "s");
   }
   return placed ? 0 : 2;
@@ -242,16 +242,17 @@ void add_submit_commands(CLI::App& app, const Context& context, Command& chosen)
   auto s = std::make_shared<SubmitArguments>();
   CLI::App* submitting = app.add_subcommand("submit", "Submit a job to the daemon");
   add_document_options(*submitting, s->document);
-  submitting->add_option("--key", s->key,
-                         "Submitting again with the same key gives the same job (default: random)");
-  submitting->add_flag("--wait", s->wait, "Wait for its end; exit code 0 only when it finished");
+  submitting->add_option(
+      "--key", s->key, "Submitting again with the same key returns the same job (default: random)");
+  submitting->add_flag("--wait", s->wait,
+                       "Wait until the job has ended; exit code 0 only if it finished");
   submitting->add_flag("--json", s->as_json, "The job as JSON");
   submitting->callback(
       [s, &context, &chosen] { chosen = [s, &context] { return submit(*s, context.server); }; });
 
   auto p = std::make_shared<PlanArguments>();
   CLI::App* planning = app.add_subcommand(
-      "plan", "What would happen to a job if it were submitted now; exit code 2: it would wait");
+      "plan", "Predict what would happen to a job submitted now; exit code 2: it would wait");
   add_document_options(*planning, p->document);
   planning->add_flag("--json", p->as_json, "The plan as JSON");
   planning->callback(
@@ -263,7 +264,7 @@ void add_submit_commands(CLI::App& app, const Context& context, Command& chosen)
     bool as_json = true;
   };
   auto c = std::make_shared<SchemaArguments>();
-  schema->add_flag("--openapi", c->openapi, "The OpenAPI document of the daemon's API instead");
+  schema->add_flag("--openapi", c->openapi, "Print the daemon's OpenAPI document instead");
   schema->add_flag("--json", c->as_json, "As JSON (the only form)");
   schema->callback([c, &chosen] {
     chosen = [c] {

@@ -1,4 +1,4 @@
-// rubato top: the cluster and its jobs, live on a terminal; once, elsewhere.
+// rubato top: shows the cluster and its jobs, live on a terminal and once otherwise.
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -19,10 +19,11 @@ namespace {
 
 using nlohmann::json;
 
-volatile std::sig_atomic_t g_interrupted = 0;  // a signal handler can reach nothing else
+volatile std::sig_atomic_t g_interrupted = 0;  // a signal handler can access nothing else
 void note_interrupt(int) { g_interrupted = 1; }
 
-// A terminal in full-screen mode: keys come at once and are not shown. Restored at the end.
+// A terminal in full-screen mode: keys are read without Enter and not echoed. The destructor
+// restores the terminal.
 class Screen {
  public:
   Screen() {
@@ -31,7 +32,7 @@ class Screen {
     raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
     tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     struct sigaction action {};
-    action.sa_handler = note_interrupt;  // without SA_RESTART: poll() ends
+    action.sa_handler = note_interrupt;  // without SA_RESTART, so that poll() returns
     for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
     fmt::print("\x1b[?1049h\x1b[?25l");
   }
@@ -43,7 +44,7 @@ class Screen {
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  // At most as many lines and columns as there are, the first line in bold.
+  // Draws as many lines and columns as fit, the first line in bold.
   void draw(std::string_view text, bool color) const {
     winsize size{};
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) size = {24, 100, 0, 0};
@@ -61,7 +62,7 @@ class Screen {
     fmt::print("{}", out);
     std::fflush(stdout);
   }
-  // True: q, or interrupted.
+  // True after q or an interrupt.
   static bool wait_for_quit(double seconds) {
     pollfd key{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
     const int ready = poll(&key, 1, static_cast<int>(seconds * 1000));
@@ -83,8 +84,8 @@ std::string bar(const json& c, int width) {
   const int training = std::min(width, cells(c.value("training", 0.0)));
   const int held = std::clamp(cells(c.value("held", 0)) - training, 0, width - training);
   const int reserved = std::clamp(cells(c.value("reserved", 0)), 0, width - training - held);
-  return fmt::format("[{:#<{}}{:+<{}}{:x<{}}{:.<{}}] # trains  + starts or leaves  x reserved", "",
-                     training, "", held, "", reserved, "", width - training - held - reserved);
+  return fmt::format("[{:#<{}}{:+<{}}{:x<{}}{:.<{}}] # training  + starting or leaving  x reserved",
+                     "", training, "", held, "", reserved, "", width - training - held - reserved);
 }
 
 Result<json> look(Client& client) {
@@ -92,7 +93,7 @@ Result<json> look(Client& client) {
   if (!cluster.ok()) return cluster;
   Result<json> jobs = client.get("/jobs?active=true&limit=200");
   if (!jobs.ok()) return jobs;
-  // Those with devices first; they are what changes.
+  // Jobs with devices come first; they are the ones that change.
   std::stable_partition((*jobs)["jobs"].begin(), (*jobs)["jobs"].end(),
                         [](const json& job) { return job.value("granted", 0) > 0; });
   return json{{"cluster", std::move(*cluster)}, {"jobs", std::move((*jobs)["jobs"])}};
@@ -129,15 +130,16 @@ int top(const TopArguments& a, const ServerChoice& server) {
     Result<json> now = look(*client);
     const bool away = !now.ok();
     if (away) {
-      // It is shown as it was; when it comes back, it may be elsewhere.
+      // Keep showing the last state. A restarted daemon may have another address.
       if (Result<Client> again = Client::make(server); again.ok()) client = std::move(again);
     } else {
       seen = std::move(now);
       seen_at = unix_now();
     }
-    const std::string text = page(*seen, seen_at, client->url()) +
-                             (away ? "\nthe daemon does not answer; this is how it was\n" : "\n") +
-                             "q quits\n";
+    const std::string text =
+        page(*seen, seen_at, client->url()) +
+        (away ? "\nthe daemon does not answer; this is the last known state\n" : "\n") +
+        "q quits\n";
     screen.draw(text, color);
   } while (!Screen::wait_for_quit(a.every_s));
   return 0;
@@ -147,11 +149,11 @@ int top(const TopArguments& a, const ServerChoice& server) {
 
 void add_top(CLI::App& app, const Context& context, Command& chosen) {
   auto a = std::make_shared<TopArguments>();
-  CLI::App* sub = app.add_subcommand("top", "The cluster and its jobs, live (q quits)");
-  sub->add_option("--every", a->every_s, "Seconds between two looks")
+  CLI::App* sub = app.add_subcommand("top", "Show the cluster and its jobs, live (q quits)");
+  sub->add_option("--every", a->every_s, "Seconds between updates")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
-  sub->add_flag("--json", a->as_json, "One look, as JSON");
+  sub->add_flag("--json", a->as_json, "Print once, as JSON");
   sub->callback(
       [a, &context, &chosen] { chosen = [a, &context] { return top(*a, context.server); }; });
 }

@@ -1,4 +1,4 @@
-// rubato logs, and events of the daemon.
+// rubato logs, and rubato events for jobs of the daemon.
 #include <fmt/format.h>
 
 #include <memory>
@@ -50,7 +50,7 @@ int logs(const LogArguments& a, const ServerChoice& server) {
   return streamed.ok() ? 0 : fail(streamed.error());
 }
 
-// The body of an event in words: a view change as the runtime tells it, others as name=value.
+// The body of an event for people: a view change in the runtime's words, others as name=value.
 std::string body_text(const std::string& type, const json& body) {
   if (type == "view") return " " + elastic::describe_event(compact_json(body));
   std::string text;
@@ -111,10 +111,10 @@ int print_daemon_events(const ServerChoice& server, const EventsRequest& request
 
 void add_logs(CLI::App& app, const Context& context, Command& chosen) {
   auto a = std::make_shared<LogArguments>();
-  CLI::App* sub = app.add_subcommand("logs", "Output of a job's workers");
+  CLI::App* sub = app.add_subcommand("logs", "Print the output of a job's workers");
   sub->add_option("job", a->job, "Number (12 or j12) or name")->required();
-  sub->add_flag("-f,--follow", a->follow, "Go on until the job has ended");
-  sub->add_option("--tail", a->tail, "Only the last so many lines of each worker")
+  sub->add_flag("-f,--follow", a->follow, "Continue until the job has ended");
+  sub->add_option("--tail", a->tail, "Only the last N lines of each worker")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000}));
   sub->add_option("--worker", a->worker, "Only this worker")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000}));

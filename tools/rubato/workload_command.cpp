@@ -1,4 +1,4 @@
-// `rubato workload generate`: makes native workloads.
+// rubato workload generate: generates workloads in the native format.
 #include <fmt/format.h>
 
 #include <memory>
@@ -10,7 +10,7 @@
 namespace rubato::cli {
 
 void add_workload(CLI::App& app, Command& chosen) {
-  CLI::App* workload = app.add_subcommand("workload", "Make workloads");
+  CLI::App* workload = app.add_subcommand("workload", "Generate workloads");
   workload->require_subcommand(1);
   CLI::App* generate = workload->add_subcommand(
       "generate", "Generate a workload in the native format (JSON lines) on standard output");
@@ -20,20 +20,21 @@ void add_workload(CLI::App& app, Command& chosen) {
   };
   auto arguments = std::make_shared<WorkloadArguments>();
   GenerateOptions& options = arguments->options;
-  generate->add_option("--jobs", options.jobs, "number of jobs")
+  generate->add_option("--jobs", options.jobs, "Number of jobs")
       ->check(CLI::Range(1, 10'000'000))
       ->capture_default_str();
-  generate->add_option("--arrival", options.arrival, "arrival process: poisson, diurnal or bursty")
+  generate->add_option("--arrival", options.arrival, "Arrival process: poisson, diurnal or bursty")
       ->transform(
           CLI::CheckedTransformer(std::map<std::string, Arrival>{{"poisson", Arrival::kPoisson},
                                                                  {"diurnal", Arrival::kDiurnal},
                                                                  {"bursty", Arrival::kBursty}}));
-  generate->add_option("--hours", options.hours, "the arrivals are spread over this time")
+  generate->add_option("--hours", options.hours, "Hours over which the arrivals are spread")
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
-  generate->add_option("--mix", options.mix_file, "what jobs there are (JSON; default: built-in)");
-  generate->add_option("--seed", options.seed, "random seed")->capture_default_str();
-  generate->add_option("--out", arguments->out, "write to this file instead");
+  generate->add_option("--mix", options.mix_file,
+                       "File with the mix of jobs (JSON; default: built-in)");
+  generate->add_option("--seed", options.seed, "Random seed")->capture_default_str();
+  generate->add_option("--out", arguments->out, "Write to this file instead");
   generate->callback([=, &chosen] {
     chosen = [=] {
       const auto text = generate_workload(arguments->options);

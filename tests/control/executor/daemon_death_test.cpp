@@ -1,7 +1,8 @@
 // A process with an executor is killed with SIGKILL at random moments, also in the middle of its
-// calls, while jobs are resized, stopped, continued and killed. Whatever the moment, the next one
-// finds the jobs again, nobody has two supervisors, no device has two processes, all jobs finish
-// with the bits of an undisturbed run, and every line that their runtime wrote was told once.
+// calls, while jobs are resized, stopped, resumed and killed. Whatever the moment, the next
+// executor finds the jobs again, no job has two supervisors, no device has two processes, all jobs
+// finish with the bits of an undisturbed run, and every line that their runtime wrote is reported
+// once.
 #include <fcntl.h>
 #include <sys/wait.h>
 
@@ -41,7 +42,7 @@ class DaemonDeath : public ExecutorTest {
     }
     return false;
   }
-  // What daemons were told that the runtime of a job wrote.
+  // The lines of a job's runtime that were reported to daemons.
   std::vector<nlohmann::json> told_lines(JobNumber job) const {
     std::vector<nlohmann::json> lines;
     for (const nlohmann::json& line : objects_in(lines_file())) {
@@ -59,7 +60,7 @@ class DaemonDeath : public ExecutorTest {
     return wants;
   }
 
-  // What a daemon does: adopts, obeys what is recorded, records how jobs end. Never returns.
+  // Acts like a daemon: adopts jobs, does what is recorded and records how jobs end. Never returns.
   [[noreturn]] void be_daemon(const JobDocument& document) {
     start_executor();
     std::map<JobNumber, int> wants = read_wants();
@@ -105,7 +106,7 @@ class DaemonDeath : public ExecutorTest {
     return pid;
   }
 
-  // Living workers of a job have one supervisor: their parent, unless that has just died.
+  // The live workers of a job have one supervisor, their parent, unless it has just died.
   void check_supervisors() const {
     const std::vector<pid_t> alive = supervisors(root_);
     std::map<std::string, std::set<pid_t>> parents;
@@ -124,7 +125,7 @@ class DaemonDeath : public ExecutorTest {
     }
   }
 
-  // Devices for each job, together as many as there are or fewer.
+  // Picks a number of devices for each job, in total at most as many as the machine has.
   void want_at_random(Random& random) const {
     int left = options_.machine.devices;
     nlohmann::json wants = nlohmann::json::array();
@@ -152,7 +153,7 @@ class DaemonDeath : public ExecutorTest {
     for (int death = 0; death < deaths && !HasFailure(); ++death) {
       if (random.chance(0.5)) want_at_random(random);
       const pid_t daemon = start_daemon(document);
-      // Half of them die while they adopt and start what they find.
+      // Half of the daemons die while they adopt and start jobs.
       const std::uint32_t longest = random.chance(0.5) ? 6'000 : 120'000;
       const auto end =
           std::chrono::steady_clock::now() + std::chrono::microseconds(random.below(longest));
@@ -200,7 +201,7 @@ class DaemonDeath : public ExecutorTest {
       const std::vector<nlohmann::json> written = objects_in(events_file(job));
       EXPECT_FALSE(written.empty());
       EXPECT_TRUE(told == written) << "job " << job << ": " << written.size()
-                                   << " lines were written and " << told.size() << " told";
+                                   << " lines were written and " << told.size() << " reported";
     }
   }
 };
