@@ -33,7 +33,7 @@ void print_text() {
   }
 }
 
-void print_json() {
+void print_policies_json() {
   fmt::print("{}\n",
              nlohmann::ordered_json{{"version", 1}, {"policies", api::policy_list()}}.dump(2));
 }
@@ -71,7 +71,7 @@ void add_policies(CLI::App& app, Command& chosen) {
   command->callback([=, &chosen] {
     chosen = [=] {
       if (*as_json) {
-        print_json();
+        print_policies_json();
       } else if (*markdown) {
         print_markdown();
       } else {

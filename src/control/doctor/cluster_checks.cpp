@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/text.h"
 #include "control/doctor/checks.h"
 #include "control/doctor/clean_text.h"
@@ -18,7 +19,7 @@ std::string etcd_version(const MachineView& view, const std::string& endpoint) {
   const std::string url =
       endpoint.find("://") == std::string::npos ? "http://" + endpoint : endpoint;
   const Answer answer = view.get(url + "/version");
-  const nlohmann::json body = nlohmann::json::parse(answer.body, nullptr, false);
+  const nlohmann::json body = parse_json(answer.body);
   if (answer.status != 200 || !body.is_object()) return "";
   const auto version = body.find("etcdserver");
   return version != body.end() && version->is_string() ? clean(version->get<std::string>()) : "";

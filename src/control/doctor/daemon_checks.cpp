@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/text.h"
 #include "control/doctor/checks.h"
 #include "control/doctor/clean_text.h"
@@ -14,7 +15,7 @@ namespace {
 // The API document names itself, and anybody may read it.
 bool is_rubatod(const MachineView& view, const std::string& url) {
   const Answer answer = view.get(url + "/api/v1/openapi.json");
-  const nlohmann::json body = nlohmann::json::parse(answer.body, nullptr, false);
+  const nlohmann::json body = parse_json(answer.body);
   return answer.status == 200 && body.is_object() && body.contains("info") &&
          body["info"].is_object() && body["info"].value("title", nlohmann::json()) == "Rubato";
 }
