@@ -88,7 +88,7 @@ TEST_F(Doctor, SeesBrokenGpus) {
   machine_.programs["nvidia-smi"] = printed("");
   expect("gpu", Level::kWarn, "lists no GPU");
   machine_.programs["nvidia-smi"] = printed(kGarbage);
-  expect("gpu", Level::kWarn, "nvidia-smi said");
+  expect("gpu", Level::kWarn, "unexpected output of nvidia-smi");
   machine_.programs["nvidia-smi"] = printed("GPU-1, A\nGPU-2, B\n");
   expect("gpu", Level::kWarn, "different types");
 }
