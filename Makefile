@@ -1,8 +1,10 @@
 # Front door: each target is a short way to say what cmake, ctest or a script in scripts/ does.
 JOBS ?= $(shell nproc)
+TEST_JOBS ?= $(shell expr 2 '*' $(JOBS)) # process tests wait more than they compute
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo docs tour install deb test-asan test-tsan clang fuzz chaos soak lint format \
+.PHONY: help setup build tests benchmarks check test nightly build-times demo doctor docs tour install deb \
+        test-asan test-tsan clang fuzz chaos soak lint format \
         bench-fidelity bench-scale bench-policies bench-papers bench-solver bench-ablation \
         bench-bound bench-large bench-overhead bench-reduce bench-elastic bench-api clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
@@ -11,39 +13,64 @@ JOBS ?= $(shell nproc)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+[a-z -]*:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
-setup: ## install the Debian packages that are missing
+setup: ## install the Debian packages that are missing, for all targets
 	@scripts/setup
 
-# Configure once; after that ninja re-runs cmake by itself when a CMake file or a glob changed.
-build/%/build.ninja: | setup
-	@cmake --preset $*
+BUILD = cmake --build --preset release -j $(JOBS) --target
 
-build: setup build/release/build.ninja ## build everything, optimised; programs land in build/bin
-	@cmake --build --preset release -j $(JOBS)
-	@ln -sfn build/release/compile_commands.json compile_commands.json # for clangd
+build: ## build the programs, optimised; they land in build/bin
+	@scripts/configure
+	@$(BUILD) programs
+
+tests: ## build the programs and all tests
+	@scripts/configure tests
+	@$(BUILD) tests
+
+benchmarks: ## build the programs and all benchmarks
+	@scripts/configure benchmarks
+	@$(BUILD) benchmarks
+
+# For the loop of editing, building and testing. What runs and how long it takes: docs/testing.md.
+check: ## build, then unit, property and scenario tests: under a minute
+	@scripts/configure tests
+	@$(BUILD) unit_tests property_tests scenario_tests
+	@ctest --preset release -j $(JOBS) -L '^(unit|property|scenario)$$'
 
 # ctest runs last: its summary is the last thing printed.
-test: build lint ## build, lint and run all tests
-	@ctest --preset release -j $(JOBS)
+test: tests lint ## build, lint and run all tests
+	@ctest --preset release -j $(TEST_JOBS)
 
-lint: build/release/build.ninja ## check the format; clang-tidy on changed files (RUBATO_TIDY=all: all)
+REPEAT ?= 100
+nightly: tests benchmarks ## every process test REPEAT (100) times beside a load on all cores
+	@scripts/nightly --repeat $(REPEAT)
+
+lint: ## check the format; clang-tidy on changed files (RUBATO_TIDY=all: all)
+	@scripts/configure tests
 	@scripts/check-format
 	@scripts/tidy-changed
 
-format: setup ## rewrite the sources in the project's format
+format: ## rewrite the sources in the project's format
+	@scripts/setup build test
 	@scripts/check-format --fix
+
+build-times: ## where the time of the last full build went
+	@scripts/build-times
 
 test-asan: ## unit, property and scenario tests under address and undefined-behaviour sanitizers
 test-tsan: ## unit, property and scenario tests under the thread sanitizer
-test-asan test-tsan: test-%: setup build/%/build.ninja
+build/%/build.ninja:
+	@scripts/setup build test clang
+	@cmake --preset $* -DRUBATO_BENCHMARKS=$(if $(filter clang,$*),ON,OFF)
+
+test-asan test-tsan: test-%: build/%/build.ninja
 	@cmake --build --preset $* -j $(JOBS)
 	@ctest --preset $* -j $(JOBS)
 
-clang: setup build/clang/build.ninja ## build everything with clang (lock annotations checked)
+clang: build/clang/build.ninja ## build everything with clang (lock annotations checked)
 	@cmake --build --preset clang -j $(JOBS)
 
 FUZZ_SECONDS ?= 30
-fuzz: setup build/fuzz/build.ninja ## hostile bytes into wire protocol and job documents for FUZZ_SECONDS (30) each
+fuzz: build/fuzz/build.ninja ## hostile bytes into wire protocol and job documents for FUZZ_SECONDS (30) each
 	@cmake --build --preset fuzz -j $(JOBS) --target wire_fuzz job_fuzz
 	@mkdir -p build/fuzz/corpus/wire build/fuzz/corpus/job
 	@build/fuzz/bin/wire_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -print_final_stats=1 \
@@ -52,13 +79,18 @@ fuzz: setup build/fuzz/build.ninja ## hostile bytes into wire protocol and job d
 	  -artifact_prefix=build/fuzz/ build/fuzz/corpus/job tests/fuzz/job_seeds
 
 SEEDS ?= 400
-chaos: build ## random schedules of resizes, kills, stops against real training jobs (SEEDS=400)
+chaos: tests ## random schedules of resizes, kills, stops against real training jobs (SEEDS=400)
 	@build/bin/chaos --seeds $(SEEDS) --programs mlp,cnn,lm,toy,device
 	@build/bin/chaos --adaptive --seeds $(SEEDS) --programs mlp,cnn,lm,toy
 
 VIEWS ?= 2000
-soak: build ## one job through VIEWS (2000) view changes: memory and descriptors flat, same bits
+soak: tests ## one job through VIEWS (2000) view changes: memory and descriptors flat, same bits
 	@build/bin/soak --views $(VIEWS)
+
+doctor: ## check what this machine offers for training, with remedies
+	@scripts/configure
+	@$(BUILD) rubato
+	@build/bin/rubato doctor
 
 demo: build ## run the demonstration
 	@scripts/demo
@@ -76,40 +108,40 @@ install: build ## install below PREFIX (/usr/local); DESTDIR is honoured
 deb: build ## Debian packages in out/deb
 	@scripts/make-deb
 
-bench-fidelity: build ## benchmark: how close simulated results come to the reference
+bench-fidelity: benchmarks ## benchmark: how close simulated results come to the reference
 	@scripts/bench-fidelity
 
-bench-scale: build ## benchmark: how the scheduler scales
+bench-scale: benchmarks ## benchmark: how the scheduler scales
 	@scripts/bench-scale
 
-bench-large: build ## benchmark: a day with 20,000 jobs on 10,000 devices under rubato
+bench-large: benchmarks ## benchmark: a day with 20,000 jobs on 10,000 devices under rubato
 	@scripts/bench-large
 
-bench-solver: build ## benchmark: the exact solver beside CBC and GLPK
+bench-solver: benchmarks ## benchmark: the exact solver beside CBC and GLPK
 	@scripts/bench-solver
 
-bench-policies: build ## benchmark: every policy on every recorded workload set
+bench-policies: benchmarks ## benchmark: every policy on every recorded workload set
 	@scripts/bench-policies
 
-bench-ablation: build ## benchmark: what each idea of rubato contributes
+bench-ablation: benchmarks ## benchmark: what each idea of rubato contributes
 	@scripts/bench-ablation
 
-bench-bound: build ## benchmark: how far from the best possible mean completion time
+bench-bound: benchmarks ## benchmark: how far from the best possible mean completion time
 	@scripts/bench-bound
 
-bench-papers: build ## benchmark: the papers' claims, written to docs/results.md
+bench-papers: benchmarks ## benchmark: the papers' claims, written to docs/results.md
 	@scripts/bench-papers
 
-bench-overhead: build ## benchmark: what the training runtime costs beside plain LibTorch
+bench-overhead: benchmarks ## benchmark: what the training runtime costs beside plain LibTorch
 	@scripts/bench-overhead
 
-bench-reduce: build ## benchmark: reduction speed beside Gloo and Open MPI
+bench-reduce: benchmarks ## benchmark: reduction speed beside Gloo and Open MPI
 	@scripts/bench-reduce
 
-bench-elastic: build ## benchmark: what a change of workers costs, beside torchrun elastic
+bench-elastic: benchmarks ## benchmark: what a change of workers costs, beside torchrun elastic
 	@scripts/bench-elastic
 
-bench-api: build ## benchmark: lists and durable submissions over HTTP with 10,000 queued jobs
+bench-api: benchmarks ## benchmark: lists and durable submissions over HTTP with 10,000 queued jobs
 	@scripts/bench-api
 
 clean: ## delete everything that was built

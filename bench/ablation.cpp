@@ -1,6 +1,6 @@
-// What each idea of the policy `rubato` contributes (`make bench-ablation`): its results with one
-// idea switched off, beside all of it, on the Pollux workloads 1-6 at load 1.0 and on the first Sia
-// workload. Prints a section of docs/policies.md.
+// What each idea of the policy `rubato` contributes (`make bench-ablation`): results with one idea
+// switched off, compared with the full policy, on the Pollux workloads 1-6 at load 1.0 and on the
+// first Sia workload. Prints a section of docs/policies.md.
 #include <fmt/format.h>
 
 #include <array>
@@ -18,31 +18,31 @@ struct Variant {
   std::string_view idea;
   std::string_view setting;
   std::string_view value;
-  bool ranks = false;  // beside `without=plan`
+  bool ranks = false;  // in addition to `without=plan`
 };
 
 constexpr std::array kVariants{
     Variant{"all of it", "without", "none"},
-    Variant{"goodput: tables of learned speed at the best batch, instead of k^0.9 for every job",
-            "without", "goodput"},
-    Variant{"correction of the fitted speed by what was measured nearby", "without", "correction"},
-    Variant{"sharing of what is learned among the jobs of an application", "without", "sharing"},
-    Variant{"remaining work from epochs and progress, instead of the age", "without", "remaining"},
-    Variant{"batches that nobody measured are given the benefit of the doubt", "without", "trials"},
+    Variant{"goodput: learned speeds at the best batch, instead of k^0.9 for every job", "without",
+            "goodput"},
+    Variant{"correction of the fitted speed by nearby measurements", "without", "correction"},
+    Variant{"sharing what is learned among the jobs of an application", "without", "sharing"},
+    Variant{"remaining work from epochs and progress, instead of age", "without", "remaining"},
+    Variant{"benefit of the doubt for unmeasured batches", "without", "trials"},
     Variant{"noise of the application by stage and batch, instead of the last report", "without",
             "noise"},
-    Variant{"parts of a job that scale differently, instead of its scaling now", "without",
+    Variant{"phases of a job that scale differently, instead of its current scaling", "without",
             "parts"},
-    Variant{"plan of the future (off, and always on several types: ranks)", "without", "plan"},
+    Variant{"plan of the future (off, and always with several types: ranks)", "without", "plan"},
     Variant{"ranks: short jobs first", "exponent", "0", true},
-    Variant{"ranks: a job's further devices count less", "concavity", "1", true},
-    Variant{"charge for what a change costs", "without", "charge"},
+    Variant{"ranks: further devices of a job count less", "concavity", "1", true},
+    Variant{"charge for the cost of a change", "without", "charge"},
     Variant{"bound on starvation", "starvation", "1e9"},
     Variant{"exact solver, instead of the largest gain per device first", "without", "exact"},
     Variant{"consolidation on few nodes, moving small jobs", "without", "consolidation"},
-    Variant{"types: prices as a start (off: only from what jobs have)", "without", "prices"},
+    Variant{"types: prices as a starting point (off: only what jobs have)", "without", "prices"},
     Variant{"types: division in turn (off: each job on its best type)", "without", "types"},
-    Variant{"types: every application is measured on every type once", "without", "exploration"},
+    Variant{"types: every application is measured once on every type", "without", "exploration"},
 };
 
 struct Set {
@@ -109,16 +109,15 @@ int run() {
                 .resize_cost_s = 30};
   const std::array<std::vector<Figures>, 3> sets{run_set(pollux), run_set(stop_free), run_set(sia)};
   fmt::print(
-      "\n### What each idea of `rubato` contributes\n\n"
-      "Written by `make bench-ablation`: mean (p99) completion time in seconds with one idea "
-      "switched off, and the change of the\nmean; a positive change is what the idea is worth. "
-      "Pollux: workloads 1-6, load 1.0, 16x4. Mixed: Sia workload 1,\n6x4:t4,3x8:rtx,2x8:a100, "
-      "30 s per change. Decisions at events and after 60 s.\n\n"
-      "| without | setting | Pollux, 30 s per change | | Pollux, 1 s | | mixed | |\n"
-      "|---|---|---:|---:|---:|---:|---:|---:|\n");
+      "\n### What each idea of `rubato` contributes\n\nWritten by `make bench-ablation`: mean "
+      "(p99) completion time in seconds with one idea switched off, and the change of the\nmean. A "
+      "positive change is what the idea contributes. Pollux: workloads 1-6, load 1.0, 16x4. Mixed: "
+      "Sia workload 1,\n6x4:t4,3x8:rtx,2x8:a100, 30 s per change. Decisions at events and after 60 "
+      "s.\n\n| without | setting | Pollux, 30 s per change | | Pollux, 1 s | | mixed | "
+      "|\n|---|---|---:|---:|---:|---:|---:|---:|\n");
   for (std::size_t v = 0; v < kVariants.size(); ++v) {
     const bool all = v == 0;
-    fmt::print("| {} | {} |", all ? "nothing: all of it" : kVariants[v].idea,
+    fmt::print("| {} | {} |", all ? "nothing (the full policy)" : kVariants[v].idea,
                all ? std::string("(defaults)")
                    : fmt::format("{}`{}={}`", kVariants[v].ranks ? "`without=plan` " : "",
                                  kVariants[v].setting, kVariants[v].value));

@@ -1,6 +1,6 @@
-// How fast the API is with 10,000 queued jobs (`make bench-api`): the time of a list of all of
-// them, and durable submissions per second over 8 connections. A real controller with its store on
-// this disk and a real server; all devices are reserved, so that jobs stay queued.
+// How fast the API is with 10,000 queued jobs (`make bench-api`): the time to list all of them, and
+// durable submissions per second over 8 connections. Uses a real controller with its store on this
+// disk, and a real server. All devices are reserved, so that jobs stay queued.
 #include <fmt/format.h>
 #include <httplib.h>
 
@@ -46,7 +46,8 @@ std::string document(int i) {
       i, i);
 }
 
-// Submits `count` jobs over the connections; the seconds that it took, and the times of each.
+// Submits `count` jobs over the connections. Returns the total time and the time of each
+// submission.
 double submit_all(const Server& server, const std::string& token, int count,
                   std::vector<double>& times_ms) {
   std::atomic<int> next{0};
@@ -113,7 +114,7 @@ int run() {
     bytes = answer->body.size();
     if (i >= 10) list_ms.push_back(took);
   }
-  // Again, while jobs are submitted all the time.
+  // The same while jobs are being submitted.
   std::vector<double> busy_ms;
   std::vector<double> busy_submit_ms;
   std::atomic<bool> over{false};

@@ -1,13 +1,14 @@
 // What a change of membership costs the workers that stay: the example CNN under this runtime and
 // under torchrun elastic with checkpoint restore, and a model of 100 million parameters under this
-// runtime. Prints a page in Markdown; scripts/bench-elastic keeps it.
+// runtime. Prints a page in Markdown; scripts/bench-elastic stores it.
 //
 // usage: elastic_changes [--repetitions 5] [--torchrun 3] [--only cnn|large|torchrun] [--verbose]
 //
-// Run it from the top of the source tree. A change's figures come from the times at which steps
-// were complete, seen from outside (step_watch.h; the Python worker of torchrun notes them itself):
-//   stall       the gap between two complete steps around the change, less the median step of the
-//               membership the step ran in; of the two gaps around the switch the worse
+// Run it from the top of the source tree. The figures are computed from the times at which steps
+// were complete, observed from outside (step_watch.h; the Python worker of torchrun logs them
+// itself):
+//   stall       the gap between two complete steps around the change, minus the median step of the
+//               membership the step ran in; the worse of the two gaps around the switch
 //   redone      steps computed again
 //   full speed  from the request, the kill, or the start of torchrun's second agent to the first of
 //               five steps whose median is within 1.2 of the new membership's. After a failure that
@@ -25,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json_text.h"
 #include "base/result.h"
 #include "elastic/job_runner.h"
 #include "step_watch.h"
@@ -46,24 +48,24 @@ struct Options {
   bool verbose = false;
 };
 
-// One change, once. Seconds.
+// One change, measured once, in seconds.
 struct Change {
   double stall = 0;
   double redone = 0;
   double full_speed = 0;
-  double step = 0;       // median step: planned, before the change; failures, of the survivor alone
-  double own_stall = 0;  // what the runtime says
+  double step = 0;       // median step before a planned change, or of the survivor of a failure
+  double own_stall = 0;  // as reported by the runtime
   double prepare = 0;
   double slowest = 0;  // longest step while a newcomer prepared, in median steps
   double resume = 0;   // failures: from the kill to the end of the repeated step
-  double detect = 0;   // failures: from the kill to the end of the process, which is when it shows
+  double detect = 0;   // failures: from the kill to the end of the process, when it becomes visible
 };
 using Changes = std::map<std::string, std::vector<Change>>;
 
-// The same look at steps while nothing changes: what the machine alone does to them.
+// The same measurement while nothing changes: what the machine alone does to steps.
 struct Control {
   int looks = 0;
-  int slow = 0;  // with a stall of a step or more
+  int slow = 0;  // with a stall of at least one step
 };
 
 double median_of(const std::vector<Change>& changes, double Change::*field) {
@@ -79,8 +81,8 @@ double worst_of(const std::vector<Change>& changes, double Change::*field) {
   return worst;
 }
 
-// Sends the signal and, if it kills, says when the process had ended: the kernel takes its memory
-// apart first, and until then nobody can know.
+// Sends the signal and, if it kills, returns when the process had ended: the kernel frees its
+// memory first, and until then nobody can know.
 double killed_at(pid_t pid, int signal) {
   const int process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   kill(pid, signal);
@@ -96,7 +98,7 @@ class WatchedJob {
  public:
   struct Spec {
     std::vector<std::string> arguments;
-    std::int64_t settle = 40;  // steps before and after a change that its medians are taken of
+    std::int64_t settle = 40;  // steps before and after a change whose median is taken
     bool stop_a_worker = false;
     bool verbose = false;
   };
@@ -105,7 +107,7 @@ class WatchedJob {
   WatchedJob(const WatchedJob&) = delete;
   WatchedJob& operator=(const WatchedJob&) = delete;
   ~WatchedJob() {
-    // The second signal makes the launcher end its workers and clear the shared memory.
+    // The second signal makes the launcher end its workers and remove the shared memory.
     while (!job_.ended()) {
       kill(job_.pid(), SIGTERM);
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -125,7 +127,7 @@ class WatchedJob {
     return settle(watch_->next());
   }
 
-  // Every kind of change once; begins and ends with one worker.
+  // Makes every kind of change once; begins and ends with one worker.
   bool all_changes() {
     return planned("join", 2) && failure("worker kill -9", SIGKILL, false) &&
            failure("leader kill -9", SIGKILL, true) &&
@@ -229,7 +231,7 @@ class WatchedJob {
     if (!settle(repaired.first_step)) return false;
     const std::int64_t at = survivor.first_step;
     if (watch_->time(at) < killed) lost_ = true;  // it was complete and is repeated
-    // What a step takes the survivor while the replacement boots, when there were enough of them.
+    // The survivor's step time while the replacement boots, if there were enough steps.
     const double alone =
         repaired.first_step - at > 3 ? watch_->median_gap(at + 1, repaired.first_step) : alone_;
     Change change{.step = alone};
@@ -262,7 +264,7 @@ std::optional<Measured> measure(const std::string& rubato, const std::string& fo
   bool done = job.start();
   for (int i = 0; done && i < repetitions; ++i) done = job.all_changes();
   if (!done) {
-    fmt::print(stderr, "elastic_changes: the job in {} did not go through its changes:\n{}", folder,
+    fmt::print(stderr, "elastic_changes: the job in {} did not complete its changes:\n{}", folder,
                job.logs());
     return std::nullopt;
   }
@@ -292,7 +294,7 @@ Rival measure_torchrun(const Options& options, const std::string& folder) {
   if (code == 3 || code == 127) {
     return {.absent = "skipped: /usr/bin/python3 has no torch; install python3-torch"};
   }
-  const nlohmann::json all = nlohmann::json::parse(text, nullptr, false);
+  const nlohmann::json all = rubato::parse_json(text);
   if (code != 0 || !all.is_array()) {
     return {.absent = fmt::format("failed with code {}; its output is above", code)};
   }
@@ -312,7 +314,7 @@ void print_against_torchrun(const Changes& ours, const Rival& rival, const Optio
   fmt::print(
       "## The example CNN: this runtime and torchrun\n\n"
       "Medians of {} repetitions here and {} there ({} of its joins), in one run. Ratios are "
-      "torchrun's figure by ours.\n\n"
+      "torchrun's figure divided by ours.\n\n"
       "| change | stall, ours | torchrun | ratio | redone, ours | torchrun | full speed, ours | "
       "torchrun | ratio |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
       options.repetitions, options.torchrun, 2 * options.torchrun);
@@ -337,7 +339,7 @@ void print_against_torchrun(const Changes& ours, const Rival& rival, const Optio
         "| {} | {:.1f} ms | {:.0f} ms | {:.0f}x | {:.0f} | {:.0f} | {:.2f} s | {:.2f} s | {:.1f}x "
         "|\n",
         title, stall * 1e3, other_stall * 1e3,
-        // What is shorter than the watch's interval counts as one.
+        // Anything shorter than the watch's interval counts as one interval.
         other_stall / std::max(stall, 2e-4), median_of(mine, &Change::redone),
         median_of(other, &Change::redone), speed, other_speed, other_speed / speed);
   }
@@ -352,14 +354,15 @@ void print_against_torchrun(const Changes& ours, const Rival& rival, const Optio
 
 void print_ours(const std::string& title, const Measured& measured, double limit_ms) {
   fmt::print(
-      "\n## {}\n\nMedians, the worst in brackets. *Said* is `stall_ms` of the job's own events. "
-      "*Slowest step* is the longest one while a newcomer boots and copies the state, in median "
-      "steps. For failures *resumed* is the time from the kill to the end of the repeated step, "
+      "\n## {}\n\nMedians, with the worst in brackets. *Said* is `stall_ms` from the job's own "
+      "events. "
+      "*Slowest step* is the longest step while a newcomer boots and copies the state, in median "
+      "steps. For failures, *resumed* is the time from the kill to the end of the repeated step, "
       "and "
-      "*detected* the time from the kill to the end of the process (the kernel takes its memory "
-      "apart before its connections break), or the failure timeout. The verdict says in how many "
-      "of the changes the bound was kept; "
-      "it holds when it was in all.\n\n"
+      "*detected* the time from the kill to the end of the process (the kernel frees its memory "
+      "before its connections break), or the failure timeout. The verdict counts the changes that "
+      "kept the bound; "
+      "it holds if all did.\n\n"
       "| change | stall | said | median step | redone | preparation | slowest step | detected | "
       "resumed | verdict |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|---|\n",
       title);
@@ -393,7 +396,7 @@ void print_ours(const std::string& title, const Measured& measured, double limit
   }
   fmt::print("\nFinished steps lost: {}.\n", measured.step_lost ? "**some**" : "none");
   fmt::print(
-      "For comparison: at {} of {} looks while nothing changed, steps were late by one step or "
+      "For comparison: while nothing changed, {} of {} observed steps were late by one step or "
       "more.\n",
       measured.control.slow, measured.control.looks);
 }
@@ -420,7 +423,7 @@ int run(const Options& options) {
     cnn = measure(rubato, root + "/cnn", spec, options.repetitions);
     if (!cnn) return 1;
   }
-  Rival torchrun{.absent = "skipped: not asked for"};
+  Rival torchrun{.absent = "skipped: not requested"};
   if (wanted("torchrun")) torchrun = measure_torchrun(options, root + "/torchrun");
   if (cnn) {
     print_against_torchrun(cnn->changes, torchrun, options);
@@ -448,14 +451,15 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   bench::Options options;
-  CLI::App app("What a change of membership costs the workers that stay");
-  app.add_option("--repetitions", options.repetitions, "Of every change under this runtime")
+  CLI::App app("Measure what a change of membership costs the workers that stay");
+  app.add_option("--repetitions", options.repetitions,
+                 "Repetitions of every change under this runtime")
       ->check(CLI::PositiveNumber);
   app.add_option("--torchrun", options.torchrun, "Repetitions under torchrun")
       ->check(CLI::PositiveNumber);
-  app.add_option("--only", options.only, "One part")
+  app.add_option("--only", options.only, "Run only one part")
       ->check(CLI::IsMember({"cnn", "large", "torchrun"}));
-  app.add_flag("--verbose", options.verbose, "Every change, to stderr");
+  app.add_flag("--verbose", options.verbose, "Print every change to stderr");
   CLI11_PARSE(app, argc, argv);
   return bench::run(options);
 }

@@ -5,7 +5,7 @@
   elastic_torchrun.py agent ...                              torchrun itself (see run_agent)
   elastic_torchrun.py work FOLDER                            a worker, started by torchrun
 
-Two agents on loopback with one worker each, gloo, `--nnodes=1:2` and the fastest settings it has. Model, data, batch and
+Two agents on loopback with one worker each, gloo, `--nnodes=1:2` and torchrun's fastest settings. Model, data, batch and
 augmentation are those of examples/train_cnn.cpp: a global batch of 64 out of 1,536 images, divided among the workers.
 Worker 0 writes a checkpoint (model and optimizer) every ten steps.
 """
@@ -23,14 +23,14 @@ BEGAN = time.monotonic()
 CHECKPOINT_EVERY = 10
 GLOBAL_BATCH = 64
 TUNED = ["--monitor_interval=0.1", "--rdzv_conf=last_call_timeout=1,join_timeout=120"]
-SETTLE = 40  # steps that a median is taken of
+SETTLE = 40  # steps whose median is taken
 WINDOW = 5
 
 
 # --- The worker ----------------------------------------------------------------------------------------------------------
 
 def note(folder, **what):
-    """One line of the log that the driver reads; O_APPEND keeps lines whole."""
+    """Appends one line to the log that the driver reads; O_APPEND keeps lines intact."""
     what.update(at=time.monotonic(), pid=os.getpid(), agent=int(os.environ["BENCH_AGENT"]))
     log = os.open(os.path.join(folder, "log.jsonl"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(log, (json.dumps(what) + "\n").encode())
@@ -42,7 +42,7 @@ def work(folder):
     import torch.distributed
     import torch.nn as nn
 
-    def noise(index):  # examples/data.h; int64 wraps like uint64, shifts are made logical
+    def noise(index):  # as in examples/data.h; int64 wraps like uint64, shifts are made logical
         def shifted(x, bits):
             return (x >> bits) & ((1 << (64 - bits)) - 1)
 
@@ -112,8 +112,8 @@ def work(folder):
 # --- torchrun ------------------------------------------------------------------------------------------------------------
 
 def run_agent():
-    """torchrun of PyTorch 1.13 dies at once on Python 3.11, where iterating a Flag no longer yields its zero member and
-    Std.from_str("0") is therefore None. This is torchrun with that function replaced."""
+    """torchrun of PyTorch 1.13 fails immediately on Python 3.11: iterating a Flag no longer yields its zero member, so
+    Std.from_str("0") is None. This is torchrun with that function replaced."""
     from torch.distributed.elastic.multiprocessing import Std
 
     def from_str(_, text):
@@ -180,7 +180,7 @@ class Cluster:
         return [e for e in self.log() if e["agent"] == agent][-1]["pid"]
 
     def change(self, case, world, act):
-        """Does it and measures what the worker of agent 0 went through."""
+        """Makes the change and measures how it affected the worker of agent 0."""
         old = self.worker_of(0)
         settled = self.steps(0, 3 - world if case != "worker kill -9" else world, pid=old)
         usual_before = median_gap(settled[-SETTLE:])
@@ -253,7 +253,7 @@ def one_round(folder, verbose):
         cluster.agents.pop(1).wait()
         results.append(cluster.change("join", 2, lambda: cluster.start_agent(2)))
 
-        def kill_agent():  # with its worker, like a node that fails; the agent that holds the store stays, see below
+        def kill_agent():  # with its worker, like a failing node; the agent that holds the store stays
             at = time.monotonic()
             worker = cluster.worker_of(2)
             os.killpg(cluster.agents[2].pid, signal.SIGKILL)

@@ -1,6 +1,6 @@
-// Published mean JCTs of the Pollux artifact against ours: 16x4 devices, 60 s rounds, 30 s per
-// resize, workloads 1-6 at four loads. `make bench-fidelity`; exits 1 when a bound is broken (1 %
-// per workload for the deterministic policies, 5 % per load for pollux).
+// Compares published mean JCTs of the Pollux artifact with ours: 16x4 devices, 60 s rounds, 30 s
+// per resize, workloads 1-6 at four loads. `make bench-fidelity` exits with 1 if a bound is broken
+// (1 % per workload for the deterministic policies, 5 % per load for pollux).
 #include <fmt/format.h>
 
 #include <array>

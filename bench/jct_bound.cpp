@@ -1,15 +1,16 @@
-// How short could the mean completion time be at all (`make bench-bound`)? An estimate from below
+// How short could the mean completion time be at best (`make bench-bound`)? Estimates a lower bound
 // for the workloads of the Pollux artifact: a scheduler that knows the future and all speeds,
-// changes devices for nothing and at any moment, and divides devices like a fluid. Arguments: load
+// changes devices at any moment without cost, and divides devices like a fluid. Arguments: load
 // (1.0), numbers of workloads (1 to 6).
 //
-// A job is a chain of up to eight phases, parts of its epochs that scale alike; in each it has a
-// rate on k devices, packed, with the best batch in every epoch. The capacity is relaxed with a
-// price per device and half minute. Given prices, the cheapest way of doing a phase between two
-// moments is known up to one multiplier, and a dynamic program over phases and moments gives the
-// least sum of completion time and price of every job. Minus the worth of the capacity, that is a
-// bound for any prices; they are improved by subgradient steps. It is an estimate because a
-// phase is taken to scale alike throughout and to end at a multiple of half a minute.
+// A job is a chain of up to eight phases: parts of its epochs that scale in the same way. In each
+// phase it has a rate on k devices, packed, with the best batch in every epoch. The capacity is
+// relaxed with a price per device and half minute. At given prices, the cheapest way of doing a
+// phase between two moments is known up to one multiplier, and a dynamic program over phases and
+// moments gives the least sum of completion time and price for every job. The total minus the value
+// of the capacity is a bound for any prices; they are improved by subgradient steps. It is only an
+// estimate, because a phase is assumed to scale in one way and to end at a multiple of half a
+// minute.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -27,13 +28,13 @@ namespace rubato::bench {
 namespace {
 
 constexpr double kStep = 30;            // seconds
-constexpr double kShortestPhase = 240;  // seconds on the best size
+constexpr double kShortestPhase = 240;  // seconds at the best size
 constexpr int kBatches = 50;
 constexpr std::size_t kMostPhases = 8;
 constexpr std::size_t kMultipliers = 80;
 constexpr int kIterations = 150;
 
-// Share of a phase done per second, by devices.
+// Share of a phase completed per second, by number of devices.
 struct Curve {
   std::vector<int> devices;
   std::vector<double> rate;
@@ -44,7 +45,7 @@ struct BoundJob {
   double submit_s = 0;
 };
 
-// Seconds of every epoch on k devices; empty when no batch fits them.
+// Seconds of every epoch on k devices; empty if no batch fits them.
 std::vector<double> epoch_seconds(const Application& app, int k, const Cluster& cluster) {
   const DeviceTypeId type(0);
   const Placement placement = Placement::packed(type, k, cluster.node_size(type));
@@ -70,7 +71,7 @@ std::vector<double> epoch_seconds(const Application& app, int k, const Cluster& 
   return seconds;
 }
 
-// Only sizes on the concave majorant can be the best at any price.
+// Keeps only the sizes on the concave majorant: no other size is best at any price.
 Curve majorant(const Curve& curve) {
   Curve hull;
   double rate = 0;
@@ -119,7 +120,7 @@ std::vector<Curve> measure(const Application& app, int most, const Cluster& clus
   return chain;
 }
 
-// Prices of a device in every step, and what jobs do at them.
+// Prices of a device in every step, and what jobs do at these prices.
 class Relaxation {
  public:
   Relaxation(const std::vector<std::vector<Curve>>& apps, const std::vector<BoundJob>& jobs,
@@ -140,19 +141,19 @@ class Relaxation {
   }
 
  private:
-  // From a phase and a moment on: the least cost, when the phase ends then, and its multiplier.
+  // From a phase and a moment on: the least cost, when the phase then ends, and its multiplier.
   struct Course {
     double cost = std::numeric_limits<double>::infinity();
     std::size_t end = 0;
     std::size_t m = 0;
   };
 
-  // The worth of a whole phase, in seconds: a grid of multipliers.
+  // The value of a whole phase, in seconds: a grid of multipliers.
   static double worth(std::size_t m) {
     return 3 * std::exp(std::log(2e7) * static_cast<double>(m) / (kMultipliers - 1));
   }
 
-  // What a job gains from one second at this price and worth, and the size that gains it.
+  // What a job gains per second at this price and value, and the best size.
   static std::pair<double, std::size_t> choose(const Curve& curve, double worth, double price) {
     std::pair<double, std::size_t> best{0, curve.devices.size()};
     for (std::size_t i = 0; i < curve.devices.size(); ++i) {
@@ -183,7 +184,7 @@ class Relaxation {
     return value;
   }
 
-  // By phase and step. The cost of a job that is done at step t is t.
+  // By phase and step. A job that is done at step t has the cost t.
   std::vector<std::vector<Course>> plan(const std::vector<Curve>& phases) const {
     const std::size_t steps = price_.size();
     std::vector<std::vector<Course>> result(phases.size(), std::vector<Course>(steps));
@@ -211,7 +212,7 @@ class Relaxation {
     return result;
   }
 
-  // Multipliers are a grid, so the work that they make a job do is scaled to what it has.
+  // Multipliers are on a grid, so the work that they imply is scaled to what the job has.
   void note_use(const Curve& curve, std::size_t first, const Course& course) {
     std::vector<int> size;
     double done = 0;
@@ -247,8 +248,8 @@ double bound(const Workload& workload, const Cluster& cluster) {
       .best_bound();
 }
 
-// Mean completion time with 1 s per change, deciding every minute or, if the policy asks for it, at
-// events.
+// Mean completion time with 1 s per change. The policy decides every minute or, if it asks for it,
+// at events.
 double simulated(const Workload& workload, const Cluster& cluster, std::string_view policy) {
   SimOptions options;
   if (!or_die(find_policy(policy))->at_events) options.round_s = 60;
@@ -279,9 +280,9 @@ int run(int argc, char** argv) {
                 .pollux = simulated(workload, cluster, "pollux")};
   });
   fmt::print(
-      "Mean completion time in seconds, Pollux workloads, load {}, 16x4, 1 s per change; what a\n"
-      "scheduler that knows everything beforehand could hardly beat.\n"
-      "{:<10} {:>10} {:>10} {:>10} {:>14} {:>16}\n",
+      "Mean completion time in seconds, Pollux workloads, load {}, 16x4, 1 s per change. The "
+      "estimate is\nwhat a scheduler that knows everything in advance could hardly beat.\n{:<10} "
+      "{:>10} {:>10} {:>10} {:>14} {:>16}\n",
       load, "workload", "estimate", "rubato", "pollux", "rubato/pollux", "estimate/pollux");
   const auto print = [](std::string_view name, const Line& line) {
     fmt::print("{:<10} {:>10.0f} {:>10.0f} {:>10.0f} {:>13.2f}x {:>15.2f}x\n", name, line.bound,

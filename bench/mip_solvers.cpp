@@ -1,5 +1,5 @@
-// CBC against GLPK on the programs of the policy `mip`: same instance, same start, same limits, one
-// thread. `build/bin/mip_solvers`; the product has only CBC.
+// Compares CBC with GLPK on the programs of the policy `mip`: same instance, start and limits, one
+// thread. Run `build/bin/mip_solvers`. The product itself uses only CBC.
 #include <fmt/format.h>
 #include <glpk.h>
 
@@ -17,9 +17,9 @@ namespace {
 constexpr int kInstances = 4;
 constexpr MilpLimits kLimits{.seconds = 2, .nodes = 1'000'000'000, .gap = 1e-3};
 
-// GLPK offers a solution to start with only through its callback.
+// GLPK accepts an initial solution only through its callback.
 struct Offer {
-  std::vector<double> x;  // from 1, as GLPK counts
+  std::vector<double> x;  // indices from 1, as in GLPK
   bool made = false;
 };
 
@@ -83,7 +83,7 @@ MilpResult solve_with_glpk(const Milp& program, std::span<const double> start,
   return result;
 }
 
-// A cluster in use: three of four jobs hold something, the rest wait.
+// A busy cluster: three of four jobs hold nodes, the rest wait.
 MipProgram make_program(int jobs, int capacity, int periods, std::uint64_t seed) {
   Random random(seed);
   MipProgram program{.capacity = capacity};

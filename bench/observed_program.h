@@ -1,5 +1,5 @@
-// A training program under observation: passes every call on to another one, tells when a step
-// begins, and adds up the time spent in each kind of call. What is left of a step's time is the
+// A training program under observation: forwards every call to another one, reports when a step
+// begins, and adds up the time spent in each kind of call. The rest of a step's time is the
 // runtime's own loop.
 #pragma once
 
@@ -22,8 +22,8 @@ class ObservedProgram final : public rubato::elastic::Program {
     double other = 0;  // merges, copies for other workers
   };
 
-  // `step_begins` is called at the beginning of every step, `computed` (where given) after each
-  // mini-batch, both outside of all times.
+  // `step_begins` is called at the beginning of every step, `computed` (if given) after each
+  // mini-batch; neither is included in the times.
   ObservedProgram(Program& inner, std::function<void(std::int64_t step)> step_begins,
                   std::function<void()> computed = {})
       : inner_(inner), step_begins_(std::move(step_begins)), computed_(std::move(computed)) {}

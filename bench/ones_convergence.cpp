@@ -1,8 +1,9 @@
-// How fast the search of `ones` converges on 64 devices: scores over time, from states of a running
-// simulation. For every state and seed the search starts with an empty population (in use it is
-// warm), runs past 5 s, and its score at a time is compared with the last one and with a lower
-// bound: the exact division of the devices when every job could be packed perfectly and changes
-// were free. Then: what threads give. Wall times, so not reproducible to the digit.
+// How fast the search of `ones` converges on 64 devices: scores over time, for states of a running
+// simulation. For every state and seed, the search starts with an empty population (in practice it
+// is warm) and runs for more than 5 s. Its score at each time is compared with the last one and
+// with a lower bound: the exact division of the devices if every job could be packed perfectly and
+// changes were free. Then it measures what threads contribute. These are wall times, so they are
+// not exactly reproducible.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -89,7 +90,7 @@ std::vector<std::int16_t> identity(const OnesProblem& problem) {
   return same;
 }
 
-// Scores at kTimes_s. A step of 10 generations may end after the time; it counts for the next one.
+// Scores at kTimes_s. A step of 10 generations that ends after the time counts for the next one.
 std::vector<double> scores(const OnesProblem& problem, std::uint64_t seed) {
   const auto same = identity(problem);
   const Timer timer;
@@ -171,12 +172,12 @@ int run() {
                *std::max_element(above[i].begin(), above[i].end()));
     if (kTimes_s[i] == 0.05) at_50_ms = worst;
   }
-  fmt::print("after 50 ms, 5 s more improve the score by at most {:.2f} % (wanted: 2 %): {}\n\n",
+  fmt::print("after 50 ms, 5 s more improve the score by at most {:.2f} % (target: 2 %): {}\n\n",
              at_50_ms, at_50_ms <= 2 ? "kept" : "BROKEN");
 
   fmt::print("one decision, ms (median of 5)          1 thread 2 threads ({} cores)\n",
              hardware_threads());
-  threads_table("64 devices (threads do not pay)", states.front());
+  threads_table("64 devices (threads do not pay off)", states.front());
   for (const char* size : {"64x4", "256x4"}) {
     const Cluster large = or_die(Cluster::parse(size));
     const auto more = problems(large, make_ones_workload(large, bases, 8.0, 1), 40);

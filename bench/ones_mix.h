@@ -1,5 +1,5 @@
 // A mix of jobs like that of the ONES paper: image and language models trained on data sets of many
-// sizes, on 64 devices, with Poisson arrivals. Made of the bundled profiles.
+// sizes, on 64 devices, with Poisson arrivals. Built from the bundled profiles.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,13 +18,13 @@ namespace rubato::bench {
 
 inline constexpr int kOnesJobs = 160;
 
-// A program on a part of its data set, for a number of epochs.
+// A program that trains on a part of its data set for a number of epochs.
 struct OnesKind {
   const char* application;
   double weight;
   std::array<int, 3> epochs;
   std::array<double, 3> data;  // relative to the whole data set
-  std::array<int, 3> devices;  // what owners request, by the size of the data
+  std::array<int, 3> devices;  // requested by owners, by size of the data
 };
 
 inline constexpr std::array<OnesKind, 4> kOnesMix{{
@@ -34,7 +34,7 @@ inline constexpr std::array<OnesKind, 4> kOnesMix{{
     {"bert-tune", 25, {3, 4, 8}, {0.03, 0.15, 0.6}, {1, 2, 4}},
 }};
 
-// The same program on another amount of data: epochs and updates per epoch change, the speed and
+// The same program on another amount of data. Epochs and updates per epoch change; the speed and
 // the course of the gradient noise from the first to the last epoch do not.
 inline std::shared_ptr<const Application> resized(const std::shared_ptr<const Application>& base,
                                                   const Cluster& cluster, int epochs, double data) {
@@ -63,13 +63,14 @@ inline std::shared_ptr<const Application> resized(const std::shared_ptr<const Ap
   return std::make_shared<const Application>(std::move(d));
 }
 
-// Device-seconds of a job as requested.
+// Device-seconds of a job at its requested size.
 inline double service_of(const WorkloadJob& job, const Cluster& cluster) {
   const SimJob alone(job, cluster, job.application->speed(DeviceTypeId(0)), {}, {});
   return alone.isolated_s(job.spec.requested_devices) * job.spec.requested_devices;
 }
 
-// Poisson arrivals; a load of 1 brings as much requested service as the cluster has devices.
+// Poisson arrivals. At a load of 1, the requested service arrives as fast as the cluster can
+// provide it.
 inline Workload make_ones_workload(const Cluster& cluster, const Applications& bases, double load,
                                    std::uint64_t seed) {
   Random random(seed);

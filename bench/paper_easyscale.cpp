@@ -18,18 +18,17 @@ namespace rubato::bench {
 namespace {
 
 // --- The 68-job workload
-// --------------------------------------------------------------------------
 
 constexpr std::array<const char*, 3> kTypes{"v100", "p100", "t4"};
 constexpr const char* kCluster = "4x8:v100,4x4:p100,4x4:t4";
 
-// What the recorded data does not say.
+// Facts that the recorded data does not contain.
 struct Model {
   const char* name;      // in the workload
   const char* measured;  // in the table of step times
   const char* data_set;
-  double samples;     // of an epoch
-  double parameters;  // millions, 4 bytes each are synchronised
+  double samples;     // per epoch
+  double parameters;  // in millions; 4 bytes each are synchronised
 };
 constexpr std::array<Model, 8> kModels{{
     {"shufflenetv2", "ShuffleNetv2", "CIFAR-10", 50'000, 2.3},
@@ -48,7 +47,7 @@ struct StepTimes {
   std::array<Seconds, kTypes.size()> plain{};          // without determinism
   std::array<Seconds, kTypes.size()> deterministic{};  // D1
   std::array<Seconds, kTypes.size()> portable{};       // D2
-  double switching = 1;                                // factor of hosting several workers
+  double switching = 1;                                // factor for hosting several workers
 };
 
 struct Row {
@@ -62,7 +61,7 @@ struct Row {
   std::size_t preferred = 0;  // into kTypes
 };
 
-using Measured = std::map<std::string, StepTimes>;  // by the workload's name of the model
+using Measured = std::map<std::string, StepTimes>;  // by model name in the workload
 
 const Model* find_model(std::string_view name) {
   const auto found = std::find_if(kModels.begin(), kModels.end(),
@@ -83,7 +82,7 @@ std::size_t type_index(std::string_view name) {
   return static_cast<std::size_t>(found - kTypes.begin());
 }
 
-// Plain splitting: the recorded rows have a trailing column that some of them lack.
+// Splits on commas. Some of the recorded rows lack the trailing column.
 std::vector<std::vector<std::string>> read_rows(const std::string& path) {
   const std::string text = or_die(read_file(path));
   std::vector<std::vector<std::string>> rows;
@@ -143,7 +142,7 @@ std::vector<Row> read_jobs(const std::string& path) {
   return rows;
 }
 
-// In the manner of the recorded data: round numbers for step times, 68 jobs over 80 minutes.
+// Similar to the recorded data: round numbers for step times, 68 jobs over 80 minutes.
 Measured synthetic_measured() {
   Measured measured;
   const std::array<double, kModels.size()> batch{128, 64, 32, 32, 8, 1024, 8, 8};
@@ -188,7 +187,7 @@ std::vector<Row> synthetic_jobs() {
 
 enum class Kernels { kPlain, kDeterministic, kPortable };
 
-// What the paper leaves open about the scenario.
+// Details of the scenario that the paper leaves open.
 struct Assumptions {
   bool small_images = false;  // Imagenette instead of CIFAR-10
   double bytes_per_s = 3e9;   // between nodes
@@ -320,7 +319,7 @@ double print_policies(const Mixed& mixed) {
                                ? "A start costs 30 s, a change of a running job 1 s (stop-free):"
                                : "Every start and every change costs 30 s (stop and resume):");
     fmt::print(
-        "| policy | mean JCT | p99 JCT | mean queue | makespan | against yarn-cs | resizes | "
+        "| policy | mean JCT | p99 JCT | mean queue | makespan | vs yarn-cs | resizes | "
         "device-hours lost |\n|---|---:|---:|---:|---:|---:|---:|---:|\n");
     double baseline = 0;
     for (const Variant& variant : variants) {
@@ -335,7 +334,7 @@ double print_policies(const Mixed& mixed) {
   return best_yarn;
 }
 
-// The factor on all sample counts with which yarn-cs has its published makespan.
+// The factor on all sample counts at which yarn-cs has its published makespan.
 double published_work(const Mixed& mixed, Assumptions assumed) {
   constexpr Seconds kPublished = 16560;
   double low = 0.05;
@@ -348,7 +347,7 @@ double published_work(const Mixed& mixed, Assumptions assumed) {
   return low;
 }
 
-// A discrete schedule is sensitive: the same with every arrival moved by up to a minute.
+// A discrete schedule is sensitive, so this repeats it with every arrival moved by up to a minute.
 void print_moved_arrivals(Mixed mixed) {
   constexpr int kCopies = 30;
   constexpr Seconds kMoved = 60;
@@ -364,29 +363,26 @@ void print_moved_arrivals(Mixed mixed) {
   }
   std::sort(ratios.begin(), ratios.end());
   fmt::print(
-      "\nWith every arrival moved by up to {:.0f} s (seeds 1 to {}), at 30 s a change: median "
+      "\nWith every arrival moved by up to {:.0f} s (seeds 1 to {}), at 30 s per change: median "
       "{:.2f}x, {:.2f}x to {:.2f}x.\n",
       kMoved, kCopies, ratios[kCopies / 2], ratios.front(), ratios.back());
 }
 
 void print_assumptions(const Mixed& mixed, double best_yarn) {
   fmt::print(
-      "\nHow much of this is owed to what the paper leaves open: images from CIFAR-10 or "
-      "Imagenette "
-      "({:.0f} samples), 3 or\n12.5 GB/s between nodes, and all sample counts as they are or "
-      "scaled "
-      "until `yarn-cs` has its published makespan of\n16560 s (its published mean is 8905 s). All "
-      "combinations, mean JCT:\n\n"
-      "| images | GB/s | samples | yarn-cs | its makespan | homogeneous | heterogeneous | better "
-      "than yarn-cs (homogeneous) | with stop-free 1 s |\n"
-      "|---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+      "\nHow much of this depends on what the paper leaves open: images from CIFAR-10 or "
+      "Imagenette ({:.0f} samples), 3 or\n12.5 GB/s between nodes, and all sample counts unchanged "
+      "or scaled until `yarn-cs` has its published makespan of\n16560 s (its published mean is "
+      "8905 s). All combinations, mean JCT:\n\n| images | GB/s | samples | yarn-cs | its makespan "
+      "| homogeneous | heterogeneous | better than yarn-cs (homogeneous) | with stop-free 1 s "
+      "|\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
       kImagenette);
   int reached = 0;
   int reached_stop_free = 0;
   int combinations = 0;
   double least = 1e9;
   double most = 0;
-  double stated = 0;  // of the scenario above
+  double stated = 0;  // for the scenario above
   for (const bool scaled : {false, true}) {
     for (const bool small : {false, true}) {
       for (const double bandwidth : {3e9, 12.5e9}) {
@@ -414,18 +410,15 @@ void print_assumptions(const Mixed& mixed, double best_yarn) {
   }
   fmt::print(
       "\n{}: in the stated scenario heterogeneous is {:.1f}x better in mean JCT than `yarn-cs` "
-      "with "
-      "communication and every\nrescale charged (wanted at least 8x; claim 13.2x, with rescaling "
-      "charged once and no communication). Over all\ncombinations it is {:.1f}x to {:.1f}x; {} of "
-      "{} reach 8x, and {} of {} with stop-free changes. At 30 s a change, mixing types gains "
-      "little "
-      "or\nnothing over homogeneous: it changes devices more often and pays for portable "
-      "kernels.\n\n"
-      "Read with care: the steps of `easyscale` that its source marks [ours] were developed on "
-      "this workload; the scheduler\nas published reaches what its row in the first table says. "
-      "One queue for\n`yarn-cs` was chosen because it comes closest to the published "
-      "pair of mean and makespan. Against the best variant of\n`yarn-cs` in the first table the "
-      "factor is {:.1f}x.\n",
+      "with communication and every\nrescale charged (target: at least 8x; claim: 13.2x, with "
+      "rescaling charged once and no communication). Over all\ncombinations it is {:.1f}x to "
+      "{:.1f}x; {} of {} reach 8x, and {} of {} with stop-free changes. At 30 s per change, mixing "
+      "types gains little or\nnothing over homogeneous: it changes devices more often and pays for "
+      "portable kernels.\n\nRead with care: the steps of `easyscale` that are marked [ours] in its "
+      "source were developed on this workload. The first\ntable shows what the published scheduler "
+      "reaches. A single queue for `yarn-cs` was chosen because it comes closest to the\npublished "
+      "pair of mean and makespan. Compared with the best variant of `yarn-cs` in the first table, "
+      "the factor is {:.1f}x.\n",
       stated >= 8 ? "Holds" : "DOES NOT HOLD", stated, least, most, reached, combinations,
       reached_stop_free, combinations, best_yarn / mixed.run(kHeterogeneous, {}, false).mean_jct_s);
 }
@@ -437,23 +430,23 @@ void mixed_cluster(const std::string& folder) {
   mixed.rows = recorded ? read_jobs(folder + "/workload-68.csv") : synthetic_jobs();
 
   fmt::print(
-      "### Mixed cluster\n\n"
-      "Claim: 64 GPUs (32 V100, 16 P100, 16 T4), 68 jobs: mean JCT 8905 s (YARN-CS), 1070 s "
-      "(homogeneous), 677 s\n(heterogeneous), that is 8.3x and 13.2x; makespan 16560, 6720, 6000 "
-      "s.\n\n"
-      "Scenario: `{}`; {} jobs, {}.\nDecisions at every event. Communication: "
-      "ring all-reduce of all parameters after every update,\n12 GB/s within a node, 3 GB/s "
-      "between nodes. Every start and every change of devices is charged. `yarn-cs` runs the\n"
-      "fastest kernels without determinism, `easyscale` those of D1 or D2 as the job's level "
-      "needs, all with the measured cost\nof switching workers. A step takes time in proportion "
-      "to its batch. A job that asks `yarn-cs` for more devices than its\npreferred type has gets "
-      "them all and accumulates.\n\n",
+      "### Mixed cluster\n\nClaim: 64 GPUs (32 V100, 16 P100, 16 T4), 68 jobs: mean JCT 8905 s "
+      "(YARN-CS), 1070 s (homogeneous), 677 s\n(heterogeneous), that is 8.3x and 13.2x; makespan "
+      "16560, 6720, 6000 s.\n\nScenario: `{}`; {} jobs, {}.\nDecisions at every event. "
+      "Communication: ring all-reduce of all parameters after every update,\n12 GB/s within a "
+      "node, 3 GB/s between nodes. Every start and every change of devices is charged. `yarn-cs` "
+      "runs the\nfastest kernels without determinism, `easyscale` those of D1 or D2 as the job's "
+      "level requires, all with the measured\ncost of switching workers. The time of a step is "
+      "proportional to its batch. If a job requests more devices from `yarn-cs`\nthan its "
+      "preferred type has, it gets them all and accumulates.\n\n",
       kCluster, mixed.rows.size(),
       recorded ? "arrivals, sizes, batches, epochs and step times as recorded in the paper's "
                  "artifact"
-               : "synthetic in the manner of the paper, seed 1 (skipped: the recorded data is not "
-                 "here)");
-  fmt::print("Samples of an epoch are not public; these are the sizes of usual data sets:\n\n");
+               : "synthetic, similar to the paper's, seed 1 (skipped: the recorded data was not "
+                 "found)");
+  fmt::print(
+      "The number of samples per epoch is not public; these are the sizes of common data "
+      "sets:\n\n");
   fmt::print("| model | data set | samples | parameters (M) |\n|---|---|---:|---:|\n");
   for (const Model& model : kModels) {
     fmt::print("| {} | {} | {:.0f} | {:.1f} |\n", model.name, model.data_set, model.samples,
@@ -465,12 +458,11 @@ void mixed_cluster(const std::string& folder) {
 }
 
 // --- A serving cluster
-// ----------------------------------------------------------------------------
 
 constexpr Seconds kDay = 24 * 3600;
 
-// What serving needs, of `most` devices: a quarter of them at 4 in the morning, 85 % at 4 in the
-// afternoon, with noise; it changes every five minutes.
+// What serving needs of `most` devices: a quarter at 4 in the morning, 85 % at 4 in the afternoon,
+// with noise, changing every five minutes.
 std::vector<ServingLoad> diurnal_load(int most, std::uint64_t seed) {
   Random random(seed);
   std::vector<ServingLoad> load;
@@ -488,7 +480,7 @@ std::vector<ServingLoad> diurnal_load(int most, std::uint64_t seed) {
   return load;
 }
 
-// Jobs with 4 to 16 logical workers, more work than the day can do.
+// Jobs with 4 to 16 logical workers; more work than can be done in a day.
 Workload training(const Cluster& cluster, double device_hours, std::uint64_t seed) {
   Random random(seed);
   Workload workload{.name = "training"};
@@ -521,9 +513,9 @@ Workload training(const Cluster& cluster, double device_hours, std::uint64_t see
 }
 
 struct DayRatios {
-  double serving = 0;    // of all devices
-  double allocated = 0;  // serving and training
-  double useful = 0;     // serving, and training devices that compute
+  double serving = 0;    // share of all devices
+  double allocated = 0;  // to serving and training
+  double useful = 0;     // serving, plus training devices that compute
 };
 
 DayRatios day_ratios(const SimResult& result, const std::vector<ServingLoad>& load, int devices) {
@@ -556,16 +548,15 @@ void serving_cluster() {
   const Workload jobs = training(cluster, 0.8 * 24 * 128, 2);
 
   fmt::print(
-      "\n### Serving cluster\n\n"
-      "Claim: in production, training on the devices that serving leaves raised utilisation by "
-      "62.1 %; devices are given back\nwithin seconds.\n\n"
-      "Scenario: a day of a cluster of 16 nodes with 8 devices. Serving was given {} of them for "
-      "its peak and needs 25 % of these\nat night to 85 % in the afternoon (mean 55 %, noise, a "
-      "change every five minutes; seed 1). {} training jobs with 4, 8 or\n16 logical workers "
-      "(seed 2) hold more work than the day can do. Decisions every 60 s, every start and change "
-      "costs 30 s,\ngive-back time {:.0f} s. Apart: training has a partition of 32 devices, what "
-      "serving does not need is idle. Together: `easyscale`\nuses whatever serving leaves. A "
-      "device counts as allocated when serving needs it or a job holds it.\n\n",
+      "\n### Serving cluster\n\nClaim: in production, training on the devices that serving leaves "
+      "raised utilisation by 62.1 %, and devices are given back\nwithin seconds.\n\nScenario: a "
+      "day of a cluster of 16 nodes with 8 devices. Serving is assigned {} of them for its peak "
+      "and needs 25 % of these\nat night to 85 % in the afternoon (mean 55 %, noise, a change "
+      "every five minutes; seed 1). {} training jobs with 4, 8 or\n16 logical workers (seed 2) "
+      "have more work than fits into the day. Decisions every 60 s, every start and change costs "
+      "30 s,\ngive-back time {:.0f} s. Apart: training has a partition of 32 devices; what serving "
+      "does not need is idle. Together: `easyscale`\nuses whatever serving leaves. A device counts "
+      "as allocated if serving needs it or a job holds it.\n\n",
       kServing, jobs.jobs.size(), kGiveBack);
 
   SimOptions options;
@@ -581,11 +572,11 @@ void serving_cluster() {
   }
   const DayRatios before = day_ratios(apart, load, cluster.devices());
   const DayRatios after = day_ratios(together, load, cluster.devices());
-  // The serving devices alone: training's own partition counts on neither side.
+  // Only the devices of serving: training's own partition counts on neither side.
   const double own_share = 32.0 / 128;
   const double serving_before = before.serving / (1 - own_share);
   const double serving_after = (after.allocated - own_share) / (1 - own_share);
-  fmt::print("| | apart | together | more |\n|---|---:|---:|---:|\n");
+  fmt::print("| | apart | together | increase |\n|---|---:|---:|---:|\n");
   const auto line = [](const char* what, double a, double b) {
     fmt::print("| {} | {:.1f} % | {:.1f} % | {:+.1f} % |\n", what, 100 * a, 100 * b,
                100 * (b / a - 1));
@@ -599,10 +590,11 @@ void serving_cluster() {
              std::count_if(together.jobs.begin(), together.jobs.end(),
                            [](const JobResult& job) { return job.finish_s <= kDay; }));
   const double wait = together.summary.serving_wait_max_s;
-  fmt::print("Serving asked for more {} times and waited at most {:.1f} s.\n", requests, wait);
+  fmt::print("Serving asked {} times for more devices and waited at most {:.1f} s.\n", requests,
+             wait);
   const double lift = serving_after / serving_before - 1;
   fmt::print(
-      "\n{}: the allocated ratio of the serving cluster rises by {:.0f} % (wanted at least 60 %), "
+      "\n{}: the allocated ratio of the serving cluster rises by {:.0f} % (target: at least 60 %), "
       "and {} request waits longer\nthan the give-back time.\n",
       lift >= 0.6 && wait <= kGiveBack + 1e-9 ? "Holds" : "DOES NOT HOLD", 100 * lift,
       wait <= kGiveBack + 1e-9 ? "no" : "SOME");

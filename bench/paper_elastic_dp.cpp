@@ -1,6 +1,6 @@
-// Elastic DP (Saxena et al., 2020) against its own baseline, as a Markdown section: jobs completed
-// when jobs without room are dropped, and mean completion time when they queue, for four kinds of
-// applications and three arrival patterns. Part of `make bench-papers`. Deterministic.
+// Compares elastic DP (Saxena et al., 2020) with its own baseline, as a Markdown section: jobs
+// completed if jobs without room are dropped, and mean completion time if they queue, for four
+// kinds of applications and three arrival patterns. Part of `make bench-papers`. Deterministic.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ constexpr Seconds kWindow = 12 * kHour;
 constexpr int kLargestJob = 16;
 constexpr Seconds kInterval = 600;
 
-// A kind of application as the analyzer measures it: seconds of a micro-batch on one device,
-// fixed + per_sample x local, and the bytes of its weights.
+// A kind of application as the analyzer measures it: seconds of a micro-batch on one device, fixed
+// + per_sample x local, and the size of its weights in bytes.
 struct Category {
   const char* name;
   const char* like;
@@ -58,7 +58,7 @@ constexpr std::array<Category, 4> kCategories{{
 }};
 constexpr std::size_t kMixed = kCategories.size();
 
-// Hours on one device with the largest batch that fits it; a job is of one of these lengths.
+// Hours on one device with the largest batch that fits. Each job has one of these lengths.
 constexpr std::array<double, 4> kLengthsH{0.25, 0.5, 1.0, 2.25};  // mean 1
 
 struct Arrivals {
@@ -70,15 +70,14 @@ constexpr std::array<Arrivals, 4> kArrivals{
     {{"low", 0.2, false}, {"high", 0.8, false}, {"bursty", 0.6, true}, {"overload", 2.0, false}}};
 
 Network network() {
-  // Devices of a node over PCIe, nodes over 10 Gb/s Ethernet.
+  // PCIe between devices of a node, 10 Gb/s Ethernet between nodes.
   Network network;
   network.within_node = {.bytes_per_s = 10e9, .latency_s = 20e-6};
   network.within_rack = {.bytes_per_s = 1.25e9, .latency_s = 50e-6};
   return network;
 }
 
-// How much a sample is worth: always the same (what the paper assumes), or half in the largest
-// batch.
+// The value of a sample: always the same (as the paper assumes), or half in the largest batch.
 enum class Samples { kEqual, kHalfInTheLargest };
 
 struct Scenario {
@@ -101,7 +100,7 @@ std::shared_ptr<const Application> make_application(const Category& category, do
   auto speed = std::make_shared<JsaSpeed>(measured, category.weight_bytes, network());
   const double rate = static_cast<double>(limits.max_local) / speed->processing_s(limits.max_local);
   const auto initial = static_cast<double>(limits.initial);
-  // Half of a sample's worth is lost where noise scale + initial = (noise scale + max) / 2.
+  // A sample loses half its value if noise scale + initial = (noise scale + max) / 2.
   const double noise_scale = static_cast<double>(limits.max) - 2 * initial;
   const GradientNoise noise =
       samples == Samples::kEqual
@@ -132,7 +131,7 @@ Workload make_workload(std::size_t category, const Arrivals& arrivals, int devic
   Random random(1);
   std::vector<Seconds> times;
   for (int i = 0; i < jobs; ++i) {
-    // Poisson arrivals are uniform ones; bursts are the first five minutes of every hour.
+    // Poisson arrivals are uniformly distributed. Bursts are the first five minutes of every hour.
     const double at = random.uniform();
     const double hour = std::floor(at * kWindow / kHour);
     const double within = at * kWindow / kHour - hour;
@@ -163,14 +162,14 @@ Workload make_workload(std::size_t category, const Arrivals& arrivals, int devic
 
 struct Contender {
   const char* policy;
-  const char* batch;  // of fixed-batch
+  const char* batch;  // setting of fixed-batch
 };
 constexpr std::array<Contender, 4> kContenders{{{"elastic-dp", ""},
                                                 {"fixed-batch", "min"},
                                                 {"fixed-batch", "max"},
                                                 {"fixed-batch", "random"}}};
 
-// One line of a table: what each contender did.
+// One line of a table: the result of each contender.
 struct Row {
   std::size_t category;
   std::size_t arrivals;
@@ -206,7 +205,7 @@ std::vector<Row> measure(const Scenario& scenario) {
   return rows;
 }
 
-// Larger is better for elastic-dp: how it compares with the best and the worst fixed batch.
+// elastic-dp compared with the best and the worst fixed batch; larger is better for elastic-dp.
 struct Ratios {
   double best;
   double worst;
@@ -265,7 +264,7 @@ void verdict(const Best& best, double target) {
       best.ratios.best >= target ? "holds" : "does not hold");
 }
 
-// Measures, prints under a heading and says whether the claim holds.
+// Runs the scenario, prints the results under a heading and says whether the claim holds.
 void report(const char* heading, const Scenario& scenario, double target,
             const char* why_not = nullptr) {
   const bool drop = std::string_view(scenario.admission) == "drop";
@@ -277,12 +276,12 @@ void report(const char* heading, const Scenario& scenario, double target,
 }
 
 // Recorded applications, where a sample in a large batch is worth less: another view of the same
-// policies. Mean over the workloads.
+// policies. Means over the workloads.
 void report_recorded() {
   fmt::print("### Mean completion time in seconds (queue), recorded applications\n\n");
   const std::string data = recorded_data() + "/pollux";
   if (!is_directory(data)) {
-    fmt::print("skipped: {} is not here (set RUBATO_DATA)\n\n", data);
+    fmt::print("skipped: {} not found (set RUBATO_DATA)\n\n", data);
     return;
   }
   fmt::print(
@@ -317,28 +316,25 @@ void report_recorded() {
 }
 
 constexpr const char* kNarrow =
-    "Why: here the smallest batch fills a device almost as well as the largest that fits it, so "
-    "fixed-batch with `min` divides an overloaded cluster as well as elastic-dp does; what is left "
-    "is that it cannot use idle devices. Over `max`, which cannot run on few devices, the "
-    "advantage "
-    "is as large as before.";
+    "Why: here the smallest batch uses a device almost as well as the largest that fits it. So "
+    "fixed-batch with `min` divides an overloaded cluster as well as elastic-dp does; its only "
+    "disadvantage is that it cannot use idle devices. Over `max`, which cannot run on few devices, "
+    "the advantage is as large as before.";
 constexpr const char* kStatistical =
-    "Why: elastic-dp maximises samples per second and pays with samples that count for less where "
-    "devices are idle; so do the larger fixed batches, `min` does not.";
+    "Why: elastic-dp maximises samples per second. If devices are idle, it pays for that with "
+    "samples that count for less. The larger fixed batches do so too; `min` does not.";
 
 int run() {
   fmt::print(
-      "## Elastic DP (section 1)\n\n"
-      "Claim: choosing batch and devices together completes up to about 2x as many jobs when jobs "
-      "without room are dropped, and cuts the mean completion time up to about 10x, against the "
-      "same autoscaler with a fixed batch per job.\n\n"
-      "Scenario: 40 devices (10x4) or 400 (100x4), arrivals over {} h, decisions every {} s, 30 s "
-      "per start and resize, jobs of 0.25 to 2.25 h (mean 1 h on one device with the largest batch "
-      "that fits it), 1 to {} devices. The load is what arrives, at one device per job, relative "
-      "to "
-      "the cluster: low {}, high {}, bursty {} (all of it in the first five minutes of each hour), "
-      "overload {}. Step times are those of the analyzer: a one-device run and a ring all-reduce "
-      "(10 GB/s within a node, 10 Gb/s between nodes).\n\n",
+      "## Elastic DP (section 1)\n\nClaim: choosing batch and devices together completes up to "
+      "about 2x as many jobs if jobs without room are dropped, and cuts the mean completion time "
+      "by up to about 10x, compared with the same autoscaler with a fixed batch per "
+      "job.\n\nScenario: 40 devices (10x4) or 400 (100x4), arrivals over {} h, decisions every {} "
+      "s, 30 s per start and resize, jobs of 0.25 to 2.25 h (mean 1 h on one device with the "
+      "largest batch that fits it), 1 to {} devices. The load is the arriving work, at one device "
+      "per job, relative to the cluster: low {}, high {}, bursty {} (all of it in the first five "
+      "minutes of each hour), overload {}. Step times are those of the analyzer: a one-device run "
+      "and a ring all-reduce (10 GB/s within a node, 10 Gb/s between nodes).\n\n",
       kWindow / kHour, kInterval, kLargestJob, kArrivals[0].load, kArrivals[1].load,
       kArrivals[2].load, kArrivals[3].load);
   fmt::print(
@@ -350,10 +346,10 @@ int run() {
                c.batch.max);
   }
   fmt::print(
-      "\nThe largest batch is 64 times the smallest (it is 32 to 128 times in the applications of "
-      "the Pollux artifact); a narrower range of 16 is shown too. Every sample counts the same "
-      "whatever the batch, as the paper assumes, except where stated. All three fixed batches are "
-      "shown; a verdict compares with the best of them in the same regime. Command: "
+      "\nThe largest batch is 64 times the smallest (32 to 128 times in the applications of the "
+      "Pollux artifact). A narrower range of 16 is also shown. Every sample counts the same in any "
+      "batch, as the paper assumes, unless stated otherwise. All three fixed batches are shown; "
+      "the verdict compares with the best of them in the same regime. Command: "
       "`build/bin/paper_elastic_dp`, seed 1.\n\n");
   report("Jobs completed (drop), 40 devices", {.cluster = "10x4", .admission = "drop", .width = 64},
          1.8);

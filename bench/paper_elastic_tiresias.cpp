@@ -1,5 +1,5 @@
-// Elastic Tiresias (the scheduling policy of EDL) against Tiresias on the Pollux workloads, as a
-// Markdown section. Part of `make bench-papers`. Deterministic.
+// Compares Elastic Tiresias (the scheduling policy of EDL) with Tiresias on the Pollux workloads,
+// as a Markdown section. Part of `make bench-papers`. Deterministic.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ std::vector<SimResult> measure(const std::string& data, const char* load, const 
   return or_die(run_matrix(cluster, matrix, {}));
 }
 
-// Prints a table; returns on how many workloads elastic-tiresias has the lower mean.
+// Prints a table. Returns the number of workloads on which elastic-tiresias has the lower mean.
 int print(const std::string& data, const char* placement, const ResizeModel& resize) {
   fmt::print(
       "| load | workload | tiresias s | elastic-tiresias s | ratio | p99 ratio | resizes |\n"
@@ -82,16 +82,16 @@ int run() {
   fmt::print("## Elastic Tiresias (section 2, EDL)\n\n");
   need_recorded_data(data + "/pollux");
   fmt::print(
-      "Claim: resizing jobs (compaction when more than 10 wait, expansion into idle devices) "
-      "lowers the mean completion time of Tiresias.\n\n"
-      "Scenario: Pollux workloads 1-6 at four loads (80 to 320 jobs over 8 h), 16x4 devices, 60 s "
-      "rounds, the same queues for both. Command: `build/bin/paper_elastic_tiresias`, seed 1.\n\n");
+      "Claim: resizing jobs (compaction if more than 10 wait, expansion into idle devices) lowers "
+      "the mean completion time of Tiresias.\n\nScenario: Pollux workloads 1-6 at four loads (80 "
+      "to 320 jobs over 8 h), 16x4 devices, 60 s rounds, the same queues for both. Command: "
+      "`build/bin/paper_elastic_tiresias`, seed 1.\n\n");
   report(
       "Mean completion time, 30 s for every start and resize; tiresias as in the Pollux artifact",
       data, "most-free", {.stop_s = 30});
   report("The same; tiresias with best-fit placement", data, "best-fit", {.stop_s = 30});
-  report("Stop-free resizes (1 s, EDL's), starts 30 s; tiresias as in the Pollux artifact", data,
-         "most-free", {.stop_s = 30, .stop_free_s = 1});
+  report("Stop-free resizes (1 s, as in EDL), starts 30 s; tiresias as in the Pollux artifact",
+         data, "most-free", {.stop_s = 30, .stop_free_s = 1});
   return 0;
 }
 

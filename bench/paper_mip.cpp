@@ -1,5 +1,5 @@
-// The claims of the MIP allocator (Hu et al., ModelArts, 2021) against its greedy baseline; part of
-// `make bench-papers`. Prints a Markdown section. Needs no recorded data.
+// Checks the claims of the MIP allocator (Hu et al., ModelArts, 2021) against its greedy baseline.
+// Part of `make bench-papers`. Prints a Markdown section. Needs no recorded data.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,12 +19,12 @@ constexpr int kNodes = 32;
 constexpr int kNodeSize = 8;
 constexpr int kJobs = 120;
 constexpr const char* kRunValue = "0.2";
-// Not the seeds on which run_value, period and preempt of mip were chosen (1 to 4).
+// Other seeds than those on which run_value, period and preempt of mip were chosen (1 to 4).
 constexpr std::array<std::uint64_t, 16> kSeeds{11, 12, 13, 14, 15, 16, 17, 18,
                                                19, 20, 21, 22, 23, 24, 25, 26};
 
-// A training program: seconds of an update on one node, how much of it more nodes do not shorten,
-// and what each doubling adds. Shares of the seconds on one node.
+// A training program: seconds of an update on one node, the part that more nodes do not shorten,
+// and what each doubling adds, as shares of the seconds on one node.
 struct Model {
   const char* name;
   Seconds update_s;
@@ -81,9 +81,9 @@ std::shared_ptr<const Application> make_application(const Model& model, int epoc
 
 struct Regime {
   const char* name;
-  double load;  // node-hours (at one node per job) that arrive per node-hour of the cluster
-  bool bursts;  // all arrivals in bursts of 15 instead of one by one
-  bool wide;    // half of the jobs need 2 or 4 nodes at least
+  double load;  // arriving node-hours (at one node per job) per node-hour of the cluster
+  bool bursts;  // all arrivals in bursts of 15 instead of one at a time
+  bool wide;    // half of the jobs need at least 2 or 4 nodes
 };
 
 constexpr std::array<Regime, 8> kRegimes{{
@@ -100,7 +100,7 @@ constexpr std::array<Regime, 8> kRegimes{{
 struct Scene {
   Workload workload;
   std::vector<Seconds> one_node_s;  // by job
-  std::vector<Seconds> fastest_s;   // alone at its largest size
+  std::vector<Seconds> fastest_s;   // alone, at its largest size
 };
 
 Scene make_scene(const Regime& regime, std::uint64_t seed) {
@@ -150,7 +150,7 @@ Scene make_scene(const Regime& regime, std::uint64_t seed) {
 struct Figures {
   double queue_s = 0, p99_queue_s = 0, jct_s = 0;
   double rate = 0;      // mean over jobs of: time alone at the largest size / completion time
-  double running = 0;   // the same, over the time with devices only
+  double running = 0;   // the same over the time with devices only
   double per_node = 0;  // work in one-node seconds / node-seconds held
   double makespan_s = 0;
   double resizes = 0;
@@ -222,7 +222,7 @@ PolicyChoice mip(const char* periods, const char* run_value) {
           .settings = {{"unit", "node"}, {"periods", periods}, {"run_value", run_value}}};
 }
 
-// Each figure of the variant that is best at it: the baseline is never weaker than it can be.
+// For each figure, the value of the best variant: the baseline is never weaker than it could be.
 Figures best_of(std::span<const Figures> variants) {
   Figures best = variants.front();
   for (const Figures& f : variants) {
@@ -264,33 +264,28 @@ void print_head() {
 
 int run() {
   fmt::print(
-      "## MIP allocator (Hu et al., 2021)\n\n"
-      "Claims: queueing time down by up to 32 %, training efficiency up by up to 24 %, 0.4 s per "
-      "decision, against a greedy allocator on ModelArts jobs. Wanted here: at least 25 % and "
-      "15 %.\n\n"
-      "Scenario: {0} nodes of {1} devices, whole nodes only; {2} jobs of six programs with "
-      "log-normal lengths (median 2 to 30 h on one node), ranges of 1 (or 1, 2, 4) to 8 or 16 "
-      "nodes; 30 s for every start and resize; mean of {3} seeds. Load is the one-node work that "
-      "arrives, relative to the cluster. `greedy` has for each figure the best of its four "
-      "variants "
-      "(backfill or not, freed nodes to the newcomer or to the head). `mip` knows declared epochs "
-      "and observed progress, no oracle. Its `run_value` (what not waiting is worth) is our "
-      "addition "
-      "to the reconstructed program; rows with run_value=0 show the program without it. "
-      "`run_value` "
-      "0.2 of 0.02 to 2, period 300 s of 300, 1200 s and preemption were chosen on other seeds (1 "
-      "to "
-      "4) of the same regimes. Command: `build/bin/paper_mip`.\n\n"
-      "Efficiency: mean over jobs of (time alone on the largest size / completion time). While "
-      "running: the same without the time in the queue. Work per node: one-node work / "
-      "node-seconds "
-      "held, which falls when jobs are given more nodes.\n\n",
+      "## MIP allocator (Hu et al., 2021)\n\nClaims: queueing time down by up to 32 %, training "
+      "efficiency up by up to 24 %, 0.4 s per decision, compared with a greedy allocator on "
+      "ModelArts jobs. Target: at least 25 % and 15 %.\n\nScenario: {0} nodes of {1} devices, "
+      "whole nodes only; {2} jobs of six programs with log-normal lengths (median 2 to 30 h on one "
+      "node), ranges of 1 (or 1, 2, 4) to 8 or 16 nodes; 30 s for every start and resize; mean of "
+      "{3} seeds. Load is the arriving one-node work relative to the cluster. For each figure, "
+      "`greedy` is the best of its four variants (with or without backfill, freed nodes to the "
+      "newcomer or to the head). `mip` knows declared epochs and observed progress; it has no "
+      "oracle. Its `run_value` (the value of not waiting) is our addition to the reconstructed "
+      "program; rows with run_value=0 show the program without it. `run_value` 0.2 (of 0.02 to 2), "
+      "period 300 s (of 300 and 1200 s) and preemption were chosen on other seeds (1 to 4) of the "
+      "same regimes. Command: `build/bin/paper_mip`.\n\nEfficiency: mean over jobs of (time alone "
+      "at the largest size / completion time). While running: the same without the time in the "
+      "queue. Work per node: one-node work / node-seconds held, which falls when jobs get more "
+      "nodes.\n\n",
       kNodes, kNodeSize, kJobs, kSeeds.size());
   print_head();
   const std::vector<PolicyChoice> greedy = greedy_variants();
   std::string held, missed, idle;
   double best_queue = 0, best_rate = 0, slowest = 0;
-  double plain = std::numeric_limits<double>::infinity();  // queueing without run_value / greedy's
+  double plain = std::numeric_limits<double>::infinity();  // queueing without run_value / that of
+                                                           // greedy
   for (const Regime& regime : kRegimes) {
     std::vector<PolicyChoice> policies = greedy;
     policies.push_back(mip("1", kRunValue));
@@ -305,7 +300,7 @@ int run() {
     slowest = std::max(slowest, ours.decision_p99_ms);
     const double queue = base.queue_s > 0 ? 1 - ours.queue_s / base.queue_s : 0;
     const double rate = ours.rate / base.rate - 1;
-    // Below a minute nobody queues.
+    // Below one minute, queueing is negligible.
     std::string& list = base.queue_s < 60 ? idle : queue >= 0.25 && rate >= 0.15 ? held : missed;
     list += fmt::format("{}{}", list.empty() ? "" : "; ", regime.name);
     if (base.queue_s >= 60) {
@@ -315,14 +310,11 @@ int run() {
     best_rate = std::max(best_rate, rate);
   }
   fmt::print(
-      "\nBoth targets (25 % less queueing, 15 % more efficiency) are met in: {}. Not in: {}. "
-      "Nobody "
-      "queues under greedy, so only efficiency can improve, in: {}. Best: {:.0f} % less queueing, "
-      "{:.0f} % more efficiency. Without run_value, short jobs stop long ones: where greedy "
-      "queues, "
-      "the queueing time is then at least {:.1f} times that of greedy. Slowest p99 decision with "
-      "one "
-      "period: {:.2f} ms.\n\n",
+      "\nBoth targets (25 % less queueing, 15 % more efficiency) are met in: {}. Not in: {}. No "
+      "job queues under greedy, so only efficiency can improve, in: {}. Best: {:.0f} % less "
+      "queueing, {:.0f} % more efficiency. Without run_value, short jobs stop long ones: where "
+      "jobs queue under greedy, the queueing time is then at least {:.1f} times that of greedy. "
+      "Slowest p99 decision with one period: {:.2f} ms.\n\n",
       held.empty() ? "none" : held, missed.empty() ? "none" : missed, idle.empty() ? "none" : idle,
       best_queue * 100, best_rate * 100, plain, slowest);
 

@@ -1,6 +1,6 @@
-// ONES (SC'21) against Tiresias and Optimus on a mix like its own: 64 devices, CV and NLP training
-// on data sets of many sizes, a contended cluster. Prints a Markdown section (`make bench-papers`).
-// Arguments NAME=VALUE are settings of `ones`, for experiments.
+// Compares ONES (SC'21) with Tiresias and Optimus on a mix like that of its paper: 64 devices, CV
+// and NLP training on data sets of many sizes, a contended cluster. Prints a Markdown section
+// (`make bench-papers`). Arguments NAME=VALUE are settings of `ones`, for experiments.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace rubato::bench {
 namespace {
 
 constexpr std::array<double, 4> kLoads{0.7, 1.0, 1.4, 2.0};
-// The defaults of ones (score, exponent, interval) were chosen on seeds 1 to 3 of this mix; these
-// were not looked at.
+// The defaults of ones (score, exponent, interval) were chosen on seeds 1 to 3 of this mix. These
+// seeds were held out.
 constexpr std::uint64_t kFirstSeed = 11;
 constexpr int kSeeds = 3;
 
@@ -28,7 +28,7 @@ struct Entry {
   double mean_jct_s = 0, p99_jct_s = 0, queue_s = 0, useful = 0, decision_ms = 0;
 };
 
-// Means over the workloads, per setting; the policies run with the best of their settings.
+// Means over the workloads for each setting.
 std::vector<Entry> measure(const Cluster& cluster, const std::vector<Workload>& workloads,
                            const std::vector<PolicyChoice>& choices, bool stop_free) {
   RunMatrix matrix;
@@ -85,7 +85,7 @@ std::vector<PolicyChoice> baselines() {
   return choices;
 }
 
-// One line of a table; returns whether both baselines are beaten by the wanted 30 %.
+// Prints one line of a table. Returns whether both baselines are beaten by the target of 30 %.
 bool print_row(const std::string& where, const std::vector<Entry>& rivals, const Entry& ours) {
   const Entry tiresias = best(rivals, "tiresias");
   const Entry optimus = best(rivals, "optimus");
@@ -109,7 +109,7 @@ void print_header() {
 
 enum class ResizeCosts { kAsPublished, kStopFree, kCheckpoint };
 
-// `ours` has what ones reached on each group.
+// `ours` receives the results of ones on each group.
 bool print_table(const Cluster& cluster, const std::vector<std::vector<Workload>>& groups,
                  const std::vector<Entry>& ours, ResizeCosts costs) {
   print_header();
@@ -168,28 +168,22 @@ int run(int argc, char** argv) {
   }
 
   fmt::print(
-      "## ONES: evolutionary search, elastic batches\n\n"
-      "Claim: mean JCT 45.6 % shorter than Tiresias and 41.7 % shorter than Optimus on 64 GPUs (as "
-      "recalled, not confirmed). Wanted here: 30 % against each.\n\n"
-      "Scenario: 16 nodes x 4 devices; {} jobs with Poisson arrivals, {} seeds per load (load 1: "
-      "the "
-      "service that owners request arrives as fast as 64 devices can give it). Mix of the bundled "
-      "profiles on parts of their data: image classification (60 %), detection (15 %), language "
-      "fine-tuning (25 %), from a minute to hours on one device; 1 to 8 devices requested. "
-      "Command: `build/bin/paper_ones`. Times in seconds. Both baselines run with the best of "
-      "their "
-      "settings per line (tiresias: thresholds 500, 1000, 2000, 3250, 3600, 7200, 57600, "
-      "3250/7200; both: two "
-      "placements); optimus has its oracle of remaining work, ones and tiresias have none.\n\n",
+      "## ONES: evolutionary search, elastic batches\n\nClaim: mean JCT 45.6 % shorter than "
+      "Tiresias and 41.7 % shorter than Optimus on 64 GPUs (from memory, not confirmed). Target: "
+      "30 % shorter than each.\n\nScenario: 16 nodes x 4 devices; {} jobs with Poisson arrivals, "
+      "{} seeds per load (at load 1, requested service arrives as fast as 64 devices can provide "
+      "it). The mix uses the bundled profiles on parts of their data: image classification (60 %), "
+      "detection (15 %), language fine-tuning (25 %), from a minute to hours on one device; 1 to 8 "
+      "devices requested. Command: `build/bin/paper_ones`. Times in seconds. Both baselines run "
+      "with the best of their settings per line (tiresias: thresholds 500, 1000, 2000, 3250, 3600, "
+      "7200, 57600, 3250/7200; both: two placements); optimus has its oracle for remaining work; "
+      "ones and tiresias have none.\n\n",
       kOnesJobs, kSeeds);
   fmt::print(
-      "`ones` runs with its default score, which is ours (finishing rates), not the reconstruction "
-      "of "
-      "the paper's (remaining device-seconds); a table below has both. That score, its exponent "
-      "and "
-      "the interval were chosen among about ten settings on seeds 1 to 3 of this mix at loads 0.7 "
-      "to "
-      "1.4; the seeds here are {} to {}.\n\n",
+      "`ones` runs with its default score, which is ours (completion rates), not the "
+      "reconstruction of the paper's (remaining device-seconds). A table below shows both. The "
+      "score, its exponent and the interval were chosen among about ten settings on seeds 1 to 3 "
+      "of this mix at loads 0.7 to 1.4; the seeds here are {} to {}.\n\n",
       kFirstSeed, kFirstSeed + kSeeds - 1);
   fmt::print(
       "Costs as published: the baselines restart from a checkpoint at every change (30 s), ones "
@@ -199,7 +193,7 @@ int run(int argc, char** argv) {
   if (argc > 1) return 0;
   fmt::print("The same costs for all, 1 s per resize of a running job:\n\n");
   const bool stop_free = print_table(cluster, groups, ours, ResizeCosts::kStopFree);
-  fmt::print("The same costs for all, 30 s for every change (ones told so, pause=30):\n\n");
+  fmt::print("The same costs for all, 30 s for every change (ones knows this: pause=30):\n\n");
   const bool checkpoint =
       print_table(cluster, groups, measure_ones(cluster, groups, ones, ResizeCosts::kCheckpoint),
                   ResizeCosts::kCheckpoint);
@@ -212,8 +206,7 @@ int run(int argc, char** argv) {
   if (is_directory(recorded)) {
     fmt::print(
         "Recorded profiles: workloads 1 to 6 of the Pollux artifact at load 1.0 (epochs of up to "
-        "an "
-        "hour, so that batch limits that double per epoch grow slowly), costs as published:\n\n");
+        "an hour, so batch limits that double per epoch grow slowly), costs as published:\n\n");
     const Applications applications = or_die(read_profiles(recorded + "/profiles", cluster));
     std::vector<Workload> workloads;
     for (int i = 1; i <= 6; ++i) {
@@ -226,13 +219,12 @@ int run(int argc, char** argv) {
                               measure_ones(cluster, {workloads}, ones, ResizeCosts::kAsPublished),
                               ResizeCosts::kAsPublished);
   } else {
-    fmt::print("skipped: recorded profiles, {} is not here\n\n", recorded);
+    fmt::print("skipped: recorded profiles, {} not found\n\n", recorded);
   }
   const auto verdict = [](bool kept) { return kept ? "holds" : "DOES NOT HOLD everywhere"; };
   fmt::print(
-      "At least 30 % against both: {} with the published costs, {} with stop-free resizing for "
-      "all, "
-      "{} with checkpoints for all{}.\n",
+      "At least 30 % shorter than both: {} with the published costs, {} with stop-free resizing "
+      "for all, {} with checkpoints for all{}.\n",
       verdict(holds), verdict(stop_free), verdict(checkpoint),
       is_directory(recorded) ? fmt::format(", {} on the recorded profiles", verdict(on_recorded))
                              : "");

@@ -80,7 +80,7 @@ struct Plain {
   std::shared_ptr<torch::optim::SGD> optimizer;
   std::int64_t next = 0;
   double last_loss = 0;
-  // Seconds so far.
+  // Accumulated seconds.
   double compute = 0;
   double read_loss = 0;
   double update = 0;

@@ -1,10 +1,11 @@
-// Every policy on every recorded workload set (`make bench-policies`): mean and p99 completion
+// Every policy on every recorded set of workloads (`make bench-policies`): mean and p99 completion
 // times, each as a ratio to pollux in the same run. Sets: the Pollux workloads 1-6 at four loads
 // with 30 s and with 1 s per change, and each Sia workload on three device types, where ratios to
 // sia are printed too. Policies decide every 60 s, as published; those that ask for it
-// (PolicyInfo::at_events) decide at every arrival and end. At load 1.0 pollux and rubato are also
-// shown the other way, and pollux with its parameters for the cost of a change. Arguments: names of
-// policies (default: all); `--only TEXT` leaves out the sets whose names do not contain this text.
+// (PolicyInfo::at_events) decide at every arrival and end. At load 1.0, pollux and rubato are also
+// shown with the other kind of decisions, and pollux with parameters that match the cost of a
+// change. Arguments: names of policies (default: all). `--only TEXT` skips sets whose names do not
+// contain this text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -65,12 +66,13 @@ struct Row {
 };
 
 Row usual_row(const PolicyInfo& info) {
-  // A program over several periods at every round takes hours here: its exact one-period form.
+  // A program over several periods in every round would take hours, so this uses the exact
+  // one-period form.
   const Settings settings = info.name == "mip" ? Settings{{"periods", "1"}} : Settings{};
   return {info.name, {.info = &info, .settings = settings, .at_events = info.at_events}};
 }
 
-// The other ways of running pollux and rubato.
+// Pollux and rubato with other settings.
 std::vector<Row> further_rows(const std::vector<Row>& rows, Seconds resize_cost_s) {
   std::vector<Row> result;
   for (const Row& row : rows) {
@@ -86,11 +88,11 @@ std::vector<Row> further_rows(const std::vector<Row>& rows, Seconds resize_cost_
   return result;
 }
 
-// Means over the workloads of a set; the decision times are those of the slowest workload.
+// Means over the workloads of a set. Decision times are those of the slowest workload.
 struct Line {
   double mean = 0, p99 = 0, queue = 0, resizes = 0;
   double decision_ms = 0, decision_p50_ms = 0, decision_p99_ms = 0;
-  long limited = 0;  // decisions where a solver hit its limit
+  long limited = 0;  // decisions in which a solver hit its limit
 
   void add(const Line& other, double share) {
     mean += other.mean * share;
@@ -140,7 +142,7 @@ std::vector<Line> run_set(const WorkloadSet& set, const std::vector<Row>& rows) 
   return lines;
 }
 
-// Null when that row is not there.
+// Null if there is no such row.
 const Line* find_line(const std::vector<Line>& lines, const std::vector<Row>& rows,
                       std::string_view label) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -172,12 +174,12 @@ void print(const std::string& name, const std::vector<Line>& lines, const std::v
   std::fflush(stdout);
 }
 
-// Nearly free changes beside what a change costs other systems.
+// Compares nearly free changes with what a change costs in other systems.
 void print_across(const std::optional<Line>& rubato_1s, const std::optional<Line>& pollux_30s) {
   if (!rubato_1s || !pollux_30s) return;
   fmt::print(
-      "\nrubato with 1 s per change beside pollux with 30 s, load 1.0: mean {:.0f} / {:.0f} s = "
-      "{:.2f}x, p99 {:.0f} / {:.0f} s = {:.2f}x\n",
+      "\nrubato with 1 s per change compared with pollux with 30 s, load 1.0: mean {:.0f} / {:.0f} "
+      "s = {:.2f}x, p99 {:.0f} / {:.0f} s = {:.2f}x\n",
       rubato_1s->mean, pollux_30s->mean, rubato_1s->mean / pollux_30s->mean, rubato_1s->p99,
       pollux_30s->p99, rubato_1s->p99 / pollux_30s->p99);
 }
@@ -198,9 +200,10 @@ int run(int argc, char** argv) {
     for (const PolicyInfo& info : policy_table()) usual.push_back(usual_row(info));
   }
   fmt::print(
-      "Ratios are to pollux in the same run. Decisions every 60 s; rubato at every arrival and end "
-      "and after 60 s, its batches every 10 s.\nmip plans one period here. pollux, its best: at "
-      "events and after 30 s, restart_delay = the cost of a change.\n");
+      "Ratios are relative to pollux in the same run. Policies decide every 60 s; rubato at every "
+      "arrival and end and after 60 s, its batches every 10 s.\nmip plans one period here. "
+      "'pollux, its best' decides at events and after 30 s, with restart_delay = the cost of a "
+      "change.\n");
   std::vector<std::vector<Line>> sia;
   std::optional<Line> rubato_1s;
   std::optional<Line> pollux_30s;

@@ -1,4 +1,4 @@
-// What the benchmarks share: where recorded data lies, and loading it.
+// What the benchmarks share: where recorded data is, and how to load it.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,16 +11,16 @@
 
 namespace rubato::bench {
 
-// The folder named by RUBATO_DATA, else shared/data beside the current directory.
+// The folder named by RUBATO_DATA, otherwise shared/data beside the current directory.
 inline std::string recorded_data() {
   const char* named = std::getenv("RUBATO_DATA");
   return named != nullptr ? named : "../shared/data";
 }
 
-// Ends the program with a visible message when the data is not here: it is not part of the project.
+// Ends the program with a visible message if the data is missing: it is not part of the project.
 inline void need_recorded_data(const std::string& path) {
   if (is_directory(path) || is_file(path)) return;
-  fmt::print("skipped: {} is not here (set RUBATO_DATA to the folder with recorded workloads)\n",
+  fmt::print("skipped: {} not found (set RUBATO_DATA to the folder with recorded workloads)\n",
              path);
   std::exit(0);
 }

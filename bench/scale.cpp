@@ -1,8 +1,8 @@
 // How fast the simulator is and how it scales (`make bench-scale`):
 //  - the Philly trace on 310x8 devices, 10k to 82k jobs: the cost per event must not grow with the
-//  finished jobs;
-//  - one 160-job workload of the Pollux artifact against the time that the artifact's own simulator
-//  needs for it;
+//    number of finished jobs;
+//  - one 160-job workload of the Pollux artifact, compared with the time that the artifact's own
+//    simulator needs for it;
 //  - one pollux decision with 100 elastic jobs on 1,024 devices.
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -47,7 +47,7 @@ void philly(const std::string& data) {
 }
 
 void against_artifact(const std::string& data) {
-  // Seconds of wall time that the artifact's simulator needs for one 160-job workload on a machine
+  // Wall time in seconds that the artifact's simulator needs for one 160-job workload on a machine
   // of this size.
   struct Reference {
     const char* policy;
@@ -64,7 +64,7 @@ void against_artifact(const std::string& data) {
   fmt::print(
       "\nOne 160-job workload of the Pollux artifact (median of workloads 1-6, load 1.0)\n"
       "{:<10} {:>12} {:>14} {:>16} {:>8}\n",
-      "policy", "ours s", "artifact s", "times faster", "wanted");
+      "policy", "ours s", "artifact s", "times faster", "target");
   for (const Reference& reference : kReferences) {
     std::vector<double> walls;
     for (int i = 1; i <= 6; ++i) {
@@ -84,7 +84,7 @@ void against_artifact(const std::string& data) {
 void large_decision(const std::string& data) {
   const Cluster cluster = or_die(Cluster::parse("256x4"));
   const Applications applications = or_die(read_profiles(data + "/pollux/profiles", cluster));
-  // 100 long elastic jobs at once, decided on every minute until all have ended.
+  // 100 long elastic jobs at once, with a decision every minute until all have ended.
   Workload workload{.name = "100 jobs"};
   constexpr std::array<const char*, 3> kNames{"imagenet", "yolov3", "deepspeech2"};
   for (std::size_t i = 0; i < 100; ++i) {
@@ -103,8 +103,7 @@ void large_decision(const std::string& data) {
   const SimSummary s = run_policy(cluster, workload, "pollux", options).summary;
   fmt::print(
       "\npollux decisions, 100 elastic jobs on 1,024 devices: mean {:.0f} ms, p99 {:.0f} ms over "
-      "{} "
-      "rounds (wanted: under 1000 ms)\n",
+      "{} rounds (target: under 1000 ms)\n",
       s.decisions.total_ms_mean, s.decisions.total_ms_p99, s.decisions.rounds);
 }
 

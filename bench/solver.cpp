@@ -1,9 +1,10 @@
 // How fast the exact division of a capacity is (`make bench-solver`, solve/allocate.h):
-//  - 200 jobs x 16 sizes on 512 devices, beside CBC, GLPK and a plain dynamic program on the same
-//    instance in the same run, for usual tables and for tables made to be hard;
+//  - 200 jobs x 16 sizes on 512 devices, compared with CBC, GLPK and a plain dynamic program on the
+//    same instance in the same run, for typical tables and for tables designed to be hard;
 //  - 2,000 jobs on 10,000 devices, for the same kinds of tables;
 //  - how the time grows with jobs x devices.
-// All on one core. Every value is compared with the plain program's, which is exact.
+// Everything runs on one core. Every value is compared with that of the plain program, which is
+// exact.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,8 +30,8 @@ double clock_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Seconds of processor time: other programs on the machine do not count. All solvers here use one
-// thread and wait for nothing, so on an idle machine it is the time on the clock.
+// Processor time in seconds, which excludes other programs on the machine. All solvers here use one
+// thread and never wait, so on an idle machine it equals wall time.
 double now() {
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
@@ -69,7 +70,7 @@ Knapsack instance(KnapsackKind kind, int jobs, int devices, std::uint64_t seed) 
   return random_knapsack(kind, random, jobs, kSizes, devices);
 }
 
-// Ends the program if the division is not as good as the exact value.
+// Ends the program if the division is worse than the exact value.
 void need_exact(const Knapsack& knapsack, const Division& division, double exact) {
   long long size = 0;
   for (std::size_t j = 0; j < knapsack.tables.size(); ++j) {
@@ -82,7 +83,7 @@ void need_exact(const Knapsack& knapsack, const Division& division, double exact
   std::exit(1);
 }
 
-// Seconds of one call, measured over as many as take a few milliseconds.
+// Seconds of one call, measured over enough calls to take a few milliseconds.
 double seconds_of_allocate(const Knapsack& knapsack, Division& division) {
   constexpr int kMostCalls = 50;
   constexpr double kEnough = 5e-3;
@@ -117,7 +118,7 @@ struct Rival {
   double ms() const { return median(times) * 1e3; }
 };
 
-// Prints a line; returns how many times faster than CBC it was. CBC and GLPK run `rounds` times.
+// Prints a line. Returns how many times faster than CBC we are. CBC and GLPK run `rounds` times.
 double beside_rivals(KnapsackKind kind, std::uint64_t seed, int rounds) {
   const Knapsack knapsack = instance(kind, 200, 512, seed);
   const double exact = plain_program(knapsack);
@@ -147,7 +148,7 @@ double beside_rivals(KnapsackKind kind, std::uint64_t seed, int rounds) {
   return cbc.ms() / 1e3 / own;
 }
 
-// Prints a line; returns the longest time over the seeds.
+// Prints a line. Returns the longest time over the seeds.
 double large(KnapsackKind kind, int jobs, int devices, int seeds) {
   std::vector<double> times;
   double clock_worst = 0;
@@ -198,15 +199,12 @@ void growth(KnapsackKind kind, int most_jobs) {
 
 int run() {
   fmt::print(
-      "All times are processor time of one thread, but for 'on clock' (the worst by the clock, "
-      "with "
-      "whatever else ran).\nCBC and GLPK are stopped after 10 s ('>').\n\n200 jobs x 16 sizes, 512 "
-      "devices. Median of "
-      "5 (CBC, GLPK: of 3, in turn with ours; hard "
-      "tables: 1), ms.\n"
-      "rows, cells: what was left for the dynamic program (the plain one: 200 rows, 1.6 million "
-      "cells).\n"
-      "{:<14} {:>4} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8}  {:<8} {:>5} {:>9}\n",
+      "All times are processor time of one thread, except 'on clock' (the worst wall time, "
+      "including whatever else ran).\nCBC and GLPK are stopped after 10 s ('>').\n\n200 jobs x 16 "
+      "sizes, 512 devices. Median of 5 in ms (CBC, GLPK: of 3, alternating with ours; hard tables: "
+      "1).\nrows, cells: what the dynamic program had to process (the plain one: 200 rows, 1.6 "
+      "million cells).\n{:<14} {:>4} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8}  {:<8} {:>5} "
+      "{:>9}\n",
       "tables", "seed", "ours", "plain DP", "CBC", "GLPK", "CBC x", "GLPK x", "plain x", "proof",
       "rows", "cells");
   double concave = std::numeric_limits<double>::infinity();
@@ -222,14 +220,13 @@ int run() {
     beside_rivals(kind, 1, 1);
   }
   fmt::print(
-      "least ratio to CBC: concave {:.0f} (wanted: 100): {}; irregular {:.0f} (wanted: 30): {}\n",
+      "lowest ratio to CBC: concave {:.0f} (target: 100): {}; irregular {:.0f} (target: 30): {}\n",
       concave, verdict(concave >= 100), irregular, verdict(irregular >= 30));
 
   fmt::print(
-      "\n2,000 jobs x 16 sizes, 10,000 devices, 10 seeds, ms; per seed the median of 5. proof, "
-      "rows, "
-      "cells: of the slowest seed (the plain program: 320 million cells)\n"
-      "{:<14} {:>6} {:>8} {:>10} {:>10} {:>10}  {:<8} {:>5} {:>10}\n",
+      "\n2,000 jobs x 16 sizes, 10,000 devices, 10 seeds, in ms; median of 5 per seed. proof, "
+      "rows, cells: of the slowest seed (the plain program: 320 million cells)\n{:<14} {:>6} {:>8} "
+      "{:>10} {:>10} {:>10}  {:<8} {:>5} {:>10}\n",
       "tables", "jobs", "devices", "median", "worst", "on clock", "proof", "rows", "cells");
   double worst_concave = 0;
   double worst_other = 0;
@@ -240,14 +237,14 @@ int run() {
     most = std::max(most, worst);
   }
   fmt::print(
-      "worst: concave {:.2f} ms (wanted: under 10): {}; any other kind {:.1f} ms (wanted: under "
+      "worst: concave {:.2f} ms (target: under 10): {}; any other kind {:.1f} ms (target: under "
       "250): {}\n",
       worst_concave, verdict(worst_concave < 10), worst_other, verdict(worst_other < 250));
 
   fmt::print(
-      "\nGrowth: jobs and devices double together, so linear in jobs x devices is a factor of 4 "
-      "per line (median of 5 seeds).\nIn the last table nothing can be excluded; from 500 jobs on "
-      "its rows no longer fit into 4 MiB and are computed twice.\n");
+      "\nGrowth: jobs and devices double together, so linear growth in jobs x devices is a factor "
+      "of 4 per line (median of 5 seeds).\nIn the last table nothing can be excluded. From 500 "
+      "jobs on, its rows no longer fit into 4 MiB and are computed twice.\n");
   growth(KnapsackKind::kConcave, 16'000);
   growth(KnapsackKind::kIrregular, 16'000);
   growth(KnapsackKind::kStaircase, 4'000);

@@ -1,5 +1,5 @@
 // Watches a job from outside: when was each step complete? Looks at the job's board every 0.2 ms
-// and trusts nothing that the job says about itself.
+// and does not rely on anything the job reports about itself.
 #pragma once
 
 #include <sched.h>
@@ -42,17 +42,17 @@ class StepWatch {
     thread_.join();
   }
 
-  // The next step to be complete.
+  // The next step to complete.
   std::int64_t next() const {
     const std::lock_guard lock(mutex_);
     return first_ + static_cast<std::int64_t>(times_.size());
   }
-  // When a step was complete; it must be before next() and not before the watch began.
+  // When a step was complete. It must be before next() and not before the watch began.
   double time(std::int64_t step) const {
     const std::lock_guard lock(mutex_);
     return times_.at(static_cast<std::size_t>(step - first_));
   }
-  // From the end of the step before to the end of this one.
+  // From the end of the previous step to the end of this one.
   double gap(std::int64_t step) const { return time(step) - time(step - 1); }
   double median_gap(std::int64_t begin, std::int64_t end) const {
     std::vector<double> gaps;
@@ -68,13 +68,13 @@ class StepWatch {
     }
     return longest;
   }
-  // Whether a step that was complete became incomplete again.
+  // Whether a complete step became incomplete again.
   bool went_back() const { return went_back_; }
 
  private:
   void run() {
     prctl(PR_SET_TIMERSLACK, 1000);  // wake up when asked, not 50 us later
-    // Nor a time slice later, when every core is busy with the job; needs a privilege.
+    // Nor a time slice later, if every core is busy with the job; needs a privilege.
     const sched_param first_in_line{.sched_priority = 1};
     static_cast<void>(sched_setscheduler(0, SCHED_RR, &first_in_line));
     std::int64_t newest = first_ - 1;

@@ -1,5 +1,5 @@
-// How fast the store is, beside what the disk can do: durable appends one by one and in groups,
-// opening with many jobs, reading in a long log. The unit is a plain write and fdatasync of 4 KiB
+// How fast the store is, compared with the disk: durable appends one at a time and in groups,
+// opening with many jobs, reading from a long log. The unit is a plain write and fdatasync of 4 KiB
 // to a file in the same folder, in the same run.
 //   build/bin/store_speed [FOLDER] [JOBS] [EVENTS]
 #include <fcntl.h>
@@ -70,7 +70,7 @@ Event progress(const State& state, std::int64_t i) {
   return event;
 }
 
-// One write of 4 KiB and fdatasync, again and again: seconds of each.
+// Repeats a write of 4 KiB with fdatasync. Returns the seconds of each.
 std::vector<double> sync_times(const std::string& path, int count) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (file < 0) fail(path + ": cannot open");

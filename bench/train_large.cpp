@@ -1,4 +1,4 @@
-// A perceptron of 100.8 million parameters under SGD with momentum, for bench/elastic_changes.cpp:
+// A perceptron of 100.8 million parameters with SGD and momentum, for bench/elastic_changes.cpp:
 // 0.8 GB of state that must not be moved inside a pause. Its batch is small, so a step is little
 // more than a few passes over the parameters.
 //

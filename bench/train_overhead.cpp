@@ -1,12 +1,12 @@
-// What the runtime costs beside the same loop in plain LibTorch:
+// What the runtime costs compared to the same loop in plain LibTorch:
 //   8 logical workers on one worker    against gradient accumulation of 8 micro-batches
 //   1 logical worker                   against a plain training loop
-// how memory grows from 1 to 16 logical workers, in sizes of the gradient, and what consistency d2
-// (the common denominator of processors) costs beside d1.
+// how memory grows from 1 to 16 logical workers, in units of the gradient's size, and what
+// consistency d2 (common subset of processors) costs compared to d1.
 //
-// Each job is a real one, launched as 'rubato run --workers 1' does it: registry, board, membership
+// Each job is a real one, launched like 'rubato run --workers 1': registry, board, membership
 // thread, records, checkpoints. Inside its worker, steps of the job and steps of the plain loop
-// alternate, because the other load of a machine changes from second to second.
+// alternate, because other load on a machine changes from second to second.
 //
 // usage: train_overhead [SECONDS per comparison, default 20]
 // The worker of such a job: train_overhead WHAT REPORT SECONDS
@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "elastic/launcher.h"
 #include "elastic/pinned_environment.h"
 #include "elastic/worker.h"
@@ -61,9 +62,9 @@ std::unique_ptr<TorchProgram> make_cnn_program(const Data& data) {
 
 elastic::JobFolder folder() { return elastic::JobFolder(std::getenv(elastic::kJobFolderVariable)); }
 
-// Leaves the figures for the launcher's side and stops the job.
+// Leaves the figures for the launching process and stops the job.
 void finish(const std::string& report, const nlohmann::json& figures) {
-  const rubato::Status written = rubato::write_file(report, figures.dump());
+  const rubato::Status written = rubato::write_file(report, rubato::compact_json(figures));
   if (!written.ok()) fmt::print(stderr, "{}\n", written.error().message);
   auto registry = elastic::FileRegistry::open(folder().registry_folder());
   static_cast<void>(elastic::change_target(**registry, [](elastic::Target& target) {
@@ -84,7 +85,7 @@ double cpu_seconds(clockid_t clock) {
 double thread_seconds() { return cpu_seconds(CLOCK_THREAD_CPUTIME_ID); }
 double other_threads() { return cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - thread_seconds(); }
 
-// Blocks of the job's steps and of the plain loop's steps in turn.
+// Runs blocks of the job's steps and of the plain loop's steps in turn.
 class Comparison {
  public:
   Comparison(std::string report, double seconds, int logical_workers)
@@ -162,7 +163,7 @@ class Comparison {
   ObservedProgram observed_;
   // The end of a block waits for the device, which neither loop does between its steps.
   const std::int64_t block_ = torch::cuda::is_available() ? 20 : 1;
-  std::vector<double> ours_;  // seconds per step, of blocks
+  std::vector<double> ours_;  // seconds per step, by block
   std::vector<double> theirs_;
   std::vector<double> ratios_;
   std::vector<double> cpu_ratios_;  // processor time of this thread
@@ -174,7 +175,7 @@ class Comparison {
   bool over_ = false;
 };
 
-// Bytes that the job has for itself: anonymous memory of its worker, and its shared memory.
+// Bytes used by the job: anonymous memory of its worker, and its shared memory.
 double job_bytes() {
   std::ifstream status("/proc/self/status");
   std::string word;
@@ -230,7 +231,7 @@ int measure_step(const std::string& report) {
 
 // --- Outside -------------------------------------------------------------------------------------
 
-// Launches a job on one worker that measures `what`; what it reported, or an empty object.
+// Launches a job on one worker that measures `what`. Returns its report, or an empty object.
 nlohmann::json measure(const std::string& self, const std::string& what, int logical_workers,
                        double seconds, const std::string& consistency = "d1") {
   std::string place = (std::filesystem::temp_directory_path() / "rubato-overhead-XXXXXX").string();
@@ -247,7 +248,7 @@ nlohmann::json measure(const std::string& self, const std::string& what, int log
   const auto result = elastic::launch(options);
   if (!result.ok()) fmt::print(stderr, "{}\n", result.error().message);
   const auto text = rubato::read_file(report);
-  auto figures = nlohmann::json::parse(text.ok() ? *text : "{}", nullptr, false);
+  auto figures = rubato::parse_json(text.ok() ? *text : "{}");
   if (figures.empty()) {
     const auto log = rubato::read_file(elastic::JobFolder(options.folder).log_file(0));
     fmt::print("the job that measures '{}' failed:\n{}\n", what, log.ok() ? *log : "");
@@ -256,7 +257,7 @@ nlohmann::json measure(const std::string& self, const std::string& what, int log
   return figures;
 }
 
-// The device on which it was measured; empty when that failed.
+// Returns the device of the measurement; empty if it failed.
 std::string compare_loops(const std::string& self, const std::string& what, int logical_workers,
                           double target, double seconds) {
   const nlohmann::json f = measure(self, "loop", logical_workers, seconds);
@@ -313,12 +314,12 @@ bool compare_consistency(const std::string& self) {
     if (f.empty()) return false;
     (second ? d2 : d1).push_back(f["step"].get<double>() * 1e3);
   }
-  fmt::print("{:<34} {:>9.2f} ms {:>9.2f} ms   {:.2f} times as long\n", "consistency d2 beside d1",
+  fmt::print("{:<34} {:>9.2f} ms {:>9.2f} ms   {:.2f} times as long\n", "consistency d2 vs. d1",
              median(d2), median(d1), median(d2) / median(d1));
   return true;
 }
 
-// This process only launches: it does not touch a device, which the workers use.
+// This process only launches jobs; it does not touch the device, which the workers use.
 int compare_all(const std::string& self, double seconds) {
   fmt::print("CNN, batch {} per logical worker; a job launched on 1 worker\n", kBatch);
   fmt::print("{:<34} {:>12} {:>12}   ratio\n", "median step", "rubato", "plain");

@@ -1,6 +1,6 @@
-# What `make install` and `make deb` install, in three components: runtime (the programs and what they
-# read), examples (training programs, which need LibTorch), dev (to build training programs).
-# Nothing depends on the prefix that was configured: cmake --install --prefix DIR decides.
+# What `make install` and `make deb` install, in three components: runtime (the programs and what
+# they read), examples (training programs, which need LibTorch), dev (for building training
+# programs). Nothing depends on the configured prefix: cmake --install --prefix DIR decides.
 set(RUBATO_EXAMPLES_DIR "${CMAKE_INSTALL_LIBEXECDIR}/rubato/examples")
 set(RUBATO_CMAKE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/Rubato")
 
@@ -57,7 +57,7 @@ if(RUBATO_TRAIN)
   configure_package_config_file(cmake/RubatoConfig.cmake.in "${CMAKE_BINARY_DIR}/RubatoConfig.cmake"
     INSTALL_DESTINATION "${RUBATO_CMAKE_DIR}"
     PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
-  # Before 1.0 the interface may change with every second number.
+  # Before 1.0 the interface may change with every minor version.
   write_basic_package_version_file("${CMAKE_BINARY_DIR}/RubatoConfigVersion.cmake"
     COMPATIBILITY SameMinorVersion)
   install(FILES "${CMAKE_BINARY_DIR}/RubatoConfig.cmake"

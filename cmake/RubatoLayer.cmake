@@ -1,13 +1,14 @@
 # rubato_layer(<name> [DEPS <layer>...] [LIBS <target>...])
 #
-# Makes the static library rubato_<name> from src/<name>/*.cpp and src/<name>/*/*.cpp. DEPS are lower
-# layers by short name, LIBS are third-party targets; both are passed on to whoever links the layer.
+# Creates the static library rubato_<name> from src/<name>/*.cpp and src/<name>/*/*.cpp. DEPS are
+# lower layers by short name, LIBS are third-party targets; both are passed on to targets that link
+# the layer.
 #
-# Headers are included as "<layer>/<file>.h", yet src/ itself is on nobody's include path. Each layer
-# has an include root of its own in the build folder that holds a single symbolic link,
+# Headers are included as "<layer>/<file>.h", but src/ itself is on no include path. Each layer has
+# its own include root in the build folder, which holds a single symbolic link,
 #   <build>/include/<name>/<name> -> src/<name>
-# so a layer sees its own headers and those of the layers it links (transitively). Including any
-# other layer's header is a compile error; the test layering/model_cannot_include_sched proves it.
+# so a layer sees its own headers and those of the layers it links (transitively). Including a header
+# of any other layer is a compile error; the test layering/model_cannot_include_sched proves it.
 function(rubato_layer name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPS;LIBS")
   if(arg_UNPARSED_ARGUMENTS)
@@ -20,9 +21,9 @@ function(rubato_layer name)
 
   file(GLOB sources CONFIGURE_DEPENDS
     "${CMAKE_SOURCE_DIR}/src/${name}/*.cpp" "${CMAKE_SOURCE_DIR}/src/${name}/*/*.cpp")
-  if(NOT sources) # a static library needs a source, also while the layer has only headers
+  if(NOT sources) # a static library needs a source, even if the layer has only headers
     set(sources "${CMAKE_BINARY_DIR}/include/${name}_has_no_sources.cpp")
-    file(CONFIGURE OUTPUT "${sources}" CONTENT "") # unlike WRITE, keeps the time of an equal file
+    file(CONFIGURE OUTPUT "${sources}" CONTENT "") # unlike WRITE, keeps the time of an unchanged file
   endif()
 
   add_library(rubato_${name} STATIC ${sources})

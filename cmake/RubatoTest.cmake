@@ -1,12 +1,16 @@
-# rubato_test(<name> SOURCES <file>... [LIBS <target>...] [LABELS <label>...])
+# rubato_test(<name> SOURCES <file>... [LIBS <target>...] [LABELS <label>...] [COST <seconds>])
 #
-# Makes a googletest program and registers each of its cases with ctest as <group>/<Suite>.<Case>,
-# where <group> is <name> without "_tests". Does nothing while SOURCES is empty. Test code includes
-# shared helpers relative to tests/; test_paths.h says where the source tree and the programs are.
+# Creates a googletest program and registers each of its cases with ctest as <group>/<Suite>.<Case>,
+# where <group> is <name> without "_tests". Does nothing if SOURCES is empty. Test code includes
+# shared helpers relative to tests/. ctest starts cases of a higher COST first, so that no long one is
+# left over at the end. test_paths.h says where the source tree and the programs are.
 function(rubato_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "COST" "SOURCES;LIBS;LABELS")
   if(NOT arg_SOURCES)
     return()
+  endif()
+  if(NOT arg_COST)
+    set(arg_COST 0)
   endif()
   string(REGEX REPLACE "_tests$" "" group "${name}")
 
@@ -14,12 +18,12 @@ function(rubato_test name)
   target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}/tests")
   target_link_libraries(${name} PRIVATE ${arg_LIBS} rubato_test_paths GTest::gtest_main rubato_warnings)
   gtest_discover_tests(${name} TEST_PREFIX "${group}/" DISCOVERY_TIMEOUT 600)
-  # gtest_discover_tests(PROPERTIES) loses all but the first of several labels, so ctest sets them
+  # gtest_discover_tests(PROPERTIES) keeps only the first of several labels, so ctest sets them
   # itself when it loads the list of cases (<name>_TESTS, empty before the first build).
   set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
   file(CONFIGURE OUTPUT "${labels_file}" @ONLY CONTENT [[
 if(@name@_TESTS)
-  set_tests_properties(${@name@_TESTS} PROPERTIES LABELS "@arg_LABELS@")
+  set_tests_properties(${@name@_TESTS} PROPERTIES LABELS "@arg_LABELS@" COST @arg_COST@)
 endif()
 ]])
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${labels_file}")

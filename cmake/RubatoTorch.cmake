@@ -3,13 +3,13 @@
 find_package(Torch REQUIRED)
 set(RUBATO_TRAIN ON)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND Torch_VERSION VERSION_LESS 2)
-  # A std::vector of an incomplete type in LibTorch's headers; clang 14 refuses it in C++20.
+  # LibTorch's headers contain a std::vector of an incomplete type; clang 14 rejects it in C++20.
   message(STATUS "clang cannot compile LibTorch ${Torch_VERSION} as C++20: the layer train is left out")
   set(RUBATO_TRAIN OFF)
 endif()
 add_library(rubato_torch INTERFACE)
 target_link_libraries(rubato_torch INTERFACE ${TORCH_LIBRARIES} ${CMAKE_DL_LIBS})
-# LibTorch of pip names the ABI of its std::string.
+# pip's LibTorch specifies the ABI of its std::string.
 separate_arguments(rubato_torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(rubato_torch INTERFACE ${rubato_torch_flags})
 if(TARGET torch_cuda)

@@ -1,6 +1,6 @@
 # cmake -DSOURCE_DIR=... -P check_no_parent_includes.cmake
 #
-# #include "../sched/x.h" would walk around the layers' include roots, so it is not allowed in src/.
+# #include "../sched/x.h" would bypass the layers' include roots, so it is not allowed in src/.
 file(GLOB_RECURSE files "${SOURCE_DIR}/src/*.h" "${SOURCE_DIR}/src/*.cpp")
 foreach(file IN LISTS files)
   file(STRINGS "${file}" lines REGEX "^[ \t]*#[ \t]*include[ \t]+[\"<][^\">]*\\.\\./")

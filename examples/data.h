@@ -1,4 +1,4 @@
-// Small data sets made from a formula: nothing to download, the same bits on every machine.
+// Small data sets generated from formulas: nothing to download, the same bits on every machine.
 #pragma once
 
 #include <torch/torch.h>
@@ -21,7 +21,7 @@ struct Labelled {
   torch::Tensor labels;  // int64
 };
 
-// Points around one centre per class.
+// Points around one center per class.
 inline Labelled clusters(std::int64_t count, std::int64_t features, std::int64_t classes) {
   Labelled data{torch::empty({count, features}), torch::arange(count) % classes};
   float* out = data.inputs.data_ptr<float>();
@@ -34,7 +34,7 @@ inline Labelled clusters(std::int64_t count, std::int64_t features, std::int64_t
   return data;
 }
 
-// Grey images [count, 1, size, size] of stripes: the class is their direction and width.
+// Gray images [count, 1, size, size] of stripes; the class is their direction and width.
 inline Labelled stripes(std::int64_t count, std::int64_t size, std::int64_t classes) {
   Labelled data{torch::empty({count, 1, size, size}), torch::arange(count) % classes};
   float* out = data.inputs.data_ptr<float>();

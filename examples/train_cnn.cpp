@@ -1,5 +1,5 @@
-// A convolutional network with batch normalisation, trained with SGD and momentum on randomly
-// cropped and flipped images; the learning rate warms up and then falls along a cosine.
+// A convolutional network with batch normalization, trained with SGD and momentum on randomly
+// shifted and rotated images. The learning rate warms up and then follows a cosine.
 #include <cmath>
 #include <numbers>
 
@@ -14,8 +14,8 @@ torch::nn::Conv2d convolution(std::int64_t in, std::int64_t out) {
   return torch::nn::Conv2d(torch::nn::Conv2dOptions(in, out, 3).padding(1).bias(false));
 }
 
-// Shifts each image by up to 2 pixels and mirrors it along its diagonal axes half of the time.
-// All random numbers come from the generator of the batch.
+// Shifts each image by up to 2 pixels and rotates it by 180 degrees half of the time. All random
+// numbers come from the generator of the batch.
 torch::Tensor augment(const torch::Tensor& images, const rubato::Batch& batch) {
   const std::int64_t n = images.size(0);
   const torch::Tensor shift = torch::randint(0, 5, {n, 2}, batch.generator, torch::kInt64);

@@ -1,4 +1,4 @@
-// A small transformer language model over characters, trained with AdamW.
+// A small character-level transformer language model, trained with AdamW.
 #include "data.h"
 #include "rubato/train.h"
 
@@ -21,7 +21,7 @@ struct LanguageModelImpl : torch::nn::Module {
   }
   torch::Tensor forward(const torch::Tensor& text) {  // [batch, context] -> [batch, context, 128]
     const torch::Tensor at = torch::arange(kContext, text.options());
-    // Minus infinity where a position would look into its future.
+    // Minus infinity where a position would see its future.
     const torch::Tensor mask = torch::full({kContext, kContext}, -INFINITY, at.device()).triu(1);
     torch::Tensor x = (characters(text) + positions(at)).transpose(0, 1);
     for (const auto& block : *blocks) {
@@ -40,7 +40,7 @@ TORCH_MODULE(LanguageModel);
 int main(int argc, char** argv) {
   rubato::Job job(argc, argv, {.name = "lm", .epochs = 1, .batch = 8, .logical = 4});
 
-  // Sample i is the text from character 8 i on.
+  // Sample i is the text starting at character 8 i.
   const torch::Tensor text = examples::text(20'000).to(job.device());
   const torch::Tensor windows = text.unfold(0, kContext + 1, 8);
 

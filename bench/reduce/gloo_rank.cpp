@@ -72,7 +72,7 @@ class Gloo final : public rubato::bench::Peer {
 
 int main(int argc, char** argv) {
   if (argc != 4) {
-    std::fputs("gloo_rank: is started by build/bin/reduce\n", stderr);
+    std::fputs("gloo_rank: started by build/bin/reduce, not by hand\n", stderr);
     return 2;
   }
   try {

@@ -89,7 +89,7 @@ Group::~Group() {
 }
 
 void Group::give_up(const std::string& what) {
-  fmt::print(stderr, "bench-reduce: {}: {}; it takes no further part\n", label_, what);
+  fmt::print(stderr, "bench-reduce: {}: {}; it is left out from now on\n", label_, what);
   for (const pid_t child : children_) kill(child, SIGTERM);
   alive_ = false;
 }

@@ -1,4 +1,4 @@
-// The processes of one system, as the benchmark that commands them sees them.
+// The processes of one system, seen from the benchmark that commands them.
 #pragma once
 
 #include <sys/types.h>
@@ -15,10 +15,10 @@ namespace rubato::bench {
 
 class Group {
  public:
-  // Starts processes of their own: `body` is called in a child of this process for every rank.
+  // Starts separate processes: `body` is called in a child of this process for every rank.
   static std::unique_ptr<Group> fork_ranks(const std::string& label, int ranks,
                                            const std::function<void(const Group&, int)>& body);
-  // One process that starts the ranks itself (mpirun); `command` gets the name of the control.
+  // One process that starts the ranks itself (mpirun); `command` receives the name of the control.
   static std::unique_ptr<Group> launch(
       const std::string& label, int ranks,
       const std::function<std::vector<std::string>(const std::string&)>& command);
@@ -31,12 +31,12 @@ class Group {
   // A new folder of this group, removed with it.
   const std::string& folder() const { return folder_; }
 
-  // False once it failed to answer; then it takes no more commands.
+  // False once it has failed to answer; then it takes no more commands.
   bool alive() const { return alive_; }
   void prepare(std::size_t floats);
   // Seconds of one all-reduce: from the moment when all ranks were ready until the last rank had
-  // the whole result; the median of the iterations. Without meaning when the group is not
-  // alive afterwards. Ends the program when a result is wrong.
+  // the whole result; the median of the iterations. Meaningless if the group is not alive
+  // afterwards. Ends the program if a result is wrong.
   double round(int variant, int iterations, bool back_to_back);
 
  private:
@@ -52,7 +52,7 @@ class Group {
   bool alive_ = true;
 };
 
-// Replaces this process; the program is looked for in PATH unless it has a slash.
+// Replaces this process. The program is searched in PATH unless its name contains a slash.
 [[noreturn]] void execute(const std::vector<std::string>& command);
 
 }  // namespace rubato::bench

@@ -61,7 +61,7 @@ void Member::barrier() const {
     elastic::wake_all_on_word(c.barriers);
     return;
   }
-  // Whoever is on a core starts at once; waking up would be part of the measured time.
+  // A rank that is on a core starts at once; waking up would be part of the measured time.
   for (int spin = 0; spin < 2000 && c.barriers.load() == passed; ++spin) std::this_thread::yield();
   wait_for_change(c, c.barriers, passed);
 }
@@ -108,7 +108,7 @@ float tree_sum(LogicalRange node, std::size_t index) {
 std::size_t check_stride(std::size_t floats) { return floats / 500'000 | 1U; }
 
 LogicalRange hosted_range(int ranks, int rank, bool aligned) {
-  // Without the first and the last, the shares begin one later than the aligned ones.
+  // Except for the first and the last, the shares begin one later than the aligned ones.
   const auto begin = [&](int r) {
     const int even = kLogicalWorkers * r / ranks;
     return aligned || r == 0 || r == ranks ? even : even + 1;

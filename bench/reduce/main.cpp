@@ -1,4 +1,4 @@
-// Speed of the runtime's reduction beside Gloo's and Open MPI's all-reduce, as Markdown.
+// Speed of the runtime's reduction compared to the all-reduce of Gloo and Open MPI, as Markdown.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ struct Options {
   bool peers = true;
 };
 
-// A system in one of its variants; the family is what the tables compare.
+// A system in one of its variants; the tables compare families.
 struct Entry {
   std::string family;
   std::string name;
@@ -156,7 +156,7 @@ struct Cell {
   }
 };
 
-// Every round gives each system a turn, so that a load that comes and goes meets all of them.
+// In every round each system has a turn, so that a temporary load affects all of them.
 Cell measure(Systems& systems, int ranks, std::size_t bytes, int iterations, int rounds,
              bool back_to_back) {
   Cell cell{.ranks = ranks, .bytes = bytes, .entries = systems.entries(), .statistics = {}};
@@ -253,7 +253,7 @@ void print_verdict(const std::vector<Cell>& cells) {
     });
   };
   if (cells.empty() || cells.front().peer(&Statistic::median) == 0) {
-    fmt::print("No peer was there to compare with.\n");
+    fmt::print("There was no peer to compare with.\n");
     return;
   }
   fmt::print(
@@ -268,7 +268,7 @@ int run(const Options& options, const std::string& programs) {
   std::vector<Cell> tiny;
   for (const int ranks : options.processes) {
     Systems systems(ranks, programs, options.peers);
-    // In-place repetition multiplies the peers' values by the ranks; 30 times is far from overflow.
+    // Repetition in place multiplies the peers' values by the ranks; 30 times is far from overflow.
     tiny.push_back(measure(systems, ranks, 4096, 30, 5 * options.rounds, true));
     for (const int size : options.mebibytes) {
       cells.push_back(measure(systems, ranks, static_cast<std::size_t>(size) * kMebibyte,
@@ -278,8 +278,9 @@ int run(const Options& options, const std::string& programs) {
   double load = 0;
   if (getloadavg(&load, 1) != 1) load = 0;
   fmt::print(
-      "Processor cores: {}. Load average at the end: {:.1f} (more than the processes of the system "
-      "whose turn it is: others used the machine).\n\n",
+      "Processor cores: {}. Load average at the end: {:.1f} (if that exceeds the processes of the "
+      "system "
+      "whose turn it is, others used the machine).\n\n",
       std::thread::hardware_concurrency(), load);
   fmt::print("## Bandwidth: GB/s (10^9 bytes of gradient / seconds), median of {} rounds\n\n",
              options.rounds);
@@ -292,7 +293,7 @@ int run(const Options& options, const std::string& programs) {
   print_latencies(tiny);
   fmt::print(
       "## Between nodes: GB/s over TCP on the loopback interface, every process a node of its own, "
-      "beside Gloo's TCP\n\n");
+      "compared to Gloo's TCP\n\n");
   print_nodes(cells);
   print_verdict(cells);
   return 0;
@@ -301,12 +302,12 @@ int run(const Options& options, const std::string& programs) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Speed of the reduction beside Gloo's and Open MPI's all-reduce");
+  CLI::App app("Compare the speed of the reduction to the all-reduce of Gloo and Open MPI");
   Options options;
   app.add_option("--processes", options.processes, "Numbers of processes")->capture_default_str();
   app.add_option("--mib", options.mebibytes, "Sizes of the gradient in MiB")->capture_default_str();
-  app.add_option("--rounds", options.rounds, "Turns of each system")->capture_default_str();
-  app.add_flag("!--no-peers", options.peers, "Only ours");
+  app.add_option("--rounds", options.rounds, "Number of rounds")->capture_default_str();
+  app.add_flag("!--no-peers", options.peers, "Measure only our own reduction");
   CLI11_PARSE(app, argc, argv);
   return run(options, std::filesystem::read_symlink("/proc/self/exe").parent_path().string());
 }

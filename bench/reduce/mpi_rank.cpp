@@ -24,7 +24,7 @@ class OpenMpi final : public rubato::bench::Peer {
 
 int main(int argc, char** argv) {
   if (argc != 2) {
-    std::fputs("mpi_rank: is started by build/bin/reduce\n", stderr);
+    std::fputs("mpi_rank: started by build/bin/reduce, not by hand\n", stderr);
     return 2;
   }
   MPI_Init(&argc, &argv);

@@ -21,14 +21,7 @@ using elastic::WorkerSegment;
 
 namespace {
 
-constexpr float kScale = 1.0F / static_cast<float>(kLogicalWorkers);
 constexpr std::int64_t kView = 1;
-
-template <typename T>
-T value_of(Result<T> result) {
-  RUBATO_CHECK(result.ok(), result.error().message.c_str());
-  return std::move(*result);
-}
 
 class Ours final : public Collective {
  public:
@@ -48,12 +41,12 @@ class Ours final : public Collective {
   const Member& member_;
   bool aligned_;
   std::size_t floats_ = 0;
-  float sign_ = 1.0F;      // of the input
-  std::int64_t step_ = 0;  // the next
+  float sign_ = 1.0F;      // sign of the input
+  std::int64_t step_ = 0;  // the next step
   std::shared_ptr<const ActiveView> view_;
   std::shared_ptr<const WorkerSegment> own_;
   std::optional<Board> board_;
-  std::vector<float> copy_;  // from the first run that needs it
+  std::vector<float> copy_;  // allocated by the first run that needs it
 };
 
 void Ours::prepare(std::size_t floats) {
@@ -108,7 +101,7 @@ void Ours::fill() {
   }
 }
 
-// Changes every sign: the sum changes its sign and nothing else.
+// Flips every sign: this changes only the sign of the sum.
 void Ours::refill() {
   sign_ = -sign_;
   for (const elastic::HostRoot& root : view_->host.roots) {
@@ -117,7 +110,7 @@ void Ours::refill() {
   }
 }
 
-// Reads and writes `bytes` together.
+// Reads and writes `bytes` in total.
 void Ours::move(std::size_t bytes) {
   const std::size_t all = floats_ * sizeof(float);
   for (std::size_t left = bytes / 2; left > 0;) {

@@ -1,21 +1,32 @@
-// The runtime's own reduction under the harness.
+// The runtime's own reduction in the harness.
 #pragma once
 
 #include <mutex>
+#include <utility>
 
+#include "base/check.h"
+#include "base/result.h"
 #include "elastic/exchange.h"
 #include "reduce/harness.h"
 
 namespace rubato::bench {
 
 enum OursVariant : int {
-  kInPlace,       // as the runtime uses it: the result is read where it is, in shared memory
+  kInPlace,       // as the runtime uses it: the result is read in place, in shared memory
   kWithCopy,      // and copied to private memory of every rank
   kInPlaceFloor,  // memcpy of as many bytes as kInPlace must read and write
   kWithCopyFloor
 };
 
-// As the coordinator does it: under a lock.
+inline constexpr float kScale = 1.0F / static_cast<float>(kLogicalWorkers);
+
+template <typename T>
+T value_of(Result<T> result) {
+  RUBATO_CHECK(result.ok(), result.error().message.c_str());
+  return std::move(*result);
+}
+
+// Publishes under a lock, as the coordinator does.
 class PulsingGuard final : public elastic::ExchangeGuard {
  public:
   explicit PulsingGuard(const elastic::Board& board) : board_(board) {}

@@ -1,5 +1,5 @@
-// The runtime's reduction between nodes: every rank is a node of its own, with its own board, and a
-// bridge to every other over TCP on the loopback interface.
+// The runtime's reduction between nodes: every rank is a node with its own board and a bridge to
+// every other node, over TCP on the loopback interface.
 #include <fmt/format.h>
 
 #include <bit>
@@ -23,14 +23,6 @@ using elastic::Segment;
 using elastic::WorkerSegment;
 
 namespace {
-
-constexpr float kScale = 1.0F / static_cast<float>(kLogicalWorkers);
-
-template <typename T>
-T value_of(Result<T> result) {
-  RUBATO_CHECK(result.ok(), result.error().message.c_str());
-  return std::move(*result);
-}
 
 class OursBetweenNodes final : public Collective {
  public:
@@ -58,7 +50,7 @@ class OursBetweenNodes final : public Collective {
   std::shared_ptr<const ActiveView> view_;
 };
 
-// Through memory of the benchmark: what a registry would tell.
+// Exchanged through memory of the benchmark, in place of a registry.
 std::vector<int> OursBetweenNodes::exchange_ports() const {
   const std::string name = member_.name() + "-ports";
   if (member_.rank() == 0) {

@@ -15,8 +15,8 @@ void Peer::prepare(std::size_t floats) {
 
 void Peer::refill() {
   if (repeated_ == 0) return;
-  // All ranks hold sum * ranks^(repeated - 1). Each gets a share of the sum, every rank another;
-  // the shares (2 r + 1) / ranks^2 add up to one.
+  // All ranks hold sum * ranks^(repeated - 1). Each gets a different share of the sum; the shares
+  // (2 r + 1) / ranks^2 add up to one.
   const double ranks = member_.ranks();
   const auto factor = static_cast<float>(std::pow(ranks, 1 - repeated_) * (2 * member_.rank() + 1) /
                                          (ranks * ranks));
@@ -30,7 +30,7 @@ void Peer::run(int variant, int iterations) {
 }
 
 bool Peer::right(int, int iterations) const {
-  // Every repetition adds the result of the one before once per rank.
+  // Every repetition adds the previous result once per rank.
   const double repeated = std::pow(member_.ranks(), iterations - 1);
   for (std::size_t i = 0; i < data_.size(); i += check_stride(data_.size())) {
     const double expected = repeated * tree_sum({0, kLogicalWorkers}, i);

@@ -1,5 +1,5 @@
-// What the systems we compare with have in common: they reduce an array in place.
-// No second copy of it is kept, for the memory of all systems is in use at the same time.
+// What the systems we compare with have in common: they reduce an array in place. There is no
+// second copy of it, because the memory of all systems is in use at the same time.
 #pragma once
 
 #include <vector>

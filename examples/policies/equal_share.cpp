@@ -1,8 +1,8 @@
 // Equal share: every active job gets the same number of devices, within its range.
 //
-// Assumes nothing. Steps: jobs in order of arrival get their minimum while devices last; what is
-// left goes round, one device per job and turn, to the jobs that may still grow. O(jobs + devices)
-// per decision.
+// No assumptions. Steps: jobs get their minimum in order of arrival while devices last. The
+// remaining devices go round-robin, one device per job and turn, to the jobs that may still grow.
+// O(jobs + devices) per decision.
 #include "equal_share.h"
 
 #include "sched/gang.h"
@@ -24,7 +24,7 @@ class EqualShare final : public Policy {
       const bool rigid = job.spec.mode == ElasticMode::kRigid;
       const int smallest = rigid ? job.spec.requested_devices : job.spec.min_devices;
       type[i] = type_with_room(job, smallest, left, input.cluster);
-      if (!type[i].valid()) continue;  // it waits; the reason is filled in already
+      if (!type[i].valid()) continue;  // it waits; the reason is already filled in
       plan.grants[i].devices[type[i]] = smallest;
       left[type[i]] -= smallest;
     }
@@ -60,7 +60,7 @@ PolicyInfo equal_share_policy() {
                       .default_value = std::int64_t{64},
                       .low = 1,
                       .high = 1e6,
-                      .help = "no job grows beyond this many devices"}},
+                      .help = "maximum number of devices per job"}},
           .make = [](const Params& params, Random) -> std::unique_ptr<Policy> {
             return std::make_unique<EqualShare>(static_cast<int>(params.integer("most")));
           }};

@@ -36,12 +36,11 @@ Result<TlsContext> make_tls_context(const std::string& certificate, const std::s
   SSL_CTX_set_mode(context.get(),
                    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   if (SSL_CTX_use_certificate_chain_file(context.get(), certificate.c_str()) != 1) {
-    return invalid_input(certificate + ": not a certificate in PEM form (" + tls_problem() + ")");
+    return invalid_input(certificate + ": not a PEM certificate (" + tls_problem() + ")");
   }
   if (SSL_CTX_use_PrivateKey_file(context.get(), key.c_str(), SSL_FILETYPE_PEM) != 1 ||
       SSL_CTX_check_private_key(context.get()) != 1) {
-    return invalid_input(key + ": not the key of the certificate, in PEM form (" + tls_problem() +
-                         ")");
+    return invalid_input(key + ": not the PEM key of the certificate (" + tls_problem() + ")");
   }
   return context;
 }
@@ -73,7 +72,7 @@ Channel::Channel(int socket, ssl_ctx_st* tls) : socket_(socket) {
 
 Channel::~Channel() {
   if (ssl_ != nullptr) {
-    SSL_shutdown(ssl_);  // says goodbye if that does not block
+    SSL_shutdown(ssl_);  // sends close_notify if that does not block
     SSL_free(ssl_);
     ERR_clear_error();
   }

@@ -1,5 +1,4 @@
-// The bytes of one accepted connection, plain or TLS, with a deadline on everything that waits for
-// the other end.
+// Byte I/O on one accepted connection, plain or TLS. Calls that wait for the peer have a deadline.
 #pragma once
 
 #include <chrono>
@@ -24,34 +23,34 @@ struct TlsContextDeleter {
   void operator()(ssl_ctx_st* context) const;
 };
 using TlsContext = std::unique_ptr<ssl_ctx_st, TlsContextDeleter>;
-// TLS 1.2 or newer with this certificate chain and key (PEM files).
+// A server context for TLS 1.2 or newer with this certificate chain and key (PEM files).
 Result<TlsContext> make_tls_context(const std::string& certificate, const std::string& key);
 
 class Channel {
  public:
-  // Takes the socket over. `tls` null: plain bytes.
+  // Takes ownership of the socket. With `tls` null, the bytes are plain.
   Channel(int socket, ssl_ctx_st* tls);
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  // Nothing to do for plain bytes. False: no TLS client, or too slow.
+  // Does nothing for plain bytes. False if the peer is not a TLS client or is too slow.
   bool handshake(Clock::time_point deadline);
-  // Bytes read; 0 when the other end has closed, the connection is broken or the deadline passed.
+  // The number of bytes read; 0 if the peer closed, the connection broke or the deadline passed.
   std::size_t read(char* data, std::size_t size, Clock::time_point deadline);
-  // All of it, or false. The deadline starts again whenever some bytes have left.
+  // Writes everything, or returns false. The timeout restarts whenever bytes were sent.
   bool write(const char* data, std::size_t size, double seconds);
-  // The other end reads to the end of what was written.
+  // Closes the sending side. The peer can still read everything that was written.
   void end_writing();
-  // The other end has closed its side, or the connection is broken.
+  // True if the peer has closed its side or the connection is broken.
   bool peer_gone() const;
-  const std::string& address() const { return address_; }  // of the other end
+  const std::string& address() const { return address_; }  // of the peer
   int port() const { return port_; }
 
  private:
   bool wait(short events, Clock::time_point deadline) const;
-  // After a TLS call that returned `result`: waits for what it needs; false when it failed for
-  // good.
+  // Call this after a TLS call returned `result`. Waits until the call can be repeated; false if it
+  // failed for good.
   bool wait_for_tls(int result, Clock::time_point deadline) const;
 
   int socket_;

@@ -1,6 +1,7 @@
 #include "api/handlers.h"
 #include "api/metrics.h"
 #include "api/policy_list.h"
+#include "base/json_text.h"
 
 namespace rubato::api {
 
@@ -10,7 +11,7 @@ using control::Reservation;
 using control::Tenant;
 using nlohmann::json;
 
-// Without what the daemon knows of its token.
+// Leaves out the hash of the token.
 json public_json(const Tenant& tenant) {
   return {{"name", tenant.name}, {"weight", tenant.weight}, {"quota", tenant.quota}};
 }
@@ -27,12 +28,12 @@ Reply use_policy(const Call& call) {
   std::map<std::string, std::string, std::less<>> settings;
   const json given = call.body.value("settings", json::object());
   for (const auto& [name, value] : given.items()) {
-    settings[name] = value.is_string() ? value.get<std::string>() : value.dump();
+    settings[name] = value.is_string() ? value.get<std::string>() : compact_json(value);
   }
   const Status used =
       call.controller.use_policy(call.caller, call.body.at("name").get<std::string>(), settings);
   if (!used.ok()) {
-    // A policy that does not exist is a wrong value here, not a missing resource.
+    // An unknown policy is an invalid value here, not a missing resource.
     return error_reply(400, "invalid", used.error().message);
   }
   return json_reply({{"active", call.controller.policy_name()}, {"settings", settings}});

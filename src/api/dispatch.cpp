@@ -9,6 +9,7 @@
 
 #include "api/schema_check.h"
 #include "api/text_check.h"
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace rubato::api {
@@ -19,7 +20,7 @@ using nlohmann::json;
 
 constexpr int kDeepestJson = 32;
 
-// %2F and the like as the bytes they stand for. What is malformed stays as it is.
+// Decodes %2F and the like. Malformed escapes stay as they are.
 std::string percent_decoded(std::string_view text) {
   const auto digit = [](char c) {
     return c >= '0' && c <= '9'   ? c - '0'
@@ -37,8 +38,8 @@ std::string percent_decoded(std::string_view text) {
   return decoded;
 }
 
-// The values of {names} in the path, if it fits. The path is as it was sent: a '/' inside a name
-// comes as %2F and separates nothing.
+// The values of the {names} in the path, if the path matches the route. The path is not decoded
+// yet: a '/' inside a name arrives as %2F and does not separate.
 std::optional<json> match_path(const Route& route, std::string_view path) {
   const std::vector<std::string_view> wanted = split(route.path, '/');
   const std::vector<std::string_view> given = split(path, '/');
@@ -81,13 +82,14 @@ std::variant<Found, Reply> find_route(const std::string& method, std::string_vie
 }
 
 Reply too_many(double seconds) {
-  Reply reply = error_reply(429, "too-many-requests", "slow down; see the header Retry-After");
+  Reply reply = error_reply(429, "too-many-requests",
+                            "too many requests; retry after the time in Retry-After");
   reply.headers["Retry-After"] = std::to_string(static_cast<int>(std::ceil(seconds)));
   return reply;
 }
 
-// Text as the type that the parameter's schema asks for; text that is none stays text, and does not
-// pass the check that follows.
+// Converts text to the type in the parameter's schema. Text that cannot be converted stays text and
+// fails the schema check that follows.
 json typed(const std::string& text, const json& schema) {
   const std::string type = schema.value("type", "string");
   if (type == "integer") {
@@ -112,7 +114,7 @@ std::optional<Reply> read_parameters(const Route& route, const httplib::Request&
           fmt::format("unknown query parameter '{}'{}", name, did_you_mean(name, known)));
     }
     if (request.get_param_value_count(name) > 1) {
-      return error_reply(400, "invalid", fmt::format("query parameter '{}' twice", name));
+      return error_reply(400, "invalid", fmt::format("query parameter '{}' is given twice", name));
     }
   }
   for (const Parameter& parameter : route.parameters) {
@@ -134,7 +136,7 @@ std::optional<Reply> read_parameters(const Route& route, const httplib::Request&
     if (const auto fault = check_schema(parameter.schema, values[name], openapi())) {
       // An invalid name matches nothing.
       if (parameter.in == Parameter::In::kPath) {
-        return error_reply(404, "not-found", "there is no such " + name);
+        return error_reply(404, "not-found", "no such " + name);
       }
       return error_reply(400, "invalid", fmt::format("{}: {}", name, fault->message));
     }
@@ -174,14 +176,14 @@ std::optional<Reply> read_body(const Route& route, const httplib::Request& reque
   }
   if (json_depth(request.body) > kDeepestJson) {
     return error_reply(400, "invalid",
-                       fmt::format("the body is nested deeper than {}", kDeepestJson));
+                       fmt::format("the body is nested more than {} levels deep", kDeepestJson));
   }
   try {
-    call.body = json::parse(request.body);
+    call.body = parse_json_or_throw(request.body);
   } catch (const json::exception& problem) {
     return error_reply(400, "invalid", std::string("the body is not JSON: ") + problem.what());
   }
-  // A job document is checked by who reads it, with better messages.
+  // The reader of job documents checks them itself, with better messages.
   if (route.takes_yaml) return std::nullopt;
   if (const auto fault = check_schema(route.body, call.body, openapi())) {
     return error_reply(400, "invalid", field_prefix(fault->path) + fault->message, fault->path);
@@ -202,13 +204,13 @@ void send(const Reply& reply, bool body_wanted, httplib::Response& response) {
   }
   response.set_chunked_content_provider(
       reply.content_type, [stream = reply.stream](std::size_t, httplib::DataSink& sink) {
-        if (!sink.is_writable()) return false;  // the client has gone
+        if (!sink.is_writable()) return false;  // the client is gone
         std::string text;
         bool more = false;
         try {
           more = stream(text);
         } catch (const std::exception&) {
-          return false;  // a bug of ours; the client sees a broken stream, the daemon goes on
+          return false;  // our bug: the client sees a broken stream, the daemon continues
         }
         if (!text.empty() && !sink.write(text.data(), text.size())) return false;
         if (!more) sink.done();
@@ -233,9 +235,9 @@ std::variant<control::Caller, Reply> Dispatcher::find_caller(const Route& route,
     caller = controller_.authenticate(trim(std::string_view(header).substr(kScheme.size())));
   }
   if (!caller) {
-    Reply reply = error_reply(
-        401, "unauthorized",
-        header.empty() ? "send a token: Authorization: Bearer TOKEN" : "this token is not known");
+    Reply reply =
+        error_reply(401, "unauthorized",
+                    header.empty() ? "send a token: Authorization: Bearer TOKEN" : "unknown token");
     reply.headers["WWW-Authenticate"] = "Bearer";
     return reply;
   }
@@ -288,7 +290,7 @@ void Dispatcher::handle(const httplib::Request& request, httplib::Response& resp
   try {
     reply = answer(request, route);
   } catch (const std::exception& problem) {
-    // A bug of ours. It must not take the daemon with it, and it must be seen.
+    // Our bug. It must not bring the daemon down, and it must be visible.
     reply = error_reply(500, "internal", problem.what());
   }
   send(reply, request.method != "HEAD", response);

@@ -1,5 +1,5 @@
-// From a parsed request to an answer: finds the route, the caller, and checks everything that the
-// route table declares.
+// Turns a parsed request into a response. Finds the route and the caller, and checks everything
+// that the route table declares.
 #pragma once
 
 #include <httplib.h>
@@ -22,7 +22,7 @@ struct DispatchOptions {
 
 class Dispatcher {
  public:
-  // `front` is asked for /metrics.
+  // `front` supplies the connection counts for /metrics.
   Dispatcher(control::Controller& controller, Streams& streams, Places& plans,
              const DispatchOptions& options, std::function<FrontCounts()> front)
       : controller_(controller),
@@ -33,13 +33,13 @@ class Dispatcher {
         by_token_(options.per_token),
         by_address_(options.per_address) {}
 
-  // From any thread.
+  // Thread-safe.
   void handle(const httplib::Request& request, httplib::Response& response);
 
  private:
-  // `route`: the one found, if any.
+  // Sets `route` to the matching route, if there is one.
   Reply answer(const httplib::Request& request, const Route*& route);
-  // Who asks, or why the route is not for them.
+  // The caller, or the error response if the caller may not use this route.
   std::variant<control::Caller, Reply> find_caller(const Route& route,
                                                    const httplib::Request& request);
 

@@ -19,7 +19,7 @@ namespace rubato::api {
 
 namespace {
 
-// Of the statuses with which a request is refused before it is understood.
+// The reason phrase of a status with which malformed requests are refused.
 std::string_view status_words(int status) {
   switch (status) {
     case 400:
@@ -39,7 +39,7 @@ std::string_view status_words(int status) {
 
 }  // namespace
 
-// One request for httplib: its head comes from memory, the answer goes to the connection.
+// One request as httplib sees it: the head comes from memory, the response goes to the connection.
 class Front::ByteStream final : public httplib::Stream {
  public:
   ByteStream(Channel& channel, Connection& connection, const std::string& head, double write_s)
@@ -66,7 +66,7 @@ class Front::ByteStream final : public httplib::Stream {
     ip.clear();
     port = 0;
   }
-  // Only used by httplib to refuse descriptors that select() cannot take; nothing here selects.
+  // httplib uses this only to refuse descriptors that are too large for select(), which is unused.
   socket_t socket() const override { return 0; }
 
  private:
@@ -80,7 +80,7 @@ class Front::ByteStream final : public httplib::Stream {
 Front::Front(const FrontLimits& limits, TlsContext tls, Handler handler)
     : limits_(limits), tls_(std::move(tls)) {
   set_keep_alive_timeout(static_cast<time_t>(limits_.request.idle_s));
-  // Everything is answered here, before httplib would match patterns or read a body.
+  // Every request is answered here, before httplib matches patterns or reads a body.
   set_pre_routing_handler(
       [handler = std::move(handler)](const httplib::Request& request, httplib::Response& response) {
         handler(request, response);
@@ -116,13 +116,18 @@ Status Front::listen_on(const std::string& host, int port) {
       break;
     }
     problem = std::strerror(errno);
+    if (errno == EADDRINUSE) {
+      problem =
+          "another program uses this port; 'rubato doctor' says whether it is a rubatod, "
+          "--listen HOST:PORT chooses another";
+    }
     if (fd >= 0) close(fd);
   }
   if (listener_ < 0) {
     return Error{ErrorCode::kIo, fmt::format("cannot listen on {}:{}: {}", host, port, problem)};
   }
   wake_ = eventfd(0, EFD_CLOEXEC);
-  svr_sock_ = listener_;  // httplib ends streams when this is none
+  svr_sock_ = listener_;  // httplib ends streams when this is INVALID_SOCKET
   acceptor_ = std::thread([this] { accept_connections(); });
   return ok_status();
 }
@@ -155,7 +160,8 @@ FrontCounts Front::counts() const {
 }
 
 void Front::accept_connections() {
-  // Inherited by the connections' threads: a TLS write to a closed socket must be an error there.
+  // The connection threads inherit this mask. A TLS write to a closed socket must return an error,
+  // not raise SIGPIPE.
   sigset_t pipe;
   sigemptyset(&pipe);
   sigaddset(&pipe, SIGPIPE);
@@ -171,7 +177,7 @@ void Front::accept_connections() {
     if (fd >= 0) {
       admit(fd);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      // Until a connection ends there is nothing to accept with: look again in a moment.
+      // Out of resources until a connection ends; try again shortly.
       push_out_slowest();
       poll(&wait_for[1], 1, 20);
     }
@@ -182,7 +188,7 @@ void Front::admit(int socket) {
   push_out_slowest();
   const MutexLock lock(mutex_);
   ++counts_.accepted;
-  // Those that were pushed out need a moment to end; twice the number is the hard limit.
+  // Connections that were pushed out take a moment to end, so the hard limit is twice the number.
   if (connections_.size() >= static_cast<std::size_t>(limits_.connections) * 2) {
     ++counts_.turned_away;
     close(socket);
@@ -248,7 +254,7 @@ void Front::serve(Connection& connection) {
     }
   }
   {
-    // Closed under the lock, so that nobody shuts down a descriptor that is already another's.
+    // Closed under the lock, so that no other thread shuts down a descriptor that has been reused.
     const MutexLock lock(mutex_);
     connection.done = true;
     channel.reset();
@@ -276,8 +282,8 @@ void Front::refuse(Channel& channel, const Refusal& refusal) {
       refusal.status, status_words(refusal.status), body.size(), body);
   channel.write(text.data(), text.size(), limits_.write_s);
   channel.end_writing();
-  // The client may still be sending; closing at once would reset the connection before it has read
-  // why.
+  // The client may still be sending. Closing now would reset the connection before the client has
+  // read the error.
   std::array<char, 16 * 1024> rest{};
   std::size_t drained = 0;
   const Clock::time_point deadline = after_seconds(1);

@@ -1,10 +1,10 @@
-// Accepts connections and gives each request, whole, to one handler. cpp-httplib parses the request
-// line and writes the answers; reading is ours (raw_request.h), because its own reading has no
-// limit on lines, headers and time.
+// Accepts connections and passes each complete request to one handler. cpp-httplib parses the
+// request line and writes the responses. We read requests ourselves (raw_request.h), because
+// cpp-httplib does not limit lines, headers and time.
 //
-// A connection has a thread. There are at most `connections` of them: a newcomer beyond that pushes
-// out the one that has kept us waiting longest, so clients that are slow or idle cannot keep others
-// out.
+// Each connection has its own thread. There are at most `connections` of them. A further connection
+// pushes out the one that has kept the server waiting longest, so slow or idle clients cannot lock
+// others out.
 #pragma once
 
 #include <httplib.h>
@@ -23,31 +23,31 @@ namespace rubato::api {
 
 struct FrontLimits {
   RequestLimits request;
-  double write_s = 10;  // an answer of which no byte leaves for this long is given up
+  double write_s = 10;  // give up a response after this long without a byte sent
   int connections = 256;
   int requests_per_connection = 100'000;
 };
 
 struct FrontCounts {
-  std::int64_t accepted = 0;     // connections since the start
+  std::int64_t accepted = 0;     // connections since startup
   std::int64_t pushed_out = 0;   // to make room for others
-  std::int64_t turned_away = 0;  // because nobody could be pushed out
-  std::int64_t refused = 0;      // requests that were none
+  std::int64_t turned_away = 0;  // no connection could be pushed out
+  std::int64_t refused = 0;      // malformed requests
   int open = 0;
 };
 
 class Front final : private httplib::Server {
  public:
-  // Called by many threads at a time. The type of the body is in the request's header
-  // "content-type". It must not throw.
+  // Called concurrently by many threads. The request's header "content-type" has the type of the
+  // body. Must not throw.
   using Handler = std::function<void(const httplib::Request&, httplib::Response&)>;
 
   Front(const FrontLimits& limits, TlsContext tls, Handler handler);
-  ~Front() override;  // stop()
+  ~Front() override;  // calls stop_all()
   Front(const Front&) = delete;
   Front& operator=(const Front&) = delete;
 
-  // Port 0: any free one; see port().
+  // Port 0 picks a free port; see port().
   Status listen_on(const std::string& host, int port);
   int port() const { return port_; }
   // Closes all connections and returns when their threads have ended.
@@ -58,9 +58,9 @@ class Front final : private httplib::Server {
   struct Connection {
     int socket = -1;
     std::thread thread;
-    // When it began to wait for its client, as Clock's count; 0: it does not.
+    // When it began to wait for its client, as a count of Clock ticks; 0: it is not waiting.
     std::atomic<Clock::rep> waits_since{0};
-    bool pushed_out = false;  // under mutex_, as the rest
+    bool pushed_out = false;  // guarded by mutex_, like `done`
     bool done = false;
   };
   class ByteStream;

@@ -1,4 +1,4 @@
-// What each route does; routes.cpp names them.
+// The handlers of all routes. routes.cpp maps routes to them.
 #pragma once
 
 #include "api/route.h"

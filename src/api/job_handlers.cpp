@@ -24,7 +24,7 @@ Reply job_reply(const Call& call, JobNumber number) {
   return {.body = job_text(*job)};
 }
 
-// Finds the job, does the thing, and answers with the job as it is then.
+// Finds the job, applies the change and returns the changed job.
 Reply change_job(const Call& call, const std::function<Status(JobNumber)>& change) {
   const Result<JobNumber> number = call.controller.find_job(call.caller, call.text("job"));
   if (!number.ok()) return error_reply(number.error());
@@ -99,13 +99,14 @@ Reply explain_job(const Call& call) {
 Reply plan_job(const Call& call) {
   const Result<JobDocument> document = read_document(call);
   if (!document.ok()) return error_reply(document.error());
-  // A plan is a simulation of everything that is active: it may take a second of a processor.
+  // A plan simulates all active jobs and can take a second of CPU time.
   const std::shared_ptr<void> place = call.plans.enter();
   if (!place) {
     Reply reply = error_reply(
         429, "too-many-plans",
-        fmt::format("{} plans are being made, which is the limit; see the header Retry-After",
-                    call.plans.most()));
+        fmt::format(
+            "{} plans are in progress, which is the limit; retry after the time in Retry-After",
+            call.plans.most()));
     reply.headers["Retry-After"] = "1";
     return reply;
   }

@@ -32,14 +32,14 @@ std::string read_part(const std::string& path, std::int64_t from, std::int64_t m
   return bytes;
 }
 
-// Where reading begins in each file so that the last `lines` lines come; looks from the end.
-// `parts` are the files of one log, oldest first; a line may begin in one and end in the next.
+// Offsets in each file at which the last `lines` lines of the log begin. Searches backwards from
+// the end. `parts` are the files of one log, oldest first; a line may span two files.
 std::vector<std::int64_t> starts_of_tail(std::span<const std::string> parts, std::int64_t lines) {
   std::vector<std::int64_t> starts;
   for (const std::string& part : parts) starts.push_back(size_of(part));
   if (lines == 0) return starts;
   std::int64_t seen = 0;
-  bool last_byte = true;  // a line end there ends the last line, it does not begin another
+  bool last_byte = true;  // a line feed there ends the last line
   for (std::size_t part = parts.size(); part > 0; --part) {
     std::int64_t& start = starts[part - 1];
     while (start > 0) {
@@ -59,7 +59,7 @@ std::vector<std::int64_t> starts_of_tail(std::span<const std::string> parts, std
   return starts;
 }
 
-// "worker-7.log" of "worker-7.log.2"; a file without an age is its own.
+// "worker-7.log" for "worker-7.log.2"; a file that was not rotated is its own log.
 std::string log_of(const std::string& file) {
   const std::size_t dot = file.rfind('.');
   const bool has_age = dot != std::string::npos && parse_int(file.substr(dot + 1)).has_value();
@@ -142,7 +142,7 @@ bool LogReader::read(const std::vector<std::string>& all, std::string& text) {
       offset += static_cast<std::int64_t>(bytes.size());
       append(log_of(file), bytes, text);
     }
-    // The rest of this file comes before the next one.
+    // Finish this file in the next call before starting another one.
     if (text.size() - before >= kAtOnce) return true;
   }
   return text.size() > before;

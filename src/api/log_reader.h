@@ -1,4 +1,5 @@
-// The log files of a job's workers as one text, from their ends or beginnings on, again and again.
+// Reads the log files of a job's workers as one text, incrementally. Starts at the beginning of
+// each file or at its last lines.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +11,15 @@ namespace rubato::api {
 
 class LogReader {
  public:
-  // `worker` >= 0: only that worker's lines, as they are; otherwise all, each line with
-  // "worker-N | " before it. `tail` >= 0: at first only the last so many lines of each worker.
+  // With `worker` >= 0, reads only that worker's lines, unchanged. Otherwise reads all workers and
+  // prefixes each line with "worker-N | ". With `tail` >= 0, starts at the last `tail` lines of
+  // each worker.
   LogReader(std::int64_t worker, std::int64_t tail) : worker_(worker), tail_(tail) {}
 
-  // Appends what the files hold beyond what was read before, at most about 256 KiB. `files` are in
-  // order of workers, those of one worker oldest first. A file that became shorter was moved aside
-  // and is read from its beginning. A line that is not complete when another worker's follows is
-  // ended there, and its rest is a line of its own. False: nothing new.
+  // Appends new content of the files, at most about 256 KiB. `files` are ordered by worker, and
+  // those of one worker from oldest to newest. A file that became shorter was rotated and is read
+  // from its beginning. An incomplete line that is followed by another worker's line ends there;
+  // its rest becomes a line of its own. Returns false if there was nothing new.
   bool read(const std::vector<std::string>& files, std::string& text);
 
  private:

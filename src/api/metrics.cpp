@@ -54,23 +54,22 @@ class Text {
 std::string metrics_text(const control::ControllerMetrics& m) {
   Text text;
   text.by_label("rubato_jobs", "gauge", "Jobs by phase.", "phase", m.jobs_by_phase);
-  text.one("rubato_jobs_stalled", "gauge", "Running jobs without a step for long.", m.jobs_stalled);
-  text.by_label("rubato_jobs_ended_total", "counter", "Jobs that ended, by how.", "phase",
+  text.one("rubato_jobs_stalled", "gauge", "Running jobs that make no progress.", m.jobs_stalled);
+  text.by_label("rubato_jobs_ended_total", "counter", "Jobs that ended, by final phase.", "phase",
                 m.ended_by_phase);
-  text.by_label("rubato_resizes_total", "counter",
-                "Changes of a job's devices, by the reason of the decision.", "reason",
-                m.resizes_by_reason);
+  text.by_label("rubato_resizes_total", "counter", "Changes of a job's devices, by reason code.",
+                "reason", m.resizes_by_reason);
   text.one("rubato_rounds_total", "counter", "Scheduling rounds.", m.rounds);
   text.one("rubato_invalid_plans_total", "counter",
            "Plans of a policy that broke a rule and were not executed.", m.invalid_plans);
   text.family("rubato_round_seconds", "summary",
-              "Time of a scheduling round by part, over the last 1,000 rounds.");
+              "Duration of a scheduling round by part, over the last 1,000 rounds.");
   text.quantiles(m.round_algorithm_s, "part=\"algorithm\"");
   text.quantiles(m.round_solver_s, "part=\"solver\"");
   text.quantiles(m.round_total_s, "part=\"total\"");
   text.family(
       "rubato_stall_seconds", "summary",
-      "Time that survivors of a view change were kept from computing, over the last 1,000.");
+      "How long a view change kept the surviving workers from computing, over the last 1,000.");
   text.quantiles(m.stall_s);
   text.family("rubato_queue_wait_seconds", "summary",
               "Time from submission to the first devices, over the last 1,000 jobs.");
@@ -78,12 +77,12 @@ std::string metrics_text(const control::ControllerMetrics& m) {
   text.family("rubato_reach_seconds", "summary",
               "Time from a decision to the first step of the new worker, over the last 1,000.");
   text.quantiles(m.reach_s);
-  text.one("rubato_devices", "gauge", "Devices of the cluster.", m.devices);
+  text.one("rubato_devices", "gauge", "Devices in the cluster.", m.devices);
   text.one("rubato_devices_reserved", "gauge", "Devices taken by reservations.", m.reserved);
   text.one("rubato_devices_allocated", "gauge", "Devices granted to jobs.", m.allocated);
-  text.one("rubato_devices_held", "gauge", "Devices occupied by processes of jobs.", m.held);
+  text.one("rubato_devices_held", "gauge", "Devices occupied by the processes of jobs.", m.held);
   text.one("rubato_devices_utilised", "gauge",
-           "Devices whose worker trains (neither starting nor leaving).", m.utilised);
+           "Devices whose worker is training, neither starting nor leaving.", m.utilised);
   text.one("rubato_events_total", "counter", "Events in the log.", m.events);
   return text.take();
 }
@@ -114,7 +113,7 @@ std::string RequestMetrics::text(const FrontCounts& front, int streams) const {
                fmt::format("method=\"{}\",route=\"{}\",code=\"{}\"", method, route, status));
   }
   text.family("rubato_http_request_seconds", "histogram",
-              "Time from a complete request to its answer (of a stream: to its beginning).");
+              "Time from a complete request to its response (for a stream: to its start).");
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < by_time_.size(); ++i) {
     sum += by_time_[i];
@@ -124,15 +123,15 @@ std::string RequestMetrics::text(const FrontCounts& front, int streams) const {
   text.value(seconds_, {}, "_sum");
   text.value(sum, {}, "_count");
   text.by_label("rubato_http_limited_total", "counter",
-                "Requests refused by a rate limit (429), by whose.", "by", limited_);
-  text.one("rubato_http_malformed_total", "counter",
-           "Requests refused before they were understood.", front.refused);
+                "Requests refused by a rate limit (429), per token or per address.", "by",
+                limited_);
+  text.one("rubato_http_malformed_total", "counter", "Malformed requests refused.", front.refused);
   text.one("rubato_http_connections", "gauge", "Open connections.", front.open);
   text.one("rubato_http_connections_total", "counter", "Connections accepted.", front.accepted);
   text.one("rubato_http_connections_pushed_out_total", "counter",
            "Slow or idle connections closed to make room for others.", front.pushed_out);
   text.one("rubato_http_connections_turned_away_total", "counter",
-           "Connections closed at once because there was no room.", front.turned_away);
+           "Connections closed immediately for lack of room.", front.turned_away);
   text.one("rubato_http_streams", "gauge", "Open event and log streams.", streams);
   return text.take();
 }

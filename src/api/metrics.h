@@ -1,4 +1,4 @@
-// Metrics as Prometheus text (format 0.0.4). docs/metrics.md describes each.
+// Metrics in the Prometheus text format (0.0.4). docs/metrics.md describes each of them.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace rubato::api {
 
 std::string metrics_text(const control::ControllerMetrics& metrics);
 
-// Counts requests of the server itself. Thread-safe.
+// Counts the requests to the server. Thread-safe.
 class RequestMetrics {
  public:
   void count(const std::string& method, const std::string& route, int status, double seconds);
@@ -23,7 +23,7 @@ class RequestMetrics {
   std::string text(const FrontCounts& front, int streams) const;
 
  private:
-  // Seconds.
+  // Upper bounds of the histogram's buckets, in seconds.
   static constexpr std::array<double, 8> kBounds{0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3};
 
   mutable Mutex mutex_;

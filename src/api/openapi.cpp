@@ -1,4 +1,4 @@
-// The OpenAPI document, made of the route table.
+// Generates the OpenAPI document from the route table.
 #include <set>
 
 #include "api/route.h"
@@ -15,21 +15,21 @@ json json_content(const json& schema) { return {{"application/json", {{"schema",
 const char* words_for(int status) {
   switch (status) {
     case 400:
-      return "the request is wrong; the message says where";
+      return "invalid request; the message says what is wrong and where";
     case 401:
-      return "no token, or an unknown one";
+      return "token missing or unknown";
     case 403:
       return "only for administrators";
     case 404:
       return "does not exist, or belongs to another tenant";
     case 409:
-      return "not possible in the present state";
+      return "not possible in the current state";
     case 413:
       return "the body is too large";
     case 429:
       return "too many requests; see Retry-After";
     default:
-      return "too many streams are open, or the state could not be made durable; try again";
+      return "too many open streams, or the change could not be made durable; retry";
   }
 }
 

@@ -1,4 +1,4 @@
-// A bounded number of places for something that may be done by so many at a time.
+// Limits how many callers may do something at the same time.
 #pragma once
 
 #include <memory>
@@ -7,12 +7,12 @@
 
 namespace rubato::api {
 
-// Must outlive the places that it gave.
+// Must outlive all places that it handed out.
 class Places {
  public:
   explicit Places(int most) : most_(most) {}
 
-  // A place, given back when the pointer goes; null: all are taken.
+  // A place, returned when the last copy of the pointer is destroyed; null if all places are taken.
   std::shared_ptr<void> enter() {
     const MutexLock lock(mutex_);
     if (taken_ >= most_) return nullptr;

@@ -1,4 +1,4 @@
-// The table of policies as JSON, for the API and `rubato policies --json`.
+// The policy table as JSON, for the API and `rubato policies --json`.
 #pragma once
 
 #include <nlohmann/json.hpp>

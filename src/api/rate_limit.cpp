@@ -24,7 +24,7 @@ double RateLimiter::take(const std::string& key, Clock::time_point now) {
   return 0;
 }
 
-// A full bucket says the same as none. When all are in use, all start anew: memory stays bounded.
+// A full bucket is equivalent to no bucket. If none is full, all are reset to bound the memory.
 void RateLimiter::forget_full_ones(Clock::time_point now) {
   std::erase_if(buckets_,
                 [&](const auto& entry) { return level(entry.second, now) >= limit_.burst; });

@@ -1,4 +1,4 @@
-// Token buckets by key (a token's owner, an address).
+// Rate limiting with token buckets, one per key (the owner of an API token, or an address).
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,8 @@ class RateLimiter {
  public:
   explicit RateLimiter(RateLimit limit) : limit_(limit) {}
 
-  // Takes one from the bucket of `key`. 0: there was one; otherwise the seconds until there is.
+  // Takes one token from the bucket of `key`. Returns 0 on success, else the seconds until one is
+  // available. Thread-safe.
   double take(const std::string& key, Clock::time_point now);
 
  private:

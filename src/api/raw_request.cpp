@@ -13,7 +13,7 @@ namespace rubato::api {
 
 namespace {
 
-// The parser behind this one refuses longer lines with an answer that is not ours.
+// cpp-httplib refuses longer lines with its own error response, which does not have our form.
 constexpr std::size_t kLongestLine = 8000;
 
 Refusal malformed(std::string message) { return {400, "malformed-request", std::move(message)}; }
@@ -41,13 +41,13 @@ std::optional<Refusal> check_request_line(std::string_view line) {
   const std::vector<std::string_view> parts = split(line, ' ');
   if (parts.size() != 3 || !is_token(parts[0])) return malformed("not an HTTP request line");
   if (parts[2] != "HTTP/1.1" && parts[2] != "HTTP/1.0") {
-    return malformed("only HTTP/1.1 and HTTP/1.0 are spoken here");
+    return malformed("unsupported protocol; use HTTP/1.1 or HTTP/1.0");
   }
-  if (!parts[1].starts_with('/')) return malformed("the target of a request is a path");
+  if (!parts[1].starts_with('/')) return malformed("the request target must be a path");
   constexpr std::array<std::string_view, 7> kMethods{"GET",    "HEAD",  "POST",   "PUT",
                                                      "DELETE", "PATCH", "OPTIONS"};
   if (std::find(kMethods.begin(), kMethods.end(), parts[0]) == kMethods.end()) {
-    return Refusal{405, "method-not-allowed", "no route has this method"};
+    return Refusal{405, "method-not-allowed", "no route supports this method"};
   }
   return std::nullopt;
 }
@@ -57,8 +57,8 @@ std::optional<Refusal> check_request_line(std::string_view line) {
 std::variant<ParsedHead, Refusal> parse_head(std::string_view head, const RequestLimits& limits) {
   const Refusal too_large{
       431, "head-too-large",
-      fmt::format("request line and headers: at most {} bytes, {} each", limits.head_bytes,
-                  std::min(limits.head_bytes, kLongestLine))};
+      fmt::format("request line and headers are too long: at most {} bytes in total, {} per line",
+                  limits.head_bytes, std::min(limits.head_bytes, kLongestLine))};
   if (head.size() > limits.head_bytes) return too_large;
   const std::vector<std::string_view> lines = split(head, '\n');
   std::map<std::string, std::string> known;
@@ -79,7 +79,7 @@ std::variant<ParsedHead, Refusal> parse_head(std::string_view head, const Reques
     }
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos || !is_token(line.substr(0, colon))) {
-      return malformed("a header is NAME: VALUE");
+      return malformed("malformed header; expected NAME: VALUE");
     }
     const std::string name = lower(line.substr(0, colon));
     constexpr std::array<std::string_view, 10> kKnown{
@@ -90,7 +90,7 @@ std::variant<ParsedHead, Refusal> parse_head(std::string_view head, const Reques
     }
     if (std::find(kKnown.begin(), kKnown.end(), name) == kKnown.end()) continue;
     const std::string value(trim(line.substr(colon + 1)));
-    if (!known.emplace(name, value).second) return malformed("header twice: " + name);
+    if (!known.emplace(name, value).second) return malformed("duplicate header: " + name);
     if (name.starts_with("content-") || name == "connection" || name == "expect") continue;
     if (!value.empty()) parsed.request.head += fmt::format("{}: {}\r\n", name, value);
   }
@@ -112,7 +112,7 @@ std::variant<ParsedHead, Refusal> parse_head(std::string_view head, const Reques
     const std::optional<std::int64_t> value = parse_int(digits);
     if (!value || *value > static_cast<std::int64_t>(limits.body_bytes)) {
       return Refusal{413, "body-too-large",
-                     fmt::format("a body has at most {} bytes", limits.body_bytes)};
+                     fmt::format("the body must have at most {} bytes", limits.body_bytes)};
     }
     parsed.content_length = static_cast<std::size_t>(*value);
   }
@@ -126,7 +126,7 @@ std::variant<RawRequest, Refusal, Closed> read_request(Channel& channel, std::st
   std::array<char, 16 * 1024> block{};
   Clock::time_point deadline = after_seconds(limits.idle_s);
   bool begun = false;
-  // False when nothing more came in time.
+  // False if nothing more arrived in time.
   const auto more = [&] {
     const std::size_t got = channel.read(block.data(), block.size(), deadline);
     buffer.append(block.data(), got);

@@ -1,5 +1,5 @@
-// Reads one HTTP/1.1 request off a connection, whole and bounded, before anything looks at it. A
-// client that is slow, endless or no HTTP client at all is found out here.
+// Reads one complete HTTP/1.1 request from a connection, with limits on size and time. Clients that
+// are too slow, send too much or do not speak HTTP are rejected here.
 #pragma once
 
 #include <cstddef>
@@ -19,31 +19,32 @@ struct RequestLimits {
   double idle_s = 30;     // between two requests
 };
 
-// What the request said, reduced to what the API knows. Other headers are not passed on.
+// A request reduced to the parts that the API uses. Other headers are dropped.
 struct RawRequest {
-  // Request line, the headers Host, Authorization, Accept, Idempotency-Key and Last-Event-ID, and
-  // an empty line. The type of the body is in `content_type`.
+  // The request line, the headers Host, Authorization, Accept, Idempotency-Key and Last-Event-ID,
+  // and an empty line. The type of the body is in `content_type`.
   std::string head;
   std::string content_type;
   std::string body;
   bool keep_alive = true;
 };
 
-// Answered with this status and then closed.
+// The connection is answered with this status and then closed.
 struct Refusal {
   int status = 400;
   std::string code;
   std::string message;
 };
 
-struct Closed {};  // by the client, or idle for too long: nothing to answer
+struct Closed {};  // by the client, or after idling too long; there is nothing to answer
 
-// `buffer` holds bytes that were read and belong to no request yet; it goes from call to call.
+// `buffer` keeps bytes that were read but not consumed yet. Pass the same buffer to every call for
+// a connection.
 std::variant<RawRequest, Refusal, Closed> read_request(Channel& channel, std::string& buffer,
                                                        const RequestLimits& limits);
 
-// The head alone, without its final empty line: a request (with `content_length` and
-// `expects_continue`), or why not.
+// Parses the head alone, without its final empty line. Returns the request or the reason for
+// refusing it.
 struct ParsedHead {
   RawRequest request;
   std::size_t content_length = 0;

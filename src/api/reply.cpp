@@ -1,12 +1,12 @@
 #include "api/reply.h"
 
+#include "base/json_text.h"
+
 namespace rubato::api {
 
 using nlohmann::json;
 
-std::string to_text(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
+std::string to_text(const json& value) { return compact_json(value); }
 
 Reply json_reply(const json& value, int status) {
   return {.status = status, .body = to_text(value)};

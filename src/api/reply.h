@@ -1,4 +1,4 @@
-// What a handler answers, and the one form of all errors.
+// The response of a handler, and the common form of all errors.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@
 
 namespace rubato::api {
 
-// Called again and again until it returns false: waits a little for something to send, and appends
-// it to the text (or nothing).
+// Called repeatedly until it returns false. Each call waits briefly for something to send and
+// appends it to the text, if anything.
 using StreamSource = std::function<bool(std::string& text)>;
 
 struct Reply {
@@ -23,7 +23,7 @@ struct Reply {
   StreamSource stream{};  // instead of `body`
 };
 
-// JSON as text; bytes that are not UTF-8 are replaced.
+// JSON as text. Bytes that are not UTF-8 are replaced.
 std::string to_text(const nlohmann::json& value);
 Reply json_reply(const nlohmann::json& value, int status = 200);
 
@@ -31,9 +31,10 @@ Reply json_reply(const nlohmann::json& value, int status = 200);
 std::string error_text(std::string_view code, std::string_view message, std::string_view path = {});
 Reply error_reply(int status, std::string_view code, std::string_view message,
                   std::string_view path = {});
-// A refused command: 404 for what does not exist (or is another's), 400 for bad input, 409 for what
-// the present state does not allow, 403 for what only administrators may, 503 when it could not be
-// made durable. A message that begins with a JSON path ("/devices: ...") gives the field "path".
+// The response to a refused command: 404 if the object does not exist or belongs to another tenant,
+// 400 for bad input, 409 if the current state does not allow the command, 403 if only
+// administrators may do it, 503 if it could not be made durable. If the message begins with a JSON
+// path ("/devices: ..."), that becomes the field "path".
 Reply error_reply(const Error& error);
 
 }  // namespace rubato::api

@@ -1,5 +1,5 @@
-// A route of the API: what dispatch, the OpenAPI document and the tests know about it. The table of
-// all routes is in routes.cpp.
+// A route of the API, as used by dispatch, the OpenAPI document and the tests. The table of all
+// routes is in routes.cpp.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,13 +14,13 @@ namespace rubato::api {
 class Places;
 class Streams;
 
-// A checked request: parameters and body fit what the route declares.
+// A checked request: its parameters and body match the route's declarations.
 struct Call {
   control::Controller& controller;
   control::Caller caller;
-  nlohmann::json parameters;  // by name: path, query and header parameters, defaults filled in
-  nlohmann::json body;        // null without one
-  std::string yaml;           // the body, when it is YAML
+  nlohmann::json parameters;  // path, query and header parameters by name, with defaults
+  nlohmann::json body;        // null if there is none
+  std::string yaml;           // the body, if it is YAML
   bool wants_events = false;  // Accept: text/event-stream
   Streams& streams;
   Places& plans;
@@ -55,15 +55,15 @@ struct Route {
   std::string summary;
   Who who = Who::kTenant;
   std::vector<Parameter> parameters{};
-  nlohmann::json body{};  // schema; null: none is read
+  nlohmann::json body{};  // schema; null: the route takes no body
   bool takes_yaml = false;
   std::vector<Answer> answers{};  // besides errors
-  std::vector<int> errors{};      // besides those that any route may give
+  std::vector<int> errors{};      // besides those that any route may return
   Reply (*handle)(const Call& call) = nullptr;
 };
 
 const std::vector<Route>& routes();
-// The OpenAPI 3.1 document of routes(); its components hold the schemas that routes refer to.
+// The OpenAPI 3.1 document of routes(). Its components contain the schemas used by the routes.
 const nlohmann::json& openapi();
 
 }  // namespace rubato::api

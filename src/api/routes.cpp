@@ -9,32 +9,31 @@ namespace {
 using nlohmann::json;
 using In = Parameter::In;
 
-constexpr std::int64_t kLargest = 1'000'000'000'000'000;
-
 Parameter job_parameter() {
   return {"job", In::kPath, text_schema(200),
-          "number (12 or j12) or name: the active job of that name, else the newest"};
+          "number (12 or j12) or name; a name stands for the active job of that name, or for the "
+          "newest one"};
 }
 Parameter after_parameter() {
-  json schema = integer_schema(0, kLargest);
+  json schema = integer_schema(0, kLargestInteger);
   schema["default"] = 0;
-  return {"after", In::kQuery, std::move(schema), "only what comes after this number"};
+  return {"after", In::kQuery, std::move(schema), "only entries after this number"};
 }
 Parameter limit_parameter(std::int64_t most) {
   json schema = integer_schema(1, most);
   schema["default"] = 1000;
-  return {"limit", In::kQuery, std::move(schema), "at most so many"};
+  return {"limit", In::kQuery, std::move(schema), "maximum number of entries"};
 }
 Parameter flag_parameter(const char* name, const char* help) {
   return {name, In::kQuery, {{"type", "boolean"}, {"default", false}}, help};
 }
 Parameter last_event_parameter() {
-  return {"Last-Event-ID", In::kHeader, integer_schema(0, kLargest),
-          "where an interrupted event stream goes on"};
+  return {"Last-Event-ID", In::kHeader, integer_schema(0, kLargestInteger),
+          "resume an interrupted event stream after this event"};
 }
 Parameter key_parameter() {
   return {"Idempotency-Key", In::kHeader, text_schema(200),
-          "a repeated submission with the same key is answered with the first one's job"};
+          "a submission repeated with the same key returns the job of the first one"};
 }
 
 Answer ok(const char* help, const std::string& schema) { return {200, help, schema_of(schema)}; }
@@ -42,7 +41,7 @@ Answer ok(const char* help, const std::string& schema) { return {200, help, sche
 std::vector<Answer> event_answers() {
   return {
       ok("events, oldest first", "EventList"),
-      {200, "with Accept: text/event-stream: events as they come", nullptr, "text/event-stream"}};
+      {200, "with Accept: text/event-stream: events as they happen", nullptr, "text/event-stream"}};
 }
 
 std::vector<Route> job_routes() {
@@ -52,7 +51,7 @@ std::vector<Route> job_routes() {
                  .name = std::string(what) + "Job",
                  .summary = summary,
                  .parameters = {job_parameter()},
-                 .answers = {ok("the job as it is now", "Job")},
+                 .answers = {ok("the job after the change", "Job")},
                  .errors = {404, 409},
                  .handle = handle};
   };
@@ -60,7 +59,7 @@ std::vector<Route> job_routes() {
       {.method = "POST",
        .path = "/api/v1/jobs",
        .name = "submitJob",
-       .summary = "Submit a job; durable when answered",
+       .summary = "Submit a job; it is durable before the response",
        .parameters = {key_parameter()},
        .body = schema_of("JobDocument"),
        .takes_yaml = true,
@@ -70,7 +69,7 @@ std::vector<Route> job_routes() {
        .path = "/api/v1/jobs",
        .name = "listJobs",
        .summary = "Jobs in order of submission",
-       .parameters = {flag_parameter("active", "only those that have not ended"), after_parameter(),
+       .parameters = {flag_parameter("active", "only jobs that have not ended"), after_parameter(),
                       limit_parameter(100'000)},
        .answers = {ok("jobs, without their documents", "JobList")},
        .handle = list_jobs},
@@ -92,8 +91,8 @@ std::vector<Route> job_routes() {
        .errors = {404, 409},
        .handle = change_fields},
       change("cancel", "End a job without a result", cancel_job),
-      change("pause", "Checkpoint a job and give its devices back", pause_job),
-      change("resume", "Let a paused job go on", resume_job),
+      change("pause", "Checkpoint a job and release its devices", pause_job),
+      change("resume", "Resume a paused job", resume_job),
       change("scale", "Fix the number of devices of a job", scale_job),
       {.method = "GET",
        .path = "/api/v1/jobs/{job}/why",
@@ -116,11 +115,11 @@ std::vector<Route> job_routes() {
        .name = "jobLogs",
        .summary = "Output of the job's workers",
        .parameters = {job_parameter(),
-                      flag_parameter("follow", "go on until the job has ended"),
+                      flag_parameter("follow", "continue until the job has ended"),
                       {"tail", In::kQuery, integer_schema(0, 1'000'000),
-                       "only the last so many lines of each worker"},
+                       "only the last n lines of each worker"},
                       {"worker", In::kQuery, integer_schema(0, 1'000'000), "only this worker"}},
-       .answers = {{200, "lines; of several workers with 'worker-N | ' before each", nullptr,
+       .answers = {{200, "lines; with several workers, each starts with 'worker-N | '", nullptr,
                     "text/plain"}},
        .errors = {404, 409, 503},
        .handle = job_logs},
@@ -139,7 +138,7 @@ std::vector<Route> job_routes() {
        .summary = "What would happen to this job if it were submitted now",
        .body = schema_of("JobDocument"),
        .takes_yaml = true,
-       .answers = {ok("where, when, who shrinks", "Plan")},
+       .answers = {ok("devices, start, and which jobs change", "Plan")},
        .handle = plan_job}};
   for (Route& route : table) {
     if (route.name == "scaleJob") route.body = schema_of("Scale");
@@ -148,108 +147,109 @@ std::vector<Route> job_routes() {
 }
 
 std::vector<Route> cluster_routes() {
-  return {{.method = "GET",
-           .path = "/api/v1/events",
-           .name = "allEvents",
-           .summary = "What happened: the event log",
-           .parameters = {after_parameter(), limit_parameter(10'000), last_event_parameter()},
-           .answers = event_answers(),
-           .errors = {503},
-           .handle = all_events},
-          {.method = "GET",
-           .path = "/api/v1/cluster",
-           .name = "getCluster",
-           .summary = "Devices, who holds them, reservations, policy",
-           .answers = {ok("the cluster now", "Cluster")},
-           .handle = get_cluster},
-          {.method = "GET",
-           .path = "/api/v1/policies",
-           .name = "listPolicies",
-           .summary = "The scheduling policies, and which one is in use",
-           .answers = {ok("policies with their parameters", "PolicyList")},
-           .handle = list_policies},
-          {.method = "PUT",
-           .path = "/api/v1/policy",
-           .name = "usePolicy",
-           .summary = "Use another policy from now on",
-           .who = Who::kAdmin,
-           .body = schema_of("UsePolicy"),
-           .answers = {ok("the policy in use", "ActivePolicy")},
-           .handle = use_policy},
-          {.method = "GET",
-           .path = "/api/v1/reservations",
-           .name = "listReservations",
-           .summary = "Devices taken for other things than training",
-           .answers = {ok("reservations", "ReservationList")},
-           .handle = list_reservations},
-          {.method = "POST",
-           .path = "/api/v1/reservations",
-           .name = "makeReservation",
-           .summary = "Take devices away from training for a while",
-           .who = Who::kAdmin,
-           .body = schema_of("Reserve"),
-           .answers = {{201, "the reservation", schema_of("Reservation")}},
-           .errors = {409},
-           .handle = make_reservation},
-          {.method = "DELETE",
-           .path = "/api/v1/reservations/{reservation}",
-           .name = "releaseReservation",
-           .summary = "Give reserved devices back before their time",
-           .who = Who::kAdmin,
-           .parameters = {{"reservation", In::kPath, integer_schema(1, kLargest), "its number"}},
-           .answers = {{204, "released", nullptr, ""}},
-           .errors = {404, 409},
-           .handle = release_reservation},
-          {.method = "GET",
-           .path = "/api/v1/tenants",
-           .name = "listTenants",
-           .summary = "Tenants with weights and quotas; a tenant sees itself",
-           .answers = {ok("tenants", "TenantList")},
-           .handle = list_tenants},
-          {.method = "PUT",
-           .path = "/api/v1/tenants/{tenant}",
-           .name = "setTenant",
-           .summary = "Make a tenant or change one; answers the token of a new one",
-           .who = Who::kAdmin,
-           .parameters = {{"tenant", In::kPath, text_schema(64), "its name"}},
-           .body = schema_of("SetTenant"),
-           .answers = {ok("the tenant", "Tenant")},
-           .errors = {404},
-           .handle = set_tenant},
-          {.method = "GET",
-           .path = "/api/v1/snapshot",
-           .name = "getSnapshot",
-           .summary = "The whole live state, for the simulator",
-           .who = Who::kAdmin,
-           .answers = {ok("input of rubato sim --from-live", "Snapshot")},
-           .handle = get_snapshot},
-          {.method = "GET",
-           .path = "/api/v1/openapi.json",
-           .name = "getOpenapi",
-           .summary = "This document",
-           .who = Who::kAnyone,
-           .answers = {{200, "OpenAPI 3.1", {{"type", "object"}}}},
-           .handle = get_openapi},
-          {.method = "GET",
-           .path = "/api/v1/schema",
-           .name = "getJobSchema",
-           .summary = "JSON Schema of a job document",
-           .who = Who::kAnyone,
-           .answers = {{200, "JSON Schema (draft 2020-12)", {{"type", "object"}}}},
-           .handle = get_job_schema},
-          {.method = "GET",
-           .path = "/metrics",
-           .name = "getMetrics",
-           .summary = "Metrics as Prometheus text",
-           .answers = {{200, "see docs/metrics.md", nullptr, "text/plain"}},
-           .handle = get_metrics},
-          {.method = "GET",
-           .path = "/healthz",
-           .name = "getHealth",
-           .summary = "Whether the daemon answers",
-           .who = Who::kAnyone,
-           .answers = {ok("it does", "Health")},
-           .handle = get_health}};
+  return {
+      {.method = "GET",
+       .path = "/api/v1/events",
+       .name = "allEvents",
+       .summary = "The event log",
+       .parameters = {after_parameter(), limit_parameter(10'000), last_event_parameter()},
+       .answers = event_answers(),
+       .errors = {503},
+       .handle = all_events},
+      {.method = "GET",
+       .path = "/api/v1/cluster",
+       .name = "getCluster",
+       .summary = "Devices, the jobs that hold them, reservations, policy",
+       .answers = {ok("the cluster now", "Cluster")},
+       .handle = get_cluster},
+      {.method = "GET",
+       .path = "/api/v1/policies",
+       .name = "listPolicies",
+       .summary = "The scheduling policies, and the active one",
+       .answers = {ok("policies with their parameters", "PolicyList")},
+       .handle = list_policies},
+      {.method = "PUT",
+       .path = "/api/v1/policy",
+       .name = "usePolicy",
+       .summary = "Switch to another policy",
+       .who = Who::kAdmin,
+       .body = schema_of("UsePolicy"),
+       .answers = {ok("the active policy", "ActivePolicy")},
+       .handle = use_policy},
+      {.method = "GET",
+       .path = "/api/v1/reservations",
+       .name = "listReservations",
+       .summary = "Devices reserved for something other than training",
+       .answers = {ok("reservations", "ReservationList")},
+       .handle = list_reservations},
+      {.method = "POST",
+       .path = "/api/v1/reservations",
+       .name = "makeReservation",
+       .summary = "Reserve devices for something other than training",
+       .who = Who::kAdmin,
+       .body = schema_of("Reserve"),
+       .answers = {{201, "the reservation", schema_of("Reservation")}},
+       .errors = {409},
+       .handle = make_reservation},
+      {.method = "DELETE",
+       .path = "/api/v1/reservations/{reservation}",
+       .name = "releaseReservation",
+       .summary = "Release reserved devices early",
+       .who = Who::kAdmin,
+       .parameters = {{"reservation", In::kPath, integer_schema(1, kLargestInteger), "its number"}},
+       .answers = {{204, "released", nullptr, ""}},
+       .errors = {404, 409},
+       .handle = release_reservation},
+      {.method = "GET",
+       .path = "/api/v1/tenants",
+       .name = "listTenants",
+       .summary = "Tenants with weights and quotas; a tenant sees only itself",
+       .answers = {ok("tenants", "TenantList")},
+       .handle = list_tenants},
+      {.method = "PUT",
+       .path = "/api/v1/tenants/{tenant}",
+       .name = "setTenant",
+       .summary = "Create or change a tenant; the response has the token of a new one",
+       .who = Who::kAdmin,
+       .parameters = {{"tenant", In::kPath, text_schema(64), "its name"}},
+       .body = schema_of("SetTenant"),
+       .answers = {ok("the tenant", "Tenant")},
+       .errors = {404},
+       .handle = set_tenant},
+      {.method = "GET",
+       .path = "/api/v1/snapshot",
+       .name = "getSnapshot",
+       .summary = "The whole live state, for the simulator",
+       .who = Who::kAdmin,
+       .answers = {ok("input of rubato sim --from-live", "Snapshot")},
+       .handle = get_snapshot},
+      {.method = "GET",
+       .path = "/api/v1/openapi.json",
+       .name = "getOpenapi",
+       .summary = "This document",
+       .who = Who::kAnyone,
+       .answers = {{200, "OpenAPI 3.1", {{"type", "object"}}}},
+       .handle = get_openapi},
+      {.method = "GET",
+       .path = "/api/v1/schema",
+       .name = "getJobSchema",
+       .summary = "JSON Schema of a job document",
+       .who = Who::kAnyone,
+       .answers = {{200, "JSON Schema (draft 2020-12)", {{"type", "object"}}}},
+       .handle = get_job_schema},
+      {.method = "GET",
+       .path = "/metrics",
+       .name = "getMetrics",
+       .summary = "Metrics as Prometheus text",
+       .answers = {{200, "see docs/metrics.md", nullptr, "text/plain"}},
+       .handle = get_metrics},
+      {.method = "GET",
+       .path = "/healthz",
+       .name = "getHealth",
+       .summary = "Health check",
+       .who = Who::kAnyone,
+       .answers = {ok("the daemon is up", "Health")},
+       .handle = get_health}};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace rubato::api {
@@ -33,7 +34,7 @@ bool has_type(const json& value, const std::string& type) {
 
 std::string brief(const json& value) {
   if (value.is_number_float()) return fmt::format("{:g}", value.get<double>());
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string text = compact_json(value);
   if (text.size() > 60) text = text.substr(0, 57) + "...";
   return text;
 }
@@ -64,7 +65,7 @@ class Checker {
   Fault check(const json& schema, const json& value, const std::string& path) const {
     if (schema.is_boolean()) {
       if (schema.get<bool>()) return std::nullopt;
-      return SchemaFault{path, "nothing is allowed here"};
+      return SchemaFault{path, "no value is allowed here"};
     }
     if (const auto ref = schema.find("$ref"); ref != schema.end()) {
       const std::string& where = ref->get_ref<const std::string&>();
@@ -106,7 +107,8 @@ class Checker {
           alternatives->begin(), alternatives->end(),
           [&](const json& alternative) { return !check(alternative, value, path).has_value(); });
       if (fits == 0 || (fits > 1 && std::string_view(keyword) == "oneOf")) {
-        return SchemaFault{path, fmt::format("{} fits {} of the alternatives", brief(value), fits)};
+        return SchemaFault{path, fmt::format("{} matches {} of the alternatives; expected one",
+                                             brief(value), fits)};
       }
     }
     return std::nullopt;
@@ -140,7 +142,7 @@ class Checker {
   Fault check_array(const json& schema, const json& value, const std::string& path) const {
     if (value.size() < schema.value("minItems", std::size_t{0}) ||
         value.size() > schema.value("maxItems", value.size())) {
-      return SchemaFault{path, fmt::format("{} entries are too few or too many", value.size())};
+      return SchemaFault{path, fmt::format("wrong number of entries: {}", value.size())};
     }
     const auto items = schema.find("items");
     if (items == schema.end()) return std::nullopt;

@@ -9,14 +9,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kLargest = 1'000'000'000'000'000;
-
 json with_help(json schema, const char* help) {
   schema["description"] = help;
   return schema;
 }
 
-json count() { return integer_schema(0, kLargest); }
+json count() { return integer_schema(0, kLargestInteger); }
 json number() { return {{"type", "number"}}; }
 json text() { return {{"type", "string"}}; }
 json any_object() { return {{"type", "object"}}; }
@@ -27,36 +25,38 @@ json list_of(const std::string& name) { return {{"type", "array"}, {"items", sch
 
 json job_properties() {
   return {
-      {"number", with_help(integer_schema(1, kLargest), "1, 2, 3, ... in order of submission")},
-      {"id", with_help(text(), "the number as people see it: j12")},
+      {"number",
+       with_help(integer_schema(1, kLargestInteger), "1, 2, 3, ... in order of submission")},
+      {"id", with_help(text(), "the number as shown to people: j12")},
       {"name", text()},
       {"tenant", text()},
       {"phase", {{"enum", {"queued", "running", "paused", "finished", "failed", "cancelled"}}}},
       {"submitted_at", seconds("since 1970")},
-      {"started_at", seconds("since 1970, first devices; 0: not yet")},
+      {"started_at", seconds("since 1970, when it first got devices; 0: not yet")},
       {"ended_at", seconds("since 1970; 0: not yet")},
-      {"granted", with_help(count(), "devices that the scheduler gives it now")},
+      {"granted", with_help(count(), "devices that the scheduler grants it now")},
       {"held", with_help(count(), "devices that its processes occupy now")},
       {"min_devices", count()},
       {"max_devices", count()},
       {"batch", with_help(count(), "granted total batch of an adaptive job; 0: its own choice")},
-      {"reason", with_help(text(), "code of the decision that gave it what it has")},
+      {"reason", with_help(text(), "code of the decision behind its current devices")},
       {"message", with_help(text(), "why it failed")},
       {"scale", with_help(count(), "devices its owner pinned it to; 0: the policy decides")},
-      {"logical_workers", with_help(count(), "of a consistent or rigid job; 0: not known yet")},
-      {"max_useful", with_help(count(), "more devices made it slower; 0: not known")},
+      {"logical_workers", with_help(count(), "of a consistent or rigid job; 0: not yet known")},
+      {"max_useful", with_help(count(), "more devices than this made it slower; 0: unknown")},
       {"resizes", count()},
-      {"restarts", with_help(count(), "times its processes had to be started again")},
+      {"restarts", with_help(count(), "how often its processes had to be restarted")},
       {"device_s", seconds("device-seconds held up to now")},
       {"held_at", seconds("since 1970, when `held` last changed")},
-      {"stalled_since", seconds("since 1970, its last step when it has done none for long; 0: it "
-                                "makes progress")},
+      {"stalled_since",
+       seconds("time of its last step if the job is stalled, in seconds since 1970; "
+               "0: it makes progress")},
       {"progress",
        with_help(
            any_object(),
            "step, total_steps, epoch, epochs, loss (mean over the samples of the last step), "
            "step_s; eta_s (seconds from now to its end, on eta_devices; a queued job starts in "
-           "start_in_s); what is not known is left out")}};
+           "start_in_s); unknown values are omitted")}};
 }
 
 json object_of(json properties) {
@@ -102,8 +102,9 @@ json object_schema(json required, json properties) {
 json component_schemas() {
   json document = control::job_schema();
   document.erase("$schema");
-  const json next = {{"type", {"integer", "null"}},
-                     {"description", "ask for `after` this to go on; null: there is no more"}};
+  const json next = {
+      {"type", {"integer", "null"}},
+      {"description", "pass it as `after` to get the next page; null: this is the last page"}};
   const json device_count = integer_schema(1, elastic::kMaxWorkers);
   json schemas;
   schemas["Error"] = object_schema(
@@ -111,7 +112,7 @@ json component_schemas() {
       {{"error", object_schema({"code", "message"},
                                {{"code", with_help(text(), "stable, for programs")},
                                 {"message", with_help(text(), "for people")},
-                                {"path", with_help(text(), "of the field in the body")}})}});
+                                {"path", with_help(text(), "path of the field in the body")}})}});
   schemas["JobDocument"] = std::move(document);
   schemas["Job"] = job_schema_full();
   schemas["JobSummary"] = object_of(job_properties());
@@ -138,7 +139,7 @@ json component_schemas() {
   schemas["Scale"] = object_schema(
       {"devices"},
       {{"devices", with_help(integer_schema(0, elastic::kMaxWorkers),
-                             "pins the job to so many; 0: the policy decides again")}});
+                             "pins the job to this many; 0: lets the policy decide again")}});
   schemas["Why"] = open_object(
       {"job", "phase", "code", "text", "numbers", "blockers", "remedy"},
       {{"job", text()},
@@ -148,30 +149,33 @@ json component_schemas() {
        {"numbers", {{"type", "object"}, {"additionalProperties", {{"type", "number"}}}}},
        {"blockers",
         {{"type", "array"},
-         {"description", "who holds what it waits for: a job, a reservation, or other tenants"},
+         {"description",
+          "what holds the devices it waits for: a job, a reservation or other tenants"},
          {"items", open_object({"devices"}, {{"devices", count()}})}}},
-       {"remedy", with_help(text(), "what would help; empty: nothing needs help")}});
+       {"remedy", with_help(text(), "what would help; empty: nothing needs to change")}});
   schemas["Plan"] = open_object(
       {"placed", "devices", "start_in_s", "eta_s", "changes", "others", "reason", "text"},
-      {{"placed", with_help({{"type", "boolean"}}, "it would get devices at once")},
+      {{"placed", with_help({{"type", "boolean"}}, "it would get devices immediately")},
        {"devices", count()},
-       {"start_in_s", with_help({{"type", {"number", "null"}}}, "null: not foreseeable")},
-       {"eta_s", with_help({{"type", {"number", "null"}}}, "until its end; null: not foreseeable")},
-       {"guessed", with_help({{"type", "boolean"}}, "how long it runs is not known")},
+       {"start_in_s", with_help({{"type", {"number", "null"}}}, "null: cannot be predicted")},
+       {"eta_s",
+        with_help({{"type", {"number", "null"}}}, "time until its end; null: cannot be predicted")},
+       {"guessed", with_help({{"type", "boolean"}}, "the job's run time is a guess")},
        {"changes",
         {{"type", "array"},
-         {"description", "what happens to jobs that the caller may see"},
+         {"description", "changes to jobs that the caller may see"},
          {"items",
           object_schema(
               {"job", "from", "to", "reason"},
               {{"job", text()}, {"from", count()}, {"to", count()}, {"reason", text()}})}}},
-       {"others", with_help(object_schema({"changed", "devices"},
-                                          {{"changed", count()},
-                                           {"devices",
-                                            with_help({{"type", "integer"}},
-                                                      "that they get, together; negative: give")}}),
-                            "what happens to other tenants' jobs")},
-       {"reason", with_help(text(), "code")},
+       {"others",
+        with_help(
+            object_schema({"changed", "devices"},
+                          {{"changed", count()},
+                           {"devices", with_help({{"type", "integer"}},
+                                                 "devices they gain in total; negative: lose")}}),
+            "changes to jobs of other tenants")},
+       {"reason", with_help(text(), "reason code")},
        {"text", with_help(text(), "the reason as a sentence")}});
   schemas["Event"] = object_schema({"seq", "at", "type", "body"}, {{"seq", count()},
                                                                    {"at", number()},
@@ -181,18 +185,19 @@ json component_schemas() {
                                                                    {"body", any_object()}});
   schemas["EventList"] =
       object_schema({"events", "next"}, {{"events", list_of("Event")}, {"next", next}});
-  schemas["Cluster"] = open_object({"devices", "device_type", "reserved", "allocated", "held",
-                                    "training", "free", "queued", "policy", "jobs"},
-                                   {{"devices", count()},
-                                    {"device_type", text()},
-                                    {"reserved", count()},
-                                    {"allocated", with_help(count(), "granted to jobs")},
-                                    {"held", with_help(count(), "occupied by processes")},
-                                    {"training", with_help(number(), "held by workers that train")},
-                                    {"free", count()},
-                                    {"queued", with_help(count(), "jobs that wait")},
-                                    {"policy", text()},
-                                    {"jobs", {{"type", "array"}, {"items", any_object()}}}});
+  schemas["Cluster"] =
+      open_object({"devices", "device_type", "reserved", "allocated", "held", "training", "free",
+                   "queued", "policy", "jobs"},
+                  {{"devices", count()},
+                   {"device_type", text()},
+                   {"reserved", count()},
+                   {"allocated", with_help(count(), "granted to jobs")},
+                   {"held", with_help(count(), "occupied by processes")},
+                   {"training", with_help(number(), "held by workers that are training")},
+                   {"free", count()},
+                   {"queued", with_help(count(), "jobs waiting for devices")},
+                   {"policy", text()},
+                   {"jobs", {{"type", "array"}, {"items", any_object()}}}});
   schemas["Snapshot"] = any_object();
   schemas["Policy"] = open_object({"name", "summary", "params"},
                                   {{"name", text()},
@@ -220,8 +225,9 @@ json component_schemas() {
   const json weight = {{"type", "number"},
                        {"exclusiveMinimum", 0},
                        {"maximum", 1e6},
-                       {"description", "share relative to others that want devices"}};
-  const json quota = with_help(integer_schema(0, 1'000'000), "most devices at a time; 0: no limit");
+                       {"description", "share relative to other tenants that want devices"}};
+  const json quota =
+      with_help(integer_schema(0, 1'000'000), "maximum number of devices; 0: no limit");
   schemas["SetTenant"] = object_schema(
       json::array(), {{"weight", weight}, {"quota", quota}, {"new_token", {{"type", "boolean"}}}});
   schemas["Tenant"] = object_schema(
@@ -229,7 +235,8 @@ json component_schemas() {
       {{"name", text()},
        {"weight", weight},
        {"quota", quota},
-       {"token", with_help(text(), "of a new tenant, or a new one: shown this once")}});
+       {"token",
+        with_help(text(), "present only when a token was just created; returned only once")}});
   schemas["TenantList"] = object_schema({"tenants"}, {{"tenants", list_of("Tenant")}});
   schemas["Health"] = object_schema({"status"}, {{"status", {{"const", "ok"}}}});
   return schemas;

@@ -4,39 +4,11 @@
 #include <fmt/format.h>
 
 #include "api/dispatch.h"
-#include "base/text.h"
+#include "api/listen_address.h"
 
 namespace rubato::api {
 
 namespace {
-
-struct Address {
-  std::string host;
-  int port = 0;
-  bool bracketed = false;
-};
-
-Result<Address> parse_address(const std::string& text) {
-  const std::size_t colon = text.rfind(':');
-  const auto port = colon == std::string::npos
-                        ? std::nullopt
-                        : parse_int(std::string_view(text).substr(colon + 1));
-  Address address;
-  if (port && *port >= 0 && *port <= 65535) {
-    address.port = static_cast<int>(*port);
-    address.host = text.substr(0, colon);
-    if (address.host.starts_with('[') && address.host.ends_with(']')) {
-      address.host = address.host.substr(1, address.host.size() - 2);
-      address.bracketed = true;
-    }
-    if (!address.host.empty() &&
-        (address.bracketed || address.host.find(':') == std::string::npos)) {
-      return address;
-    }
-  }
-  return invalid_input(fmt::format(
-      "listen address '{}': expected HOST:PORT, such as 127.0.0.1:7117 or [::1]:7117", text));
-}
 
 bool is_loopback(const std::string& host) {
   in_addr v4{};
@@ -66,7 +38,7 @@ class ServerImpl final : public Server {
   ServerImpl(const ServerImpl&) = delete;
   ServerImpl& operator=(const ServerImpl&) = delete;
 
-  Status listen(const Address& address) {
+  Status listen(const ListenAddress& address) {
     host_ = address.bracketed ? "[" + address.host + "]" : address.host;
     return front_.listen_on(address.host, address.port);
   }
@@ -88,7 +60,7 @@ class ServerImpl final : public Server {
 
 Result<std::unique_ptr<Server>> Server::start(control::Controller& controller,
                                               const ServerOptions& options) {
-  const Result<Address> address = parse_address(options.listen);
+  const Result<ListenAddress> address = parse_listen_address(options.listen);
   if (!address.ok()) return address.error();
   if (options.tls_certificate.empty() != options.tls_key.empty()) {
     return invalid_input("TLS needs both a certificate and its key");
@@ -101,7 +73,7 @@ Result<std::unique_ptr<Server>> Server::start(control::Controller& controller,
   } else if (!is_loopback(address->host) && !options.insecure) {
     return invalid_input(fmt::format(
         "listen address '{}' can be reached from other machines: give a TLS certificate and key, "
-        "or say explicitly that tokens may travel unencrypted",
+        "or allow unencrypted tokens explicitly",
         options.listen));
   }
   auto server = std::make_unique<ServerImpl>(controller, options, std::move(tls));

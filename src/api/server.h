@@ -1,5 +1,5 @@
 // The daemon's HTTP API: routes (routes.cpp) on a listening socket (front.h), with tokens and
-// limits. docs/api.md is for its users.
+// limits. docs/api.md is the documentation for users.
 #pragma once
 
 #include <memory>
@@ -13,16 +13,15 @@
 namespace rubato::api {
 
 struct ServerOptions {
-  std::string listen = "127.0.0.1:0";  // HOST:PORT, [::1]:PORT; port 0: any free one
+  std::string listen = "127.0.0.1:0";  // HOST:PORT or [::1]:PORT; port 0: any free port
   std::string tls_certificate{};       // PEM files; both or none
   std::string tls_key{};
-  // Beyond the loopback interface tokens would be readable on the wire without TLS: refused unless
-  // said here.
+  // Allows listening beyond the loopback interface without TLS. Tokens are then sent unencrypted.
   bool insecure = false;
   bool open_metrics = false;  // /metrics without a token
   FrontLimits limits{};
   int streams = 64;
-  int plans = 4;  // POST /api/v1/plan at a time
+  int plans = 4;  // concurrent POST /api/v1/plan
   RateLimit per_token{};
   RateLimit per_address{};
 };

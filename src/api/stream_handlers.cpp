@@ -17,13 +17,13 @@ using nlohmann::json;
 
 constexpr int kEventsAtOnce = 500;
 constexpr double kStreamWait = 0.5;  // seconds
-constexpr int kWaitsPerSign = 30;    // an idle stream shows that it lives every 15 s
+constexpr int kWaitsPerSign = 30;    // an idle stream sends a sign of life every 15 s
 
 Reply no_place(const Streams& streams) {
-  Reply reply = error_reply(
-      503, "too-many-streams",
-      fmt::format("{} streams are open, which is the limit; close one or ask without following",
-                  streams.most()));
+  Reply reply = error_reply(503, "too-many-streams",
+                            fmt::format("{} streams are open, which is the limit; close one, or "
+                                        "request a list instead of a stream",
+                                        streams.most()));
   reply.headers["Retry-After"] = "5";
   return reply;
 }
@@ -33,7 +33,7 @@ std::string event_message(const Event& event) {
                      to_text(control::to_json(event)));
 }
 
-// Server-sent events from `after` on, until the client leaves.
+// Sends events after `after` as server-sent events until the client disconnects.
 Reply event_stream(const Call& call, JobNumber job, std::int64_t after) {
   const std::shared_ptr<void> place = call.streams.enter();
   if (!place) return no_place(call.streams);
@@ -97,7 +97,7 @@ Reply job_logs(const Call& call) {
   reply.stream = [&controller = call.controller, &streams = call.streams, caller = call.caller,
                   place, files, reader, job = *number,
                   follow = call.flag("follow")](std::string& text) {
-    // Asked before reading: what a job wrote before it ended is there once it has ended.
+    // Check this before reading: once the job has ended, its output is complete.
     const Result<control::JobRecord> record = controller.job(caller, job);
     const bool over = !follow || !record.ok() || ended(record->phase);
     if (reader->read(files(), text)) return true;

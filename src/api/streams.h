@@ -1,4 +1,4 @@
-// Answers that go on: a bounded number at a time, and all end when the server does.
+// Limits the number of open streams (long-running responses). Ends them when the server stops.
 #pragma once
 
 #include "api/channel.h"
@@ -10,10 +10,10 @@ class Streams {
  public:
   explicit Streams(int most) : places_(most) {}
 
-  // A place for one more stream, given back when the pointer goes; null: all are taken, or the
-  // server stops.
+  // A place for one more stream, returned when the last copy of the pointer is destroyed. Null if
+  // all places are taken or the server is stopping.
   std::shared_ptr<void> enter() { return wait(0) ? nullptr : places_.enter(); }
-  // Waits this long, or until the server stops; true: it does.
+  // Waits this long or until the server stops. True if the server is stopping.
   bool wait(double seconds) {
     const Clock::time_point deadline = after_seconds(seconds);
     const MutexLock lock(mutex_);

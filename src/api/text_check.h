@@ -1,13 +1,13 @@
-// Checks of text from outside.
+// Checks of untrusted text.
 #pragma once
 
 #include <string_view>
 
 namespace rubato::api {
 
-// Well-formed, without surrogates and overlong forms.
+// True for well-formed UTF-8 without surrogates and overlong forms.
 bool is_utf8(std::string_view text);
-// How deep braces and brackets (outside strings) nest; works on text that is no JSON, too.
+// How deeply braces and brackets nest outside strings. Also works on text that is not JSON.
 int json_depth(std::string_view text);
 
 }  // namespace rubato::api

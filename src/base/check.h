@@ -1,5 +1,5 @@
-// Assertions for our own bugs. They stay on in release builds: a scheduler that goes on after a
-// broken invariant would hand out devices that do not exist.
+// Assertions for our own bugs. They stay enabled in release builds: a scheduler that carries on
+// after a broken invariant would hand out devices that do not exist.
 #pragma once
 
 namespace rubato {

@@ -13,7 +13,8 @@ namespace {
 
 using Table = std::array<std::uint32_t, 256>;
 
-// kTables[k][b]: the remainder of byte b followed by k zero bytes, to take eight bytes at once.
+// kTables[k][b]: the remainder of byte b followed by k zero bytes. Allows eight bytes per
+// iteration.
 constexpr std::array<Table, 8> make_tables() {
   constexpr std::uint32_t kReversedPolynomial = 0x82f63b78;
   std::array<Table, 8> tables{};

@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli), the checksum of iSCSI and ext4; with the processor's instruction where it
-// has one.
+// CRC-32C (Castagnoli), the checksum of iSCSI and ext4. Uses the processor's instruction where
+// available.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 namespace rubato {
 
-// Of `bytes` appended to what gave `previous`.
+// The checksum of `bytes`. To continue one, pass that of the preceding bytes as `previous`.
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t previous = 0);
-// The same by table, for tests.
+// The table-driven implementation, for tests.
 std::uint32_t crc32c_portable(std::span<const std::byte> bytes, std::uint32_t previous = 0);
 
 }  // namespace rubato

@@ -81,8 +81,8 @@ Status make_directories(const std::string& path) {
   return ok_status();
 }
 
-// Not std::filesystem::remove_all: the LibTorch of pip exports a broken copy of it, which programs
-// that link LibTorch then call.
+// Not std::filesystem::remove_all: pip's LibTorch exports a broken copy of it, and programs that
+// link LibTorch would call that copy.
 void remove_tree(const std::string& path) {
   nftw(
       path.c_str(),

@@ -1,5 +1,5 @@
-// Strong ids and units. An id is a dense index given out by its owner (the cluster numbers nodes
-// and device types, the workload or the daemon numbers jobs), so that it can also index a vector.
+// Strong ids and units. An id is a dense index assigned by its owner: the cluster numbers nodes and
+// device types; the workload or the daemon numbers jobs. An id can therefore index a vector.
 #pragma once
 
 #include <compare>

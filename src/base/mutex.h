@@ -1,12 +1,12 @@
-// std::mutex and std::condition_variable with annotations, so that clang (-Wthread-safety) refuses
-// code that touches guarded data without its lock:
+// std::mutex and std::condition_variable with annotations. With them, clang (-Wthread-safety)
+// rejects code that accesses guarded data without holding its lock:
 //
 //   Mutex mutex_;
 //   int count_ RUBATO_GUARDED_BY(mutex_) = 0;
 //   void grow() RUBATO_REQUIRES(mutex_);  // the caller holds it
 //
-// Other compilers ignore the annotations. The body of a lambda is checked as a function of its own,
-// so a condition is best waited for in a loop.
+// Other compilers ignore the annotations. Clang checks the body of a lambda as a separate function,
+// so wait for a condition in a loop rather than with a predicate.
 #pragma once
 
 #include <chrono>
@@ -42,7 +42,7 @@ class RUBATO_CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
-// Holds the mutex while it lives.
+// Holds the mutex for its lifetime.
 class RUBATO_SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) RUBATO_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
@@ -56,15 +56,15 @@ class RUBATO_SCOPED_CAPABILITY MutexLock {
 
 class CondVar {
  public:
-  // Gives the mutex back while it waits. False when the time is over; may return true early.
+  // Releases the mutex while waiting. Returns false on timeout; may return true early.
   bool wait_until(Mutex& mutex, std::chrono::steady_clock::time_point deadline)
       RUBATO_REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     const std::cv_status status = changed_.wait_until(lock, deadline);
-    lock.release();  // the caller goes on holding it
+    lock.release();  // the caller still holds it
     return status == std::cv_status::no_timeout;
   }
-  // The same without end.
+  // The same without a deadline.
   void wait(Mutex& mutex) RUBATO_REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     changed_.wait(lock);

@@ -6,9 +6,9 @@
 
 namespace rubato {
 
-// Calls work(i) for i in [0, count), each exactly once, on up to `threads` threads; returns when
-// all are done. The pieces must not depend on each other; which thread runs which piece is not
-// defined.
+// Calls work(i) exactly once for each i in [0, count), on up to `threads` threads. Returns when all
+// calls are done. The pieces must be independent of each other; which thread runs which piece is
+// unspecified.
 void parallel_for(std::size_t count, int threads, const std::function<void(std::size_t)>& work);
 int hardware_threads();
 

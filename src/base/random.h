@@ -1,5 +1,5 @@
-// A random source whose sequence is the same on every platform and compiler (the distributions of
-// <random> are not): xoshiro256++ seeded through splitmix64.
+// A random source that yields the same sequence on every platform and compiler, unlike the
+// distributions of <random>: xoshiro256++ seeded through splitmix64.
 #pragma once
 
 #include <array>
@@ -34,10 +34,10 @@ class Random {
   }
   bool chance(double probability) { return uniform() < probability; }
   double exponential(double mean);
-  double normal();  // mean 0, deviation 1
-  // Failures before the first success of independent trials with this probability (0 < p <= 1).
+  double normal();  // mean 0, standard deviation 1
+  // The number of failed trials before the first success, at this probability (0 < p <= 1).
   std::uint32_t geometric(double probability);
-  // An independent generator, for a part that must not disturb the sequence of another part.
+  // An independent generator, for code that must not disturb this generator's sequence.
   Random fork();
 
  private:

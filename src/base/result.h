@@ -1,6 +1,6 @@
-// Result<T>: a value, or a coded error with a message that a person can act on. It is the only way
-// errors cross a module border; exceptions stay inside the module that talks to a library which
-// throws.
+// Result<T>: a value, or a coded error with a message that a person can act on. Errors cross module
+// borders only as results. Exceptions of a library that throws stay inside the module that calls
+// it.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@
 namespace rubato {
 
 enum class ErrorCode {
-  kInvalidInput,  // the caller's data is wrong; the message says where, what and what was expected
+  kInvalidInput,  // the caller's data is wrong; the message says where, what was found and expected
   kNotFound,      // a file or a name does not exist
   kIo,            // the operating system refused
-  kRefused,       // right in itself, but not in the present state (a job that ended already)
+  kRefused,       // valid in itself, but not in the current state (the job has already ended)
   kForbidden,     // the caller may not do this
   kInvalidPlan,   // a policy returned a plan that breaks a rule: a bug in the policy
 };

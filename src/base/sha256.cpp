@@ -36,7 +36,7 @@ std::uint32_t load_big_endian(const std::byte* at) {
 
 bool has_sha_instructions() {
 #if defined(__x86_64__)
-  // GCC 12's __builtin_cpu_supports does not know the SHA extension.
+  // __builtin_cpu_supports of GCC 12 does not know the SHA extension.
   unsigned a = 0;
   unsigned b = 0;
   unsigned c = 0;
@@ -86,7 +86,7 @@ void Sha256::update(std::string_view text) { update(std::as_bytes(std::span(text
 Sha256Digest Sha256::finish() {
   const std::uint64_t bits = length_ * 8;
   std::array<std::byte, kBlock + 8> padding{std::byte{0x80}};
-  // Up to the last 8 bytes of a block, then the length.
+  // Pad to the last 8 bytes of a block, then append the length.
   const std::size_t zeros_end = in_block_ < 56 ? 56 - in_block_ : 120 - in_block_;
   for (std::size_t i = 0; i < 8; ++i) {
     padding[zeros_end + i] = static_cast<std::byte>(bits >> (56 - 8 * i));
@@ -131,7 +131,7 @@ void Sha256::compress_portable(State& state, const std::byte* blocks, std::size_
 }
 
 #if defined(__x86_64__)
-// The instructions keep the state as ABEF and CDGH, four rounds take four words of the schedule.
+// The instructions keep the state as ABEF and CDGH; four rounds consume four words of the schedule.
 [[gnu::target("sha,sse4.1,ssse3")]] void Sha256::compress_x86(State& state, const std::byte* blocks,
                                                               std::size_t count) {
   const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
@@ -220,7 +220,7 @@ bool equal_in_constant_time(const Sha256Digest& a, const Sha256Digest& b) {
   unsigned difference = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     difference |= static_cast<unsigned>(a[i] ^ b[i]);
-    asm volatile("" : "+r"(difference));  // else a compiler may leave the loop early
+    asm volatile("" : "+r"(difference));  // otherwise a compiler may leave the loop early
   }
   return difference == 0;
 }

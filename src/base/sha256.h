@@ -1,5 +1,5 @@
-// SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104), with the SHA instructions of the processor where
-// it has them. Own code, because the training runtime must build where there is no OpenSSL.
+// SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104). Uses the processor's SHA instructions where
+// available. Our own implementation, because the training runtime must build without OpenSSL.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@ using Sha256Digest = std::array<std::uint8_t, 32>;
 
 class Sha256 {
  public:
-  enum class Code { kFastest, kPortable };  // the digest is the same; tests compare them
+  enum class Code { kFastest, kPortable };  // both give the same digest; tests compare them
   explicit Sha256(Code code = Code::kFastest);
 
   void update(std::span<const std::byte> bytes);
   void update(std::string_view text);
-  // The digest of all bytes so far; the object then starts afresh.
+  // Returns the digest of all bytes so far and resets the object.
   Sha256Digest finish();
 
  private:
@@ -39,14 +39,14 @@ class Sha256 {
 
 Sha256Digest hmac_sha256(std::string_view key, std::string_view message);
 
-// The digest of a text in hexadecimal.
+// The digest of a text, in hexadecimal.
 std::string sha256_hex(std::string_view text);
 
-// Lower case.
+// Lower-case hexadecimal.
 std::string to_hex(std::span<const std::uint8_t> bytes);
 
-// Takes the same time wherever the two differ, so that nobody can find a secret digest byte by
-// byte.
+// Takes the same time wherever the digests differ, so that timing does not reveal a secret digest
+// byte by byte.
 bool equal_in_constant_time(const Sha256Digest& a, const Sha256Digest& b);
 
 }  // namespace rubato

@@ -32,7 +32,7 @@ class RUBATO_CAPABILITY("mutex") SharedMutex {
   std::shared_mutex mutex_;
 };
 
-// Holds it for writing while it lives.
+// Holds the mutex for writing for its lifetime.
 class RUBATO_SCOPED_CAPABILITY WriteLock {
  public:
   explicit WriteLock(SharedMutex& mutex) RUBATO_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
@@ -44,7 +44,7 @@ class RUBATO_SCOPED_CAPABILITY WriteLock {
   SharedMutex& mutex_;
 };
 
-// Holds it for reading while it lives.
+// Holds the mutex for reading for its lifetime.
 class RUBATO_SCOPED_CAPABILITY ReadLock {
  public:
   explicit ReadLock(SharedMutex& mutex) RUBATO_ACQUIRE_SHARED(mutex) : mutex_(mutex) {

@@ -9,13 +9,14 @@
 #include <set>
 #include <sstream>
 
+#include "base/json_text.h"
 #include "sim/located_json.h"
 
 namespace rubato::control {
 
 namespace {
 
-constexpr std::size_t kDeepest = 4;  // the document, checkpoint, and room for a clear message
+constexpr std::size_t kDeepest = 4;  // the document and `checkpoint`, plus room for a clear message
 
 bool is_utf8(std::string_view text) {
   try {
@@ -27,11 +28,11 @@ bool is_utf8(std::string_view text) {
 }
 
 std::string_view text_problem(std::string_view text) {
-  if (text.find('\0') != std::string_view::npos) return "holds a zero byte";
+  if (text.find('\0') != std::string_view::npos) return "contains a zero byte";
   return is_utf8(text) ? "" : "is not UTF-8";
 }
 
-// A field's name inside a path; in quotes and cut where it is not like one.
+// A field name within a path. Unusual names are quoted and truncated.
 std::string shown_name(const std::string& name) {
   constexpr std::size_t kLongest = 40;
   const bool plain =
@@ -46,8 +47,8 @@ Error too_long(const std::string& place) {
       fmt::format("{}: the document is larger than {} KiB", place, kLongestDocument / 1024));
 }
 
-// Builds the tree while yaml-cpp walks the text. Problems are thrown as yaml-cpp's own exception,
-// which ends the walk.
+// Builds the tree while yaml-cpp parses the text. Reports problems by throwing yaml-cpp's own
+// exception, which ends the parsing.
 class YamlBuilder final : public YAML::EventHandler {
  public:
   explicit YamlBuilder(const std::string& file) : file_(file) {}
@@ -63,7 +64,7 @@ class YamlBuilder final : public YAML::EventHandler {
     refuse_special(mark, "", anchor);
     if (expects_name()) throw YAML::ParserException(mark, "a field without a name");
     DocumentNode& node = add(mark, DocumentNode::Kind::kNothing);
-    // yaml-cpp puts a missing value where it noticed that, which may be lines below.
+    // yaml-cpp reports a missing value where it noticed it, which may be several lines below.
     const DocumentNode* parent = open_.empty() ? nullptr : open_.back().node;
     if (parent != nullptr && parent->kind == DocumentNode::Kind::kMap) {
       node.place = parent->entries.back().place;
@@ -85,7 +86,7 @@ class YamlBuilder final : public YAML::EventHandler {
       Open& map = open_.back();
       const std::string path = join_path(map.path, value);
       if (!map.names.insert(value).second) {
-        throw YAML::ParserException(mark, path + ": stands here twice");
+        throw YAML::ParserException(mark, path + ": duplicate field");
       }
       map.node->entries.push_back({value, place(mark, path), {}});
       map.expects_name = false;
@@ -115,7 +116,7 @@ class YamlBuilder final : public YAML::EventHandler {
   static std::string join_path(const std::string& path, const std::string& name) {
     return path.empty() ? shown_name(name) : path + "." + shown_name(name);
   }
-  // Of the value that comes next.
+  // The path of the next value.
   std::string next_path() const {
     if (open_.empty()) return "";
     const Open& parent = open_.back();
@@ -153,7 +154,7 @@ class YamlBuilder final : public YAML::EventHandler {
     node->place = place(mark, path);
     return *node;
   }
-  // A node's address is stable while it is open: its parent gets no other child meanwhile.
+  // The address of an open node is stable: its parent gets no other child until it is closed.
   void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
             DocumentNode::Kind kind) {
     refuse_special(mark, tag, anchor);
@@ -190,7 +191,7 @@ class JsonWalk {
       case Type::number_unsigned:
       case Type::number_float:
         node.kind = DocumentNode::Kind::kNumber;
-        node.text = value.dump();
+        node.text = compact_json(value);
         return count(node.text, node);
       case Type::string:
         node.kind = DocumentNode::Kind::kText;
@@ -226,7 +227,7 @@ class JsonWalk {
   Status read_text(const std::string& text, const DocumentNode& node, std::string& out) {
     if (auto status = count(text, node); !status) return status;
     if (const auto problem = text_problem(text); !problem.empty()) {
-      return node.error(fmt::format("a text here {}", problem));
+      return node.error(fmt::format("this text {}", problem));
     }
     out = text;
     return ok_status();

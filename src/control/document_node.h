@@ -1,5 +1,5 @@
-// A job document as a tree with places, the same for YAML and JSON, so that one table of fields
-// reads both.
+// A job document as a tree in which every node knows its location. YAML and JSON produce the same
+// tree, so one table of fields reads both.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,14 +12,14 @@
 
 namespace rubato::control {
 
-// A document is at most this large, whatever its form: its bytes as YAML, or the bytes of all names
-// and values of the JSON object.
+// The largest document: the size of the YAML text, or the total size of all names and values of the
+// JSON object.
 inline constexpr std::size_t kLongestDocument = 64 * 1024;
 
 struct DocumentNode {
   enum class Kind {
-    kNothing,  // null, or no value behind the name
-    kPlain,    // YAML without quotes: may be a text or a number
+    kNothing,  // null, or a name without a value
+    kPlain,    // YAML without quotes: may be a string or a number
     kText,
     kNumber,
     kFlag,
@@ -37,7 +37,7 @@ struct DocumentNode {
   bool scalar() const { return kind != Kind::kList && kind != Kind::kMap; }
   // "PLACE: problem"
   Error error(const std::string& problem) const;
-  // What is here, as a message shows it.
+  // The value as shown in error messages.
   std::string shown() const;
 };
 struct DocumentNode::Entry {
@@ -46,11 +46,11 @@ struct DocumentNode::Entry {
   DocumentNode value;
 };
 
-// Refuses what is not YAML, several documents in one file, anchors, aliases and tags (a small file
-// could grow without bound), names that occur twice, deep nesting, and text that is not UTF-8 or
-// holds a zero byte.
+// Refuses invalid YAML, several documents in one file, anchors, aliases and tags (with which a
+// small file could expand without bound), duplicate names, deep nesting, and text that is not UTF-8
+// or contains a zero byte.
 Result<DocumentNode> document_from_yaml(std::string_view text, const std::string& file);
-// Refuses deep nesting, and text that is not UTF-8 or holds a zero byte.
+// Refuses deep nesting, and text that is not UTF-8 or contains a zero byte.
 Result<DocumentNode> document_from_json(const nlohmann::json& value);
 
 }  // namespace rubato::control

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/json_text.h"
+
 namespace rubato::control {
 
 namespace {
@@ -38,11 +40,11 @@ std::vector<EventTail::Line> EventTail::read() {
   std::string_view rest = text;
   for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
     offset_ += static_cast<std::int64_t>(end) + 1;
-    nlohmann::json value = nlohmann::json::parse(rest.substr(0, end), nullptr, false);
+    nlohmann::json value = parse_json(rest.substr(0, end));
     if (value.is_object()) lines.push_back({std::move(value), offset_});
     rest.remove_prefix(end + 1);
   }
-  // Nothing that ends in a piece of this size is a line of ours: pass over it.
+  // Our lines are shorter than a piece; skip this one.
   if (rest.size() == static_cast<std::size_t>(kPiece)) offset_ += kPiece;
   return lines;
 }

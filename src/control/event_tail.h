@@ -1,5 +1,6 @@
-// Reads the lines that are appended to a file of JSON objects, a piece at a time. Whoever keeps
-// offset() together with what it did with the lines, and begins there again, gets every line once.
+// Follows a file to which JSON objects are appended, one per line. A caller that saves offset()
+// together with the effect of the lines, and later resumes at that offset, gets every line exactly
+// once.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +13,24 @@ namespace rubato::control {
 
 class EventTail {
  public:
-  // Begins behind `offset`; at the file's end if it has lost what was before that.
+  // Starts at `offset`, or at the end of the file if the file is now shorter than that.
   explicit EventTail(std::string path, std::int64_t offset = 0);
 
   struct Line {
     nlohmann::json value;
-    std::int64_t end = 0;  // offset behind it
+    std::int64_t end = 0;  // offset after the line
   };
-  // Objects whose lines were completed since the last call, at most a few hundred kilobytes of
-  // them; half a line waits. Lines that are no objects are passed over. A file that has become
-  // shorter (after a power failure) has lost lines that were read: it goes on at its end, behind
-  // half a line that may be there. A file that is not there has no lines.
+  // The objects whose lines were completed since the last call, at most a few hundred kilobytes of
+  // them. An incomplete line is returned once it is complete. Lines that are not objects are
+  // skipped. If the file became shorter (after a power failure), lines that were already read are
+  // lost: reading continues at the new end, after an incomplete line if there is one. A missing
+  // file has no lines.
   std::vector<Line> read();
   std::int64_t offset() const { return offset_; }
 
  private:
   std::string path_;
-  std::int64_t offset_ = 0;  // behind the last complete line
+  std::int64_t offset_ = 0;  // after the last complete line
 };
 
 }  // namespace rubato::control

@@ -29,7 +29,7 @@ std::string text_in(const Event& event, const char* field) {
 
 Result<JobRecord*> known_job(State& state, const Event& event) {
   const auto found = state.jobs.find(event.job);
-  if (found == state.jobs.end()) return refused(event, "there is no such job");
+  if (found == state.jobs.end()) return refused(event, "no such job");
   if (found->second.tenant != event.tenant) {
     return refused(event, fmt::format("tenant '{}'; the job belongs to '{}'", event.tenant,
                                       found->second.tenant));
@@ -48,8 +48,8 @@ Result<JobRecord*> active_job(State& state, const Event& event) {
 Status check_size(const JobRecord& job, const Event& event, int devices) {
   const DeviceRange range = device_range(job);
   if (devices >= range.low && devices <= range.high) return ok_status();
-  return refused(event,
-                 fmt::format("{} devices; the job has {}..{}", devices, range.low, range.high));
+  return refused(
+      event, fmt::format("{} devices; the job's range is {}..{}", devices, range.low, range.high));
 }
 
 Status nothing(State& /*state*/, const Event& /*event*/) { return ok_status(); }
@@ -65,11 +65,11 @@ Status submitted(State& state, const Event& event) {
   }
   auto document = stored_document(event.body.at("document"));
   if (!document) return refused(event, document.error().message);
-  if (document->run.empty()) return refused(event, "there is nothing to run");
+  if (document->run.empty()) return refused(event, "nothing to run");
   JobRecord job;
   job.key = text_in(event, "key");
   if (!job.key.empty() && !state.keys.try_emplace({event.tenant, job.key}, event.job).second) {
-    return refused(event, "its key was used before");
+    return refused(event, "its key was already used");
   }
   job.number = event.job;
   job.document = std::move(*document);
@@ -107,7 +107,7 @@ Status held(State& state, const Event& event) {
   JobRecord& job = **found;
   const int devices = count_in(event, "devices");
   if (ended(job.phase) && devices > job.held) {
-    return refused(event, "it has ended; it can only give devices back");
+    return refused(event, "it has ended and can only give devices back");
   }
   job.device_s = device_seconds(job, event.at);
   job.held = devices;
@@ -127,8 +127,8 @@ Status progress(State& state, const Event& event) {
   return ok_status();
 }
 
-// Which lines of the runtime's own log are in this one is part of the state: the next daemon goes
-// on behind them.
+// The offset in the runtime's own log is part of the state, so that the next daemon continues after
+// the lines already recorded.
 Status view(State& state, const Event& event) {
   const auto job = known_job(state, event);
   if (!job) return job.error();
@@ -142,7 +142,7 @@ Status view(State& state, const Event& event) {
 Status paused(State& state, const Event& event) {
   const auto job = active_job(state, event);
   if (!job) return job.error();
-  if ((*job)->phase == Phase::kPaused) return refused(event, "it is paused already");
+  if ((*job)->phase == Phase::kPaused) return refused(event, "it is already paused");
   (*job)->phase = Phase::kPaused;
   (*job)->granted = 0;
   (*job)->stalled_since = 0;
@@ -276,7 +276,7 @@ Status reserved(State& state, const Event& event) {
 Status released(State& state, const Event& event) {
   const auto number = event.body.at("number").get<std::int64_t>();
   if (state.reservations.erase(number) == 0) {
-    return refused(event, fmt::format("there is no reservation {}", number));
+    return refused(event, fmt::format("no reservation {}", number));
   }
   return ok_status();
 }
@@ -302,57 +302,57 @@ const std::vector<EventType>& table() {
   // clang-format off
   static const std::vector<EventType> kTypes{
       {"started", Subject::kNothing, "The daemon started.", {}, true, nothing},
-      {"warning", Subject::kNothing, "Something worth knowing that is no failure, such as a job that cannot use all devices it got.",
+      {"warning", Subject::kNothing, "Something an operator should know that is not a failure, such as a job that cannot use all its devices.",
        {{"message", kText, true, "what happened"}}, true, nothing},
       {"submitted", Subject::kJob, "A job was accepted.",
        {{"document", kObject, true, "the job, as in [jobs.md](jobs.md)"},
-        {"key", kText, false, "makes a repeated submission return this job"}}, false, submitted},
-      {"granted", Subject::kJob, "The scheduler decided what the job gets. 0 devices: it waits, and the reason says why.",
-       {{"devices", kCount, true, "how many"}, {"batch", kWhole, false, "total batch of an adaptive job; 0: its own choice"},
-        {"reason", kText, true, "code of the decision"},
-        {"facts", kObject, false, "what the decision was made of: devices `before` and `after`, the fewest it `needs`, those `free` and `usable`, those that went `to_others`"}},
+        {"key", kText, false, "idempotency key; a submission repeated with it returns this job"}}, false, submitted},
+      {"granted", Subject::kJob, "The scheduler granted the job devices. With 0 devices the job waits; the reason says why.",
+       {{"devices", kCount, true, "how many"}, {"batch", kWhole, false, "total batch of an adaptive job; 0: the job's own choice"},
+        {"reason", kText, true, "reason code of the decision"},
+        {"facts", kObject, false, "numbers behind the decision: devices `before` and `after`, the fewest the job `needs`, those `free` and `usable`, those that went `to_others`"}},
        false, granted},
-      {"held", Subject::kJob, "The job's processes occupy this many devices now.",
+      {"held", Subject::kJob, "The job's processes now occupy this many devices.",
        {{"devices", kCount, true, "how many"}}, false, held},
-      {"progress", Subject::kJob, "How far the job is.",
-       {{"step", kWhole, false, "steps done"}, {"total_steps", kWhole, false, "steps of the whole training"},
-        {"epoch", kNumber, false, "epochs done"}, {"epochs", kNumber, false, "epochs of the whole training"},
-        {"workers", kCount, false, "workers that train now"}}, true, progress},
-      {"view", Subject::kNothing, "The runtime changed the job's workers; the body is the line of its own log (docs/runtime.md). Every line is told once.",
-       {{"events_offset", kWhole, false, "where the line ends in it"}}, true, view},
-      {"paused", Subject::kJob, "Its owner paused the job: it gives its devices back and keeps its state.", {}, false, paused},
-      {"resumed", Subject::kJob, "Its owner let the job go on: it waits for devices again.", {}, false, resumed},
-      {"scaled", Subject::kJob, "Its owner pinned the job to this many devices. 0: the pin was removed, the policy decides again.",
+      {"progress", Subject::kJob, "The job's progress.",
+       {{"step", kWhole, false, "steps done"}, {"total_steps", kWhole, false, "steps in total"},
+        {"epoch", kNumber, false, "epochs done"}, {"epochs", kNumber, false, "epochs in total"},
+        {"workers", kCount, false, "workers training now"}}, true, progress},
+      {"view", Subject::kNothing, "The runtime changed the job's workers. The body is a line of the runtime's own log (docs/runtime.md); each line is recorded once.",
+       {{"events_offset", kWhole, false, "where the line ends in that log"}}, true, view},
+      {"paused", Subject::kJob, "The owner paused the job: it releases its devices and keeps its state.", {}, false, paused},
+      {"resumed", Subject::kJob, "The owner resumed the job: it waits for devices again.", {}, false, resumed},
+      {"scaled", Subject::kJob, "The owner pinned the job to this many devices. 0: the pin was removed; the policy decides again.",
        {{"devices", kCount, true, "how many"}}, false, scaled},
-      {"changed", Subject::kJob, "Its owner changed fields of the job.",
-       {{"fields", kObject, true, "the new values of `name` and `priority`, those that changed"}}, false, changed},
-      {"restarted", Subject::kJob, "The job's processes had vanished and were started again from its checkpoint.", {}, true, restarted},
-      {"stalled", Subject::kJob, "The job runs, but has not completed a step for long ([live.md](live.md) has the rule).",
+      {"changed", Subject::kJob, "The owner changed fields of the job.",
+       {{"fields", kObject, true, "the new values of `name` and `priority`; only those that changed"}}, false, changed},
+      {"restarted", Subject::kJob, "The job's processes had died and were restarted from its last checkpoint.", {}, true, restarted},
+      {"stalled", Subject::kJob, "The job runs but has not completed a step for a long time ([live.md](live.md) has the rule).",
        {{"for_s", kNumber, true, "seconds since its last step"}, {"step", kWhole, true, "steps done"}}, false, stalled},
       {"recovered", Subject::kJob, "A stalled job makes progress again.", {{"step", kWhole, true, "steps done"}}, false, recovered},
-      {"capped", Subject::kJob, "More devices than this made the job slower. 0: forgotten.",
-       {{"max_useful", kCount, true, "most devices that help"}}, true, capped},
-      {"program", Subject::kJob, "The program said how many logical workers it has, in a job that names no number: it can use at most as many devices.",
+      {"capped", Subject::kJob, "More devices than this made the job slower. 0: the limit was lifted.",
+       {{"max_useful", kCount, true, "largest number of devices that helps"}}, true, capped},
+      {"program", Subject::kJob, "The program reported its number of logical workers, which the job document does not give. The job can use at most this many devices.",
        {{"logical_workers", kCount, true, "how many"}}, false, program},
       {"finished", Subject::kJob, "The job ended with a result.", {{"result", kObject, true, "the runtime's result.json"}}, false,
        [](State& s, const Event& e) { return end_job(s, e, Phase::kFinished); }},
       {"failed", Subject::kJob, "The job ended without a result.", {{"message", kText, true, "why"}}, false,
        [](State& s, const Event& e) { return end_job(s, e, Phase::kFailed); }},
-      {"cancelled", Subject::kJob, "Its owner ended the job.", {}, false,
+      {"cancelled", Subject::kJob, "The owner cancelled the job.", {}, false,
        [](State& s, const Event& e) { return end_job(s, e, Phase::kCancelled); }},
       {"learned", Subject::kProfile, "Step times of a program were measured.",
-       {{"key", kText, true, "which program"}, {"profile", kObject, true, "seconds of a step by devices"}}, false, learned},
-      {"policy", Subject::kPolicy, "Another policy decides from now on.",
-       {{"name", kText, true, "which"}, {"settings", kTexts, true, "its parameters that differ from their defaults"}}, false, policy},
-      {"reserved", Subject::kReservation, "Devices were taken from training for something else.",
-       {{"number", kWhole, true, "of the reservation"}, {"devices", kCount, true, "how many"},
+       {{"key", kText, true, "which program"}, {"profile", kObject, true, "seconds per step by number of devices"}}, false, learned},
+      {"policy", Subject::kPolicy, "The daemon switched to another policy.",
+       {{"name", kText, true, "name of the policy"}, {"settings", kTexts, true, "its parameters that differ from their defaults"}}, false, policy},
+      {"reserved", Subject::kReservation, "Devices were reserved for something other than training.",
+       {{"number", kWhole, true, "number of the reservation"}, {"devices", kCount, true, "how many"},
         {"until", kNumber, true, "seconds since 1970"}}, false, reserved},
-      {"released", Subject::kReservation, "A reservation ended; training has the devices again.",
-       {{"number", kWhole, true, "of the reservation"}}, false, released},
+      {"released", Subject::kReservation, "A reservation ended; its devices are available to jobs again.",
+       {{"number", kWhole, true, "number of the reservation"}}, false, released},
       {"tenant", Subject::kTenant, "A tenant was added or changed.",
-       {{"name", kText, true, "who"}, {"weight", kNumber, true, "share relative to others"},
-        {"quota", kCount, true, "most devices at a time; 0: no limit"},
-        {"token_sha256", kText, true, "SHA-256 of its token, hexadecimal; empty: it has none"}}, false, tenant},
+       {{"name", kText, true, "name of the tenant"}, {"weight", kNumber, true, "share relative to other tenants"},
+        {"quota", kCount, true, "maximum number of devices; 0: no limit"},
+        {"token_sha256", kText, true, "SHA-256 of its token, in hexadecimal; empty: no token"}}, false, tenant},
   };
   // clang-format on
   return kTypes;
@@ -389,11 +389,11 @@ std::string_view to_string(FieldKind kind) {
     case FieldKind::kNumber:
       return "number";
     case FieldKind::kText:
-      return "text";
+      return "string";
     case FieldKind::kObject:
       return "object";
     case FieldKind::kTexts:
-      return "object of texts";
+      return "object of strings";
   }
   return "?";
 }

@@ -1,5 +1,6 @@
-// The table of event types: what each is about, which fields its body has. State::apply checks
-// events against it, the store finds in it what an event changes, docs/events.md is made of it.
+// The table of event types: what each one changes, and the fields of its body. State::apply checks
+// events against it, the store looks up in it what an event changes, and docs/events.md is
+// generated from it.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -18,11 +19,11 @@ enum class Subject { kNothing, kJob, kTenant, kReservation, kProfile, kPolicy };
 
 enum class FieldKind {
   kCount,   // whole number from 0 to 2^31 - 1
-  kWhole,   // whole number from 0
-  kNumber,  // finite, from 0
+  kWhole,   // whole number >= 0
+  kNumber,  // finite number >= 0
   kText,
   kObject,
-  kTexts,  // object whose values are texts
+  kTexts,  // object whose values are strings
 };
 std::string_view to_string(FieldKind kind);
 
@@ -38,16 +39,16 @@ struct EventType {
   Subject subject = Subject::kNothing;
   std::string_view meaning{};
   std::vector<EventField> fields{};
-  bool more_fields = false;  // others are allowed and kept
-  // Checks the event against the state and changes it. Changes nothing when it refuses.
+  bool more_fields = false;  // other fields are allowed and kept
+  // Checks the event against the state and applies it. Changes nothing if it refuses the event.
   Status (*apply)(State& state, const Event& event) = nullptr;
 };
 
-// In the order in which docs list them.
+// In the order of the documentation.
 std::span<const EventType> event_types();
-// Null when there is no such type.
+// Null if there is no such type.
 const EventType* find_event_type(std::string_view name);
-// Checks the body's fields, whether the event names a job, and its time.
+// Checks the fields of the body, the time, and that the event names a job if it must.
 Status check_event(const EventType& type, const Event& event);
 
 // The table as Markdown (docs/events.md).

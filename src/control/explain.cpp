@@ -17,8 +17,8 @@ using nlohmann::json;
 struct Usage {
   int reserved = 0;
   int others = 0;         // granted to other jobs
-  int other_tenants = 0;  // of these, to jobs of other tenants
-  int ahead = 0;          // queued jobs that were submitted before
+  int other_tenants = 0;  // part of `others` that jobs of other tenants have
+  int ahead = 0;          // queued jobs that were submitted earlier
   int own = 0;
   int tenant() const { return others - other_tenants; }  // granted to other jobs of the tenant
   int free(const Machine& machine) const {
@@ -174,8 +174,8 @@ std::string remedy_for(const JobRecord& job, const Usage& usage, const State& st
   }
   if (quota > 0 && least > quota - usage.tenant()) {
     return fmt::format(
-        "tenant {} may use {} devices and uses {}; wait for its other jobs, or have the quota "
-        "raised",
+        "tenant {} has a quota of {} devices and holds {}; wait for its other jobs, or ask for a "
+        "higher quota",
         job.tenant, quota, usage.tenant());
   }
   if (least > machine.devices - usage.reserved) {
@@ -234,12 +234,12 @@ json explain(const JobRecord& job, const State& state, const Machine& machine,
         if (!pin_suspended(job)) answer["code"] = std::string(code(Reason::kPinned));
         answer["remedy"] = remedy_for(job, usage, state, machine);
       } else if (job.max_useful > 0) {
-        answer["remedy"] = fmt::format("more than {} were measured to be slower",
+        answer["remedy"] = fmt::format("measurements show that more than {} are slower",
                                        counted(job.max_useful, "device"));
       }
       break;
     case Phase::kPaused:
-      answer["text"] = "was paused by its owner";
+      answer["text"] = "paused by its owner";
       answer["remedy"] = fmt::format("rubato resume {}", job_name_of(job.number));
       break;
     case Phase::kFailed:

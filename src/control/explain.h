@@ -1,5 +1,5 @@
-// Why a job has what it has: code, a sentence with numbers, who holds what it waits for, and what
-// would help.
+// Explains why a job has the devices it has: a reason code, a sentence with numbers, the holders of
+// the devices it waits for, and what would help.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,9 +14,9 @@ namespace rubato::control {
 nlohmann::json facts_json(const DecisionFacts& facts);
 
 // {"job", "phase", "code", "text", "numbers": {...}, "blockers": [{"job", "name", "devices"}],
-//  "remedy"}. Why it waits or runs as it does is what `reason` and `facts` of the record say: those
-// of the decision that made it. `own` limits the blockers that are named to one tenant's jobs
-// (empty: all); the others are counted.
+// "remedy"}. `reason` and `facts` of the record, which come from the latest decision, say why the
+// job waits or runs as it does. If `own` is not empty, only blockers of that tenant are named; the
+// devices of the others are summed up.
 nlohmann::json explain(const JobRecord& job, const State& state, const Machine& machine,
                        const std::string& own);
 // What is wrong with a running job that makes no progress comes before everything else.

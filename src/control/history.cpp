@@ -15,7 +15,7 @@ int count_in(const nlohmann::json& body, const char* name) {
   return static_cast<int>(whole_in(body, name));
 }
 
-// Follows the log; time passes between two events.
+// Reads the log event by event and accumulates the time between events.
 class Reader {
  public:
   History read(std::span<const Event> events) {
@@ -119,7 +119,7 @@ History history_of(std::span<const Event> events) { return Reader().read(events)
 
 namespace {
 
-// Seconds of a step, from a learned profile.
+// Seconds per step in a learned profile, for the nearest measured number of workers.
 double step_of(const nlohmann::json& profile, int workers) {
   if (!profile.is_object()) return 0;
   double step_s = 0;

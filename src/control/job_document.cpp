@@ -19,8 +19,8 @@ namespace {
 using nlohmann::json;
 using Kind = DocumentNode::Kind;
 
-// Reads the fields of one document and remembers where each stands.
-class Reader {
+// Reads the fields of one document and remembers the location of each.
+class FieldReader {
  public:
   Status read(const DocumentNode& map, const std::string& prefix) {
     if (map.kind != Kind::kMap) {
@@ -43,10 +43,10 @@ class Reader {
     return ok_status();
   }
 
-  // Applies the rules between fields, which also fill in what depends on other fields.
+  // Applies the rules between fields. This also fills in defaults that depend on other fields.
   Status check_rules(const DocumentNode& root) {
     JobDocument& d = document_;
-    if (d.run.empty()) return root.error("`run` is missing; expected what to run");
+    if (d.run.empty()) return root.error("`run` is missing; expected a program to run");
     if (const auto problem = job_name_problem(d.name); said("name") && !problem.empty()) {
       return error_at("name", fmt::format("'{}': {}", d.name, problem));
     }
@@ -55,13 +55,13 @@ class Reader {
     for (const std::string_view name : {"batch", "lr_rule"}) {
       if (said(name) && !adaptive) {
         return error_at(
-            name, fmt::format("only an adaptive job has it, and mode is {}", to_string(d.mode)));
+            name, fmt::format("only for adaptive jobs; this job's mode is {}", to_string(d.mode)));
       }
     }
     if (said("logical_workers") && adaptive) {
       return error_at("logical_workers",
-                      "an adaptive job has as many as devices; only consistent and rigid jobs "
-                      "have a number of their own");
+                      "only for consistent and rigid jobs; an adaptive job has as many logical "
+                      "workers as devices");
     }
     if (!said("devices")) {
       if (rigid) {
@@ -71,8 +71,8 @@ class Reader {
       }
     }
     if (rigid && d.min_devices != d.max_devices) {
-      return error_at("devices", fmt::format("{}..{}; a rigid job has one number", d.min_devices,
-                                             d.max_devices));
+      return error_at("devices", fmt::format("{}..{}; a rigid job takes a single number",
+                                             d.min_devices, d.max_devices));
     }
     if (d.logical_workers > 0 && d.logical_workers < d.max_devices) {
       const int least = std::min(d.min_devices, d.logical_workers);
@@ -88,7 +88,7 @@ class Reader {
     if (d.power_of_two_sizes && std::bit_ceil(static_cast<unsigned>(d.min_devices)) >
                                     static_cast<unsigned>(d.max_devices)) {
       return error_at(said("devices") ? "devices" : "sizes",
-                      fmt::format("no power of two in {}..{}, and sizes is power_of_two",
+                      fmt::format("no power of two in {}..{}, but `sizes` is power_of_two",
                                   d.min_devices, d.max_devices));
     }
     return ok_status();
@@ -129,7 +129,7 @@ class Reader {
 
 Result<JobDocument> read_document(const Result<DocumentNode>& root, bool with_rules) {
   if (!root) return root.error();
-  Reader reader;
+  FieldReader reader;
   if (auto status = reader.read(*root, ""); !status) return status.error();
   if (with_rules) {
     if (auto status = reader.check_rules(*root); !status) return status.error();
@@ -137,7 +137,7 @@ Result<JobDocument> read_document(const Result<DocumentNode>& root, bool with_ru
   return reader.take();
 }
 
-// The object in which a field stands, and its name there.
+// The object that contains a field, and the field's name in it.
 std::pair<json*, std::string> slot(json& object, std::string_view name) {
   const std::size_t dot = name.find('.');
   if (dot == std::string_view::npos) return {&object, std::string(name)};

@@ -1,5 +1,5 @@
-// What an owner writes about a job (YAML in a file, JSON over HTTP). Everything is optional but
-// `run`. One table of fields makes the parser, the JSON schema and the page docs/jobs.md.
+// A job as its owner describes it (YAML in a file, JSON over HTTP). Everything is optional except
+// `run`. One table of fields defines the parser, the JSON schema and the page docs/jobs.md.
 #pragma once
 
 #include <array>
@@ -19,21 +19,21 @@ enum class LearningRateRule { kLinear, kSqrt, kNone };
 
 struct JobDocument {
   std::string name{};              // empty: the program's name
-  std::vector<std::string> run{};  // the program and its arguments; no shell in between
-  std::string dir{};  // where it runs; empty: the submitter's folder (the CLI fills it in)
+  std::vector<std::string> run{};  // the program and its arguments; no shell is involved
+  std::string dir{};  // working directory; empty: the submitter's (the CLI fills it in)
   std::map<std::string, std::string> env{};
   std::string tenant{};  // empty: the tenant of the token
   int priority = 0;      // larger is more urgent
   ElasticMode mode = ElasticMode::kConsistent;
-  int min_devices = 1;  // `devices: 2..16`; a single number is both; rigid jobs have min == max
+  int min_devices = 1;  // `devices: 2..16`; a single number sets both; rigid jobs have min == max
   int max_devices = 8;
   bool power_of_two_sizes = false;  // `sizes: any | power_of_two`
   int logical_workers = 0;          // 0: the program's own number (of consistent and rigid jobs)
-  std::int64_t min_batch = 0;       // `batch: 128..4096`, of an adaptive job; 0: not said
+  std::int64_t min_batch = 0;       // `batch: 128..4096` of an adaptive job; 0: unspecified
   std::int64_t max_batch = 0;
   LearningRateRule lr_rule = LearningRateRule::kLinear;
-  int epochs = 0;                  // how long the owner wants to train, for estimates; 0: not said
-  double min_runtime_s = 0;        // once started, it keeps its devices at least this long
+  int epochs = 0;                  // expected number of epochs, for estimates; 0: unspecified
+  double min_runtime_s = 0;        // once started, the job keeps its devices at least this long
   double checkpoint_every_s = 30;  // `checkpoint: {every: 30s, keep: 2}`
   int checkpoint_keep = 2;
   std::string device_type{};  // empty: any
@@ -41,22 +41,22 @@ struct JobDocument {
   bool operator==(const JobDocument&) const = default;
 };
 
-// An error says file:line:column, the field, what is there, what was expected, and the nearest
-// valid field for an unknown one. `file` is only for messages.
+// An error names file:line:column, the field, the value found and what was expected. For an unknown
+// field it suggests the nearest valid name. `file` is used only in messages.
 Result<JobDocument> parse_job_yaml(std::string_view text, const std::string& file);
-// The same fields as a JSON object; an error names the path (/checkpoint/every).
+// Reads the same fields from a JSON object. An error names the path (/checkpoint/every).
 Result<JobDocument> parse_job_json(const nlohmann::json& object);
 // Canonical: parse_job_json(to_json(d)) == d.
 nlohmann::json to_json(const JobDocument& document);
-// Why a job cannot be called this; empty: it can. A name is a part of paths and stands where ids
-// stand: no '/', no '.' at its beginning, and not an id such as j12.
+// Why this name is not valid for a job; empty if it is valid. A name is part of paths and is used
+// in place of ids: it has no '/', does not start with '.', and is not an id such as j12.
 std::string_view job_name_problem(std::string_view name);
-// The fields that may be changed while the job lives.
+// The fields that may change while the job is active.
 inline constexpr std::array<std::string_view, 2> kChangeableFields{"name", "priority"};
-// The document with `fields` (a part of a job document) changed. An error names the field, and the
-// changeable ones when it is another.
+// The document with `fields` (a part of a job document) changed. An error names the field. If that
+// field cannot be changed, it also lists those that can.
 Result<JobDocument> with_changes(const JobDocument& document, const nlohmann::json& fields);
-// What people see as the job's name: `name`, or the program's file name.
+// The job's name as shown to people: `name`, or the file name of the program.
 std::string job_title(const JobDocument& document);
 // JSON Schema (draft 2020-12) of the document.
 nlohmann::json job_schema();

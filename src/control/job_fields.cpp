@@ -74,7 +74,7 @@ Result<Limits> read_range(const DocumentNode& node, Limits limits) {
 }
 
 Status read_name(const DocumentNode& node, std::string& out) {
-  if (!is_text(node)) return expected(node, "a text");
+  if (!is_text(node)) return expected(node, "a string");
   if (const auto problem = name_problem(node.text); !problem.empty()) {
     return node.error(fmt::format("{}; {}", node.shown(), problem));
   }
@@ -145,7 +145,7 @@ json range_schema(Limits limits) {
 json text_schema(std::size_t longest) {
   return {{"type", "string"}, {"minLength", 1}, {"maxLength", longest}};
 }
-// A word of `run`, or a variable's value: a number stands for its text.
+// A word of `run` or the value of a variable. A number stands for its text.
 json word_schema() { return {{"type", {"string", "number"}}}; }
 json name_schema() {
   json schema = text_schema(200);
@@ -226,7 +226,7 @@ Status read_env(const DocumentNode& node, JobDocument& document) {
                            ": expected a name of letters, digits and _, not starting with a digit");
     }
     if (!is_text(entry.value) && entry.value.kind != Kind::kNumber) {
-      return expected(entry.value, "a text");
+      return expected(entry.value, "a string");
     }
     document.env[entry.name] = entry.value.text;
   }
@@ -252,7 +252,7 @@ Status read_batch(const DocumentNode& node, JobDocument& document) {
 // clang-format off
 constexpr std::array kFields{
     JobField{"run", "list of words, or one line", "(required)",
-             "The program and its arguments. One line is split into words as a shell does it (quotes, backslash), "
+             "The program and its arguments. A single line is split into words as in a shell (quotes, backslash), "
              "but there is no shell: nothing is expanded.",
              read_run, [](const JobDocument& d) { return json(d.run); },
              [] {
@@ -260,13 +260,13 @@ constexpr std::array kFields{
                                        {"maxItems", kMostWords}},
                                       {{"type", "string"}, {"minLength", 1}}}}};
              }},
-    JobField{"name", "text", "the program's name",
-             "What people call the job; need not be unique. Printable ASCII without comma, quote, backslash and slash, not "
-             "beginning with a dot, and not an id such as j12.",
+    JobField{"name", "string", "the program's name",
+             "Name shown to people; need not be unique. Printable ASCII without comma, quote, backslash and slash; must not "
+             "start with a dot or be an id such as j12.",
              [](const DocumentNode& n, JobDocument& d) { return read_name(n, d.name); },
              [](const JobDocument& d) { return unless_empty(d.name); }, job_name_schema},
     JobField{"dir", "path", "where `rubato submit` runs",
-             "Folder in which the program runs. Over HTTP it must be absolute.",
+             "Working directory of the program. Over HTTP it must be absolute.",
              read_dir, [](const JobDocument& d) { return unless_empty(d.dir); },
              [] { return text_schema(kLongestPath); }},
     JobField{"env", "names with values", "none",
@@ -277,20 +277,20 @@ constexpr std::array kFields{
                            {"propertyNames", {{"pattern", "^[A-Za-z_][A-Za-z0-9_]{0,199}$"}}},
                            {"additionalProperties", word_schema()}};
              }},
-    JobField{"tenant", "text", "the tenant of the token",
-             "Who pays. Only an administrator may name another tenant than its own.",
+    JobField{"tenant", "string", "the tenant of the token",
+             "The tenant whose share the job uses. Only an administrator may name another tenant.",
              [](const DocumentNode& n, JobDocument& d) { return read_name(n, d.tenant); },
              [](const JobDocument& d) { return unless_empty(d.tenant); }, name_schema},
-    JobField{"priority", "whole number", "0", "Larger is more urgent, within the tenant.",
+    JobField{"priority", "whole number", "0", "Larger is more urgent; compares jobs of the same tenant.",
              [](const DocumentNode& n, JobDocument& d) { return read_int(n, kPriority, d.priority); },
              [](const JobDocument& d) { return json(d.priority); }, [] { return integer_schema(kPriority); }},
     JobField{"mode", "consistent \\| adaptive \\| rigid", "consistent",
-             "consistent: any number of devices in the range, and always the same result. adaptive: the batch may change too. "
-             "rigid: exactly the devices asked for.",
+             "consistent: any number of devices in the range, always the same result. adaptive: the batch may change too. "
+             "rigid: a fixed number of devices.",
              [](const DocumentNode& n, JobDocument& d) { return read_choice(n, kModes, d.mode); },
              [](const JobDocument& d) { return json(choice_name(kModes, d.mode)); }, [] { return choices_schema(kModes); }},
-    JobField{"devices", "N or LOW..HIGH", "1..8; 1..`logical_workers` where that is given; 1 for a rigid job",
-             "How many devices the job can use. One number is both limits; a rigid job has one number.",
+    JobField{"devices", "N or LOW..HIGH", "1..8; 1..`logical_workers` if that is given; 1 for a rigid job",
+             "How many devices the job can use. A single number sets both limits; a rigid job takes a single number.",
              read_devices, [](const JobDocument& d) { return range_json(d.min_devices, d.max_devices); },
              [] { return range_schema(kDevices); }},
     JobField{"sizes", "any \\| power_of_two", "any", "Which numbers of devices within the range the program can use.",
@@ -303,7 +303,7 @@ constexpr std::array kFields{
              [](const DocumentNode& n, JobDocument& d) { return read_int(n, kLogicalWorkers, d.logical_workers); },
              [](const JobDocument& d) { return unless_zero(d.logical_workers); }, [] { return integer_schema(kLogicalWorkers); }},
     JobField{"batch", "N or LOW..HIGH", "the program's own",
-             "Total batch of an adaptive job; within a range the scheduler chooses.",
+             "Total batch of an adaptive job. The scheduler chooses within a range.",
              read_batch, [](const JobDocument& d) { return d.max_batch == 0 ? json() : range_json(d.min_batch, d.max_batch); },
              [] { return range_schema(kBatch); }},
     JobField{"lr_rule", "linear \\| sqrt \\| none", "linear",
@@ -313,19 +313,19 @@ constexpr std::array kFields{
                return d.mode == ElasticMode::kAdaptive ? json(choice_name(kRules, d.lr_rule)) : json();
              },
              [] { return choices_schema(kRules); }},
-    JobField{"epochs", "whole number", "not said", "How long the job will train, for estimates of its end; the program decides.",
+    JobField{"epochs", "whole number", "unknown", "Expected number of epochs, used only to estimate the end; the program decides.",
              [](const DocumentNode& n, JobDocument& d) { return read_int(n, kEpochs, d.epochs); },
              [](const JobDocument& d) { return unless_zero(d.epochs); }, [] { return integer_schema(kEpochs); }},
-    JobField{"min_runtime", "duration", "0", "Once started, the job keeps devices at least this long.",
+    JobField{"min_runtime", "duration", "0", "Once started, the job keeps its devices at least this long.",
              [](const DocumentNode& n, JobDocument& d) { return read_seconds(n, 0, d.min_runtime_s); },
              [](const JobDocument& d) { return json(d.min_runtime_s); }, [] { return duration_schema(0); }},
     JobField{"checkpoint.every", "duration", "30s", "Time between checkpoints.",
              [](const DocumentNode& n, JobDocument& d) { return read_seconds(n, kShortestCheckpoint, d.checkpoint_every_s); },
              [](const JobDocument& d) { return json(d.checkpoint_every_s); }, [] { return duration_schema(kShortestCheckpoint); }},
-    JobField{"checkpoint.keep", "whole number", "2", "How many checkpoints stay; older ones are removed.",
+    JobField{"checkpoint.keep", "whole number", "2", "How many checkpoints to keep; older ones are removed.",
              [](const DocumentNode& n, JobDocument& d) { return read_int(n, kKeep, d.checkpoint_keep); },
              [](const JobDocument& d) { return json(d.checkpoint_keep); }, [] { return integer_schema(kKeep); }},
-    JobField{"device_type", "text", "any", "The device type the job must run on.",
+    JobField{"device_type", "string", "any", "The device type the job must run on.",
              [](const DocumentNode& n, JobDocument& d) { return read_name(n, d.device_type); },
              [](const JobDocument& d) { return unless_empty(d.device_type); }, name_schema},
 };

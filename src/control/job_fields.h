@@ -1,4 +1,4 @@
-// The table of a job document's fields: what reads, writes, describes and documents each.
+// The table of a job document's fields: how each one is read, written, described and documented.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,7 +12,7 @@ namespace rubato::control {
 
 struct JobField {
   std::string_view name;          // "devices"; "checkpoint.every" is field `every` of `checkpoint`
-  std::string_view form;          // what may be written, for people
+  std::string_view form;          // accepted values, for people
   std::string_view default_text;  // for people
   std::string_view help;          // one sentence or two
   Status (*read)(const DocumentNode& node, JobDocument& document);
@@ -20,14 +20,14 @@ struct JobField {
   nlohmann::json (*schema)();
 };
 
-// In the order in which docs list them.
+// In the order of the documentation.
 std::span<const JobField> job_fields();
 
 // The table as a Markdown table (docs/jobs.md).
 std::string job_fields_markdown();
 
-// Reads a document that was accepted earlier: its fields, without the rules between them, so that a
-// log stays readable when the rules change.
+// Reads a document that was accepted earlier. Checks each field but not the rules between fields,
+// so that a log stays readable when the rules change.
 Result<JobDocument> stored_document(const nlohmann::json& object);
 
 }  // namespace rubato::control

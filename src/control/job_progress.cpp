@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json_text.h"
 #include "base/stats.h"
 #include "elastic/job_folder.h"
 
@@ -31,7 +32,7 @@ void JobProgress::started(const nlohmann::json& event) {
   logical_workers_ = static_cast<int>(number("logical_workers"));
 }
 
-// The newest view, by looking for the one after the last; true when there is another.
+// Advances to the newest view by looking for successors of the last one. True if there is one.
 bool JobProgress::follow_views(elastic::Registry& registry) {
   std::int64_t number = view_.number;
   if (number == 0) {
@@ -44,8 +45,7 @@ bool JobProgress::follow_views(elastic::Registry& registry) {
   for (;;) {
     const Result<std::optional<std::string>> record = registry.at(elastic::kViewRecord, number + 1);
     if (!record.ok() || !record->has_value()) return another;
-    Result<elastic::View> view =
-        elastic::parse_view(nlohmann::json::parse(**record, nullptr, false));
+    Result<elastic::View> view = elastic::parse_view(parse_json(**record));
     if (!view.ok()) return another;
     number += 1;
     if (view->members.size() != view_.members.size()) step_s_.clear();
@@ -66,7 +66,7 @@ bool JobProgress::look(elastic::Registry& registry) {
   if (!board_ || board_name_ != view_.board) {
     board_.reset();
     Result<elastic::Board> board = elastic::Board::open(view_.board);
-    if (!board.ok()) return false;  // its founder is making it, or it has just gone
+    if (!board.ok()) return false;  // its founder is still creating it, or it was just removed
     board_.emplace(std::move(*board));
     board_name_ = view_.board;
     data_board_.reset();
@@ -103,7 +103,7 @@ void JobProgress::sample_step() {
   steps_ = completed + 1;
   const elastic::ViewBlock& block = board_->block(view_.number);
   const int leader = view_.position(view_.leader);
-  // Not the first steps of a view, and none while newcomers load beside it.
+  // Skips the first steps of a view and steps during which newcomers are loading.
   if (leader < 0 || completed <= sampled_ || completed <= view_.first_step + 1 ||
       block.view != view_.number || board_->watchers() > 0) {
     return;

@@ -1,5 +1,5 @@
-// How far a running job is, read from its registry and from the memory that its workers share.
-// Costs a system call or two while nothing changes.
+// The progress of a running job, read from its registry and from the shared memory of its workers.
+// Costs one or two system calls while nothing changes.
 #pragma once
 
 #include <chrono>
@@ -17,17 +17,17 @@ namespace rubato::control {
 
 class JobProgress {
  public:
-  // The runtime's event `started` says what the numbers mean.
+  // Call this for the runtime's event `started`, which defines what steps and batches mean.
   void started(const nlohmann::json& event);
-  // Looks again. True when there is something worth telling: other workers, or steps and the last
-  // time is a while ago.
+  // Reads the current progress. True if it should be reported: the workers changed, or there are
+  // new steps and the last report is a while ago.
   bool look(elastic::Registry& registry);
-  // The job has no processes: lets go of their memory.
+  // Releases the shared memory after the job's processes have ended.
   void ended();
 
   std::int64_t steps() const { return steps_; }  // done, as last seen
-  // step, total_steps, epoch, epochs, loss, workers, logical_workers, batch, samples_done, step_s;
-  // what is not known is left out. The steps of an adaptive job are those of its present batch.
+  // step, total_steps, epoch, epochs, loss, workers, logical_workers, batch, samples_done, step_s.
+  // Unknown values are left out. Steps of an adaptive job are counted in its current batch.
   nlohmann::json body() const;
 
  private:
@@ -37,10 +37,10 @@ class JobProgress {
 
   std::int64_t total_steps_ = 0;    // of a consistent job
   std::int64_t total_samples_ = 0;  // of an adaptive one
-  std::int64_t data_set_ = 0;       // samples of an epoch
+  std::int64_t data_set_ = 0;       // samples per epoch
   std::int64_t samples_done_ = 0;
   std::int64_t steps_per_epoch_ = 0;
-  std::int64_t logical_batch_ = 0;  // samples of a logical worker in a step
+  std::int64_t logical_batch_ = 0;  // samples per logical worker and step
   int logical_workers_ = 0;
   elastic::View view_;
   std::optional<elastic::Board> board_;
@@ -49,9 +49,9 @@ class JobProgress {
   std::int64_t steps_ = 0;
   std::int64_t told_steps_ = -1;
   std::chrono::steady_clock::time_point told_at_;
-  std::optional<double> loss_;  // of the newest complete step
-  std::int64_t sampled_ = -1;   // newest step whose duration was noted
-  std::deque<double> step_s_;   // durations with as many workers as now
+  std::optional<double> loss_;  // of the latest complete step
+  std::int64_t sampled_ = -1;   // latest step whose duration was recorded
+  std::deque<double> step_s_;   // step durations with the current number of workers
 };
 
 }  // namespace rubato::control

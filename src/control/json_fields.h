@@ -1,4 +1,4 @@
-// Numbers in JSON that others wrote: what is missing or no number counts as 0.
+// Reads numbers from untrusted JSON. A missing value or one that is not a number counts as 0.
 #pragma once
 
 #include <cstdint>

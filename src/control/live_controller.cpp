@@ -14,7 +14,8 @@ namespace {
 
 constexpr auto kLookEvery = std::chrono::milliseconds(25);
 constexpr auto kIdleLook = std::chrono::milliseconds(250);
-// Between two decisions at least this long, and a few times as long as the last one took.
+// The pause between two rounds: at least kShortestPause, and kPausePerRound times the duration of
+// the last round.
 constexpr double kShortestPause = 0.05;
 constexpr double kPausePerRound = 4;
 
@@ -52,10 +53,10 @@ Status LiveController::begin() {
     if (!may_run && !may_continue) continue;
     Status adopted = executor_->adopt(job);
     if (!adopted.ok()) return adopted;
-    // An end that was durable before its processes were gone.
+    // The end of the job became durable before its processes were gone.
     if (ended(job.phase)) executor_->cancel(number);
   }
-  // Processes that went away while nobody looked, before anybody gets their devices.
+  // Account for processes that ended while no daemon ran, before other jobs get their devices.
   std::vector<Notice> notices = executor_->poll();
   for (const auto& [number, job] : store_->state().jobs) {
     const int held = executor_->held(number);
@@ -145,18 +146,18 @@ void LiveController::run() {
     if (decides) decide();
     if (decides || now >= next_health_at_) watch_health();
   }
-  // Nobody may wait for an answer for ever.
+  // No caller may wait forever for a result.
   const MutexLock lock(inbox_mutex_);
   for (Submission& submission : submissions_) {
-    submission.answer.set_value(Error{ErrorCode::kIo, "the daemon is stopping; try again"});
+    submission.answer.set_value(Error{ErrorCode::kIo, "the daemon is stopping; retry"});
   }
   submissions_.clear();
-  commands_.clear();  // broken promises tell their callers
+  commands_.clear();  // callers get std::future_error
 }
 
 void LiveController::handle_submissions(std::deque<Submission> submissions) {
   if (submissions.empty()) return;
-  // Of two submissions with one key in the same group the second gets the first one's job as well.
+  // If two submissions in this group have the same key, the second also gets the job of the first.
   std::map<std::pair<std::string, std::string>, JobNumber> fresh_keys;
   JobNumber next = store_->state().next_job;
   std::vector<Event> events;
@@ -215,7 +216,7 @@ void LiveController::end_reservations() {
 }
 
 void LiveController::decide() {
-  // A job in its first seconds keeps its devices only while it is young: its range depends on time.
+  // A job keeps its devices during its min_runtime, so its range depends on the time.
   for (const auto& [number, job] : store_->state().jobs) {
     if (job.phase == Phase::kRunning && job.document.min_runtime_s > 0) {
       static_cast<void>(scheduler_->refresh(job));
@@ -274,7 +275,7 @@ void LiveController::carry_out(const std::vector<Action>& actions) {
     }
   }
   if (!append(std::move(events)).ok()) {
-    // The scheduler believes what is not durable: begin again from what is.
+    // The scheduler has applied actions that are not durable. Rebuild it from the durable state.
     const Status again = start_scheduler();
     if (!again.ok()) fmt::print(stderr, "rubatod: {}\n", again.error().message);
     return;

@@ -1,10 +1,10 @@
-// The Controller of the running daemon. See controller.h for what callers may rely on.
+// The Controller of the running daemon. controller.h states what callers may rely on.
 //
-// Threads: `loop_` owns scheduler_, executor_ and the writing side of store_. Everything that
-// readers look at is guarded by mutex_ (shared for reading); the loop holds it only while it
-// changes memory, never while it writes. Order of every change:
-//   1. event durable in the store, 2. state, 3. scheduler and executor.
-// A daemon that dies between two of them finds the event at its start and does the rest then.
+// Threads: `loop_` owns scheduler_, executor_ and the writing side of store_. mutex_ guards
+// everything that readers access (they hold it shared). The loop holds it only while it changes
+// memory, never while it writes to disk. Every change happens in this order:
+//   1. the event becomes durable in the store, 2. the state changes, 3. scheduler and executor act.
+// If the daemon dies in between, it finds the event at the next start and completes the rest.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ class LiveController final : public Controller {
   ~LiveController() override;
   LiveController(const LiveController&) = delete;
   LiveController& operator=(const LiveController&) = delete;
-  // Adopts what runs and starts the loop.
+  // Adopts running jobs and starts the loop.
   Status begin();
 
   Result<JobRecord> submit(const Caller& caller, JobDocument document,
@@ -71,11 +71,11 @@ class LiveController final : public Controller {
     std::string key;
     std::promise<Result<JobRecord>> answer;
   };
-  // What is known of a job beyond its record, for readers.
+  // What readers may know about a job beyond its record.
   struct Live {
     LiveProgress progress;
-    Profile profile;      // what it has shown itself; empty: nothing yet
-    double grown_at = 0;  // a decision that it is to grow, not carried out yet
+    Profile profile;      // measurements of this job itself; empty: none yet
+    double grown_at = 0;  // time of a decision to grow that is not carried out yet
     int grown_to = 0;
     // Why it waits, of the newest decision. Only changes of its devices become events.
     std::string waits{};
@@ -94,31 +94,32 @@ class LiveController final : public Controller {
   static Event event(std::string type, nlohmann::json body);
   static Event about(const JobRecord& job, std::string type, nlohmann::json body);
   int reserved_now() const;
-  // Runs `what` in the loop and waits for its answer.
+  // Runs `what` in the loop and waits for its result.
   template <typename T>
   Result<T> ask(std::function<Result<T>()> what);
 
-  // --- What has become of jobs (live_controller_notices.cpp) ---
+  // --- Notices from the executor (live_controller_notices.cpp) ---
   void handle(std::vector<Notice> notices);
-  // Not ok: it could not be written, and nothing happened.
+  // An error means that the notice could not be recorded and nothing changed.
   Status handle(const Notice& notice);
   Status note_progress(const Notice& notice);
   Status note_view(const JobRecord& job, const nlohmann::json& body);
   void forget_caps();
 
-  // --- Are they well, when will they end (live_controller_health.cpp) ---
+  // --- Health and estimated ends of jobs (live_controller_health.cpp) ---
   void watch_health();
   void check_progress(double now);
   void estimate_ends(double now);
-  // Adds a sample, and drops the oldest when there are many.
+  // Adds a sample and drops the oldest one if there are too many.
   static void keep(std::vector<double>& samples, double value);
 
   // --- The callers' side (live_controller_commands.cpp, live_controller_reads.cpp) ---
   Status check_possible(const JobDocument& document) const;
-  // The program exists and can be executed where the job will run.
+  // Checks that the program exists and can be executed where the job will run.
   static Status check_startable(const JobDocument& document);
   bool was_submitted(const std::string& tenant, const std::string& key) const;
-  Result<JobRecord> visible(const Caller& caller, JobNumber job) const;  // caller holds no lock
+  Result<JobRecord> visible(const Caller& caller,
+                            JobNumber job) const;  // call without the lock
   JobRecord with_progress(const JobRecord& record) const RUBATO_REQUIRES_SHARED(mutex_);
   // As callers see it: with its progress, ETA and device time up to now.
   JobRecord shown(const JobRecord& record, double now) const RUBATO_REQUIRES_SHARED(mutex_);
@@ -130,7 +131,7 @@ class LiveController final : public Controller {
   std::unique_ptr<LocalExecutor> executor_;
   std::unique_ptr<LiveScheduler> scheduler_;
 
-  // Guards the state of store_ (which append() changes under it), live_ and metrics_.
+  // Guards the state of store_ (append() changes it under this lock), live_ and metrics_.
   SharedMutex& mutex_;
   std::map<JobNumber, Live> live_ RUBATO_GUARDED_BY(mutex_);
   std::map<JobNumber, Eta> etas_ RUBATO_GUARDED_BY(mutex_);
@@ -147,12 +148,12 @@ class LiveController final : public Controller {
   std::deque<std::function<void()>> commands_ RUBATO_GUARDED_BY(inbox_mutex_);
   bool stopping_ RUBATO_GUARDED_BY(inbox_mutex_) = false;
 
-  std::vector<Notice> unwritten_;  // of jobs whose last notice could not be made durable; in order
+  std::vector<Notice> unwritten_;  // notices that could not be made durable yet, in order
   std::map<JobNumber, ProgressWatch> watches_;  // of jobs that hold devices
   double next_health_at_ = 0;
   bool round_due_ = true;
-  double next_round_at_ = 0;  // decide at the latest then
-  double quiet_until_ = 0;    // and not before then: deciding must not crowd out everything else
+  double next_round_at_ = 0;  // latest time of the next round
+  double quiet_until_ = 0;    // earliest time: rounds must not crowd out everything else
   std::thread loop_;
 };
 

@@ -1,4 +1,4 @@
-// Commands: checked in the caller's thread as far as that is possible, carried out by the loop.
+// Commands. They are checked in the caller's thread as far as possible and carried out by the loop.
 #include <fmt/format.h>
 
 #include "base/file.h"
@@ -24,7 +24,7 @@ Result<std::string> random_token() {
   return "rbt_" + to_hex(*bytes);
 }
 
-// Written once and kept: whoever may read the file is the administrator.
+// The token is written once and kept. Whoever can read the file is the administrator.
 Result<std::string> admin_token(const std::string& file) {
   if (is_file(file)) {
     Result<std::string> text = read_file(file);
@@ -33,7 +33,7 @@ Result<std::string> admin_token(const std::string& file) {
     while (!token.empty() && (token.back() == '\n' || token.back() == ' ')) token.pop_back();
     if (token.size() < 16) {
       return invalid_input(
-          fmt::format("{}: a token has at least 16 characters; delete the file "
+          fmt::format("{}: a token needs at least 16 characters; delete the file "
                       "to get a new one",
                       file));
     }
@@ -70,7 +70,7 @@ Result<T> LiveController::ask(std::function<Result<T>()> what) {
   std::future<Result<T>> answer = promise->get_future();
   {
     const MutexLock lock(inbox_mutex_);
-    if (stopping_) return Error{ErrorCode::kIo, "the daemon is stopping; try again"};
+    if (stopping_) return Error{ErrorCode::kIo, "the daemon is stopping; retry"};
     commands_.emplace_back(
         [promise = std::move(promise), what = std::move(what)] { promise->set_value(what()); });
   }
@@ -78,7 +78,7 @@ Result<T> LiveController::ask(std::function<Result<T>()> what) {
   try {
     return answer.get();
   } catch (const std::future_error&) {
-    return Error{ErrorCode::kIo, "the daemon is stopping; try again"};
+    return Error{ErrorCode::kIo, "the daemon is stopping; retry"};
   }
 }
 
@@ -86,11 +86,11 @@ Status LiveController::check_possible(const JobDocument& document) const {
   const Machine& machine = options_.machine;
   if (document.min_devices > machine.devices) {
     return invalid_input(fmt::format(
-        "devices: the job needs at least {} devices, this machine has {}; ask for fewer",
+        "devices: the job needs at least {} devices, but this machine has {}; ask for fewer",
         document.min_devices, machine.devices));
   }
   if (!document.device_type.empty() && document.device_type != machine.type) {
-    return invalid_input(fmt::format("device_type: '{}' does not exist here; this machine has '{}'",
+    return invalid_input(fmt::format("device_type: this machine has no '{}', only '{}'",
                                      document.device_type, machine.type));
   }
   return ok_status();
@@ -121,7 +121,8 @@ bool LiveController::was_submitted(const std::string& tenant, const std::string&
 Result<JobRecord> LiveController::submit(const Caller& caller, JobDocument document,
                                          const std::string& key) {
   if (!caller.admin && !document.tenant.empty() && document.tenant != caller.tenant) {
-    return invalid_input(fmt::format("tenant: '{}' is not yours; leave it out", document.tenant));
+    return invalid_input(fmt::format(
+        "tenant: this token does not belong to '{}'; leave the field out", document.tenant));
   }
   std::string tenant = !document.tenant.empty() ? document.tenant : caller.tenant;
   if (tenant.empty()) tenant = kDefaultTenant;
@@ -131,7 +132,7 @@ Result<JobRecord> LiveController::submit(const Caller& caller, JobDocument docum
   std::future<Result<JobRecord>> answer;
   {
     const MutexLock lock(inbox_mutex_);
-    if (stopping_) return Error{ErrorCode::kIo, "the daemon is stopping; try again"};
+    if (stopping_) return Error{ErrorCode::kIo, "the daemon is stopping; retry"};
     Submission& submission = submissions_.emplace_back();
     submission.document = std::move(document);
     submission.tenant = std::move(tenant);
@@ -148,7 +149,7 @@ Status LiveController::cancel(const Caller& caller, JobNumber job) {
     if (!record.ok()) return record.error();
     if (ended(record->phase)) {
       return refused(
-          fmt::format("{} has ended already ({})", job_name_of(job), to_string(record->phase)));
+          fmt::format("{} has already ended ({})", job_name_of(job), to_string(record->phase)));
     }
     Status done = append({about(*record, "cancelled", nlohmann::json::object())});
     if (!done.ok()) return done;
@@ -174,7 +175,7 @@ Status LiveController::pause(const Caller& caller, JobNumber job) {
     if (!done.ok()) return done;
     scheduler_->remove(job);
     round_due_ = true;
-    if (record->started_at == 0) return ok_status();  // it never had a process
+    if (record->started_at == 0) return ok_status();  // it never ran
     return executor_->want(job, record->document, 0, 0);
   });
 }
@@ -200,7 +201,7 @@ Status LiveController::scale(const Caller& caller, JobNumber job, int devices) {
     const Result<JobRecord> record = visible(caller, job);
     if (!record.ok()) return record.error();
     if (ended(record->phase)) {
-      return refused(fmt::format("{} has ended already", job_name_of(job)));
+      return refused(fmt::format("{} has already ended", job_name_of(job)));
     }
     Status possible = check_pin(*record, devices, store_->state(), options_.machine,
                                 caller.admin ? "" : caller.tenant);
@@ -250,7 +251,7 @@ Status LiveController::use_policy(const Caller& caller, const std::string& name,
 Result<Reservation> LiveController::reserve(const Caller& caller, int devices, double seconds) {
   if (!caller.admin) return forbidden();
   if (!(seconds > 0) || seconds > kLongestReservation) {
-    return invalid_input("seconds: a reservation lasts more than 0 s and at most a year");
+    return invalid_input("seconds: a reservation must last more than 0 s and at most a year");
   }
   return ask<Reservation>([this, devices, seconds]() -> Result<Reservation> {
     const int left = options_.machine.devices - reserved_now();
@@ -277,7 +278,7 @@ Status LiveController::release(const Caller& caller, std::int64_t reservation) {
   if (!caller.admin) return forbidden();
   return ask<std::monostate>([this, reservation]() -> Status {
     if (!store_->state().reservations.contains(reservation)) {
-      return Error{ErrorCode::kNotFound, fmt::format("there is no reservation {}", reservation)};
+      return Error{ErrorCode::kNotFound, fmt::format("no reservation {}", reservation)};
     }
     Status done = append({event("released", {{"number", reservation}})});
     if (!done.ok()) return done;
@@ -292,7 +293,8 @@ Result<std::string> LiveController::set_tenant(const Caller& caller, const std::
   if (!caller.admin) return forbidden();
   if (!(weight > 0) || weight > 1e6)
     return invalid_input("weight: must be greater than 0 and at most 1000000");
-  if (quota < 0) return invalid_input("quota: must be 0 (no limit) or the most devices at a time");
+  if (quota < 0)
+    return invalid_input("quota: must be a maximum number of devices, or 0 for no limit");
   return ask<std::string>([this, name, weight, quota, new_token]() -> Result<std::string> {
     const auto known = store_->state().tenants.find(name);
     std::string token;

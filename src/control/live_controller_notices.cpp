@@ -1,4 +1,4 @@
-// What has become of jobs: from the executor's notices into the log, the scheduler and the metrics.
+// Handles the executor's notices: updates the log, the scheduler and the metrics.
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kKeptSamples = 1000;
 
-// A worker that was not there before came into the view.
+// True if a new worker joined the view.
 bool brings_newcomers(const nlohmann::json& body) {
   const std::string cause = body.value("cause", "");
   return body.value("type", "") == "view" &&
@@ -46,8 +46,8 @@ void LiveController::keep(std::vector<double>& samples, double value) {
 }
 
 void LiveController::handle(std::vector<Notice> notices) {
-  // First what happened in jobs: once a job holds nothing, nobody asks for its lines again. Then,
-  // in the log, too, devices are given back before somebody else has them.
+  // Events of jobs come first, because nobody reads a job's lines again once it holds nothing. Then
+  // devices are given back before another job takes them, in the log as well.
   const auto rank = [&](const Notice& notice) {
     if (notice.kind == Notice::Kind::kEvent) return 0;
     const auto job = store_->state().jobs.find(notice.job);
@@ -64,7 +64,7 @@ void LiveController::handle(std::vector<Notice> notices) {
   for (Notice& notice : notices) {
     if (!waiting.contains(notice.job) && handle(notice).ok()) continue;
     waiting.insert(notice.job);
-    // How far a job is will be told again.
+    // Progress is reported again later.
     if (notice.kind != Notice::Kind::kProgress) unwritten_.push_back(std::move(notice));
   }
 }
@@ -100,7 +100,7 @@ Status LiveController::handle(const Notice& notice) {
       watches_[notice.job].started(now_unix());
       return append({about(record, "restarted", notice.body)});
     case Notice::Kind::kStopped:
-      return ok_status();  // as it was told; its devices come with kHeld
+      return ok_status();  // as requested; kHeld reports its devices
     case Notice::Kind::kFinished:
       return end("finished", {{"result", notice.body}});
     case Notice::Kind::kFailed:
@@ -119,7 +119,7 @@ Status LiveController::note_view(const JobRecord& job, const nlohmann::json& bod
   }
   const bool joined = brings_newcomers(body) && scheduler_->find(job.number) != nullptr;
   if (joined) {
-    // What a resize costs is learned with the program's speed.
+    // The cost of a resize is learned together with the program's speed.
     Profile profile = scheduler_->find(job.number)->profile();
     profile.note_change(number_in(body, "prepare_s"));
     events.push_back(about(job, "learned",
@@ -163,7 +163,7 @@ Status LiveController::note_progress(const Notice& notice) {
       append({about(record, "learned", {{"key", key}, {"profile", job->profile().to_json()}}),
               about(record, "progress", notice.body)});
   if (!noted.ok()) return noted;
-  // More devices made it slower: it goes back to what was best, and that is remembered.
+  // More devices made the job slower: it returns to the best size, and this is recorded.
   const int useful = job->profile().largest_useful(now_unix());
   if (useful > 0 && useful != record.max_useful && useful >= record.document.min_devices) {
     noted = append({about(record, "capped", {{"max_useful", useful}})});
@@ -172,7 +172,7 @@ Status LiveController::note_progress(const Notice& notice) {
   return noted;
 }
 
-// Sizes that were too large once may be tried again after a while.
+// Allows sizes that were too large to be tried again after a while.
 void LiveController::forget_caps() {
   std::vector<Event> events;
   for (const auto& [number, job] : store_->state().jobs) {

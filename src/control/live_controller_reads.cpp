@@ -1,4 +1,4 @@
-// Reads: from any thread, under the shared lock, never waiting for the loop.
+// Reads. Any thread may call them; they take the shared lock and never wait for the loop.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace rubato::control {
 namespace {
 
 Error no_such_job(std::string_view job) {
-  return {ErrorCode::kNotFound, fmt::format("there is no job {}", job)};
+  return {ErrorCode::kNotFound, fmt::format("no job {}", job)};
 }
 
 Error ambiguous(std::string_view name, std::span<const JobNumber> jobs) {

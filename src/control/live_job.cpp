@@ -10,11 +10,11 @@ namespace rubato::control {
 
 namespace {
 
-// A change of devices costs survivors less than a step, but a newcomer needs about this long before
-// it computes, and so does a job that was stopped for others and starts again. Of a program that
-// was never seen to change.
+// Assumed cost of a resize for a program that was never resized. Survivors lose less than a step,
+// but a newcomer needs about this long before it computes. So does a job that was preempted and
+// starts again.
 constexpr Seconds kResizeCost = 1.0;
-// Of a job about which nothing is known.
+// Assumed length of a job about which nothing is known.
 constexpr Seconds kUnknownLength = 600;
 constexpr std::int64_t kUnknownSteps = 1000;
 
@@ -127,7 +127,7 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
       spec_.requested_batch = document_.min_batch;
     }
   } else {
-    // Its batch never changes, so it is counted in shares of a logical worker: that much is known
+    // The batch never changes, so it is counted in shares of a logical worker. That number is known
     // before the first step.
     spec_.batch = {.initial = logical, .max = logical, .min_local = 1, .max_local = 1};
     spec_.requested_batch = logical;

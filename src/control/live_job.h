@@ -1,5 +1,4 @@
-// One active job as the scheduler sees it: its spec, and what it has shown of its speed and
-// progress.
+// One active job as the scheduler sees it: its spec, its measured speed and its progress.
 #pragma once
 
 #include <memory>
@@ -12,12 +11,12 @@
 
 namespace rubato::control {
 
-// Where a running job is. Zeros: not known yet.
+// The progress of a running job. A value of 0 is not known yet.
 struct LiveProgress {
   std::int64_t step = 0;  // steps done
   std::int64_t total_steps = 0;
   std::int64_t steps_per_epoch = 0;
-  std::int64_t batch = 0;  // samples of a step
+  std::int64_t batch = 0;  // samples per step
   double samples_done = 0;
   double loss = 0;
   int workers = 0;
@@ -33,14 +32,15 @@ class LiveJob final : public ObservedProgress, public RemainingWork {
  public:
   LiveJob(const JobRecord& record, Profile profile, const Machine& machine);
 
-  // The record changed (range, grant): what the scheduler is told from now on.
+  // Call this when the record changed (range, grant). Updates what the scheduler sees.
   void refresh(const JobRecord& record, Seconds now_s);
-  // The job reports what it measured.
+  // Records a progress report and the measurements in it.
   Profile::News report(const LiveProgress& progress, double now);
-  // It got a new worker, which was ready after this long.
+  // Records how long a new worker of the job took to be ready.
   void note_change(Seconds seconds) { profile_.note_change(seconds); }
 
-  // That more devices made it slower was learned so long ago that they may be tried again.
+  // True if the job is capped because more devices made it slower, but that was learned so long ago
+  // that they may be tried again.
   bool may_forget_cap(double now) const;
 
   const JobSpec& spec() const { return spec_; }
@@ -48,13 +48,14 @@ class LiveJob final : public ObservedProgress, public RemainingWork {
   const LiveProgress& progress() const { return progress_; }
   JobKnowledge knowledge();
 
-  // The one estimate of work left and speed, for policies, ETAs and forecasts.
-  // Steps of its present batch, at least one: it has not ended. Nothing: its length is not known.
+  // The only estimate of remaining work and speed, for policies, ETAs and forecasts.
+  // Remaining steps with the current batch; at least one, because the job has not ended. Empty if
+  // the job's length is unknown.
   std::optional<std::int64_t> steps_left() const;
-  // Of a step of its present batch on so many devices, as measured; sizes that were never measured
-  // are extrapolated. 0: nothing was measured.
+  // Measured duration of a step with the current batch on this many devices; extrapolated for sizes
+  // that were never measured. 0: nothing was measured.
   Seconds step_s(int devices) const;
-  // Until it is done on so many devices; nothing when its length or speed is not known.
+  // Seconds until the job is done on this many devices; empty if its length or speed is unknown.
   std::optional<Seconds> seconds_left(int devices) const;
   // Before a job that waits does its first step.
   Seconds start_cost() const;
@@ -74,8 +75,8 @@ class LiveJob final : public ObservedProgress, public RemainingWork {
   JobSpec spec_;
   Profile profile_;
   LiveProgress progress_;
-  double capped_since_ = 0;            // as far as this object knows; 0: it is not
-  std::unique_ptr<SpeedModel> speed_;  // null while nothing was measured
+  double capped_since_ = 0;            // as far as this object knows; 0: not capped
+  std::unique_ptr<SpeedModel> speed_;  // null until something was measured
   std::unique_ptr<LearnedModel> learned_;
 };
 

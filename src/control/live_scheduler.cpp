@@ -82,8 +82,8 @@ Profile::News LiveScheduler::report(const JobRecord& record, const LiveProgress&
   if (found == live_.end()) return Profile::News::kNone;
   const Profile::News news = found->second->report(progress, now_());
   if (news == Profile::News::kNone) return news;
-  const Status refreshed = refresh(record);  // what was learned has moved
-  RUBATO_CHECK(refreshed.ok(), "an active job is refused");
+  const Status refreshed = refresh(record);  // the learned speed changed
+  RUBATO_CHECK(refreshed.ok(), "an active job was refused");
   return news;
 }
 
@@ -92,7 +92,7 @@ void LiveScheduler::note_change(const JobRecord& record, Seconds seconds) {
   if (found == live_.end()) return;
   found->second->note_change(seconds);
   const Status refreshed = refresh(record);
-  RUBATO_CHECK(refreshed.ok(), "an active job is refused");
+  RUBATO_CHECK(refreshed.ok(), "an active job was refused");
 }
 
 std::vector<Action> LiveScheduler::set_reserved(int devices) {

@@ -1,5 +1,5 @@
-// The scheduler of the running system: the same Scheduler as the simulator's, with jobs as the
-// daemon knows them. The live loop has one with the real time; `plan` makes another on a snapshot.
+// The scheduler of the live system: the simulator's Scheduler, fed with the jobs of the daemon. The
+// live loop uses one with real time; `plan` creates another one on a snapshot.
 #pragma once
 
 #include <functional>
@@ -27,18 +27,18 @@ class LiveScheduler final : public Clock, public Executor {
                                                      const LivePolicy& policy,
                                                      std::function<double()> now);
 
-  // A job with whatever it was granted before. Refused when this machine can never hold it.
+  // Adds a job with its previous grant. Refuses a job that can never fit on this machine.
   Status add(const JobRecord& record, const Profile& profile);
   void remove(JobNumber job);
-  // The record's range, grant or pause changed.
+  // Call this when the range, the grant or the pause in the record changed.
   Status refresh(const JobRecord& record);
-  // The job reports what it measured; a new size calls for a new decision.
+  // Reports the job's measurements. News::kSize calls for a new decision.
   Profile::News report(const JobRecord& record, const LiveProgress& progress);
-  // The job got a new worker, which was ready after this long.
+  // Records how long a new worker of the job took to be ready.
   void note_change(const JobRecord& record, Seconds seconds);
-  // Serving takes this many devices; jobs that hold them lose them at once.
+  // Sets the number of reserved devices. Jobs that hold them lose them immediately.
   std::vector<Action> set_reserved(int devices);
-  // Decides. The actions are the caller's to carry out.
+  // Runs a scheduling round. The caller must carry out the actions.
   Result<RoundRecord> round(std::vector<Action>& actions);
 
   const LiveJob* find(JobNumber job) const;

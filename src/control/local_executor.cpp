@@ -28,7 +28,7 @@ class LocalExecutorImpl final : public LocalExecutor {
 
   Status adopt(const JobRecord& record) override {
     if (jobs_.contains(record.number)) {
-      return invalid_input(fmt::format("job {} is adopted already", record.number));
+      return invalid_input(fmt::format("job {} was already adopted", record.number));
     }
     const std::string folder = job_folder(record.number);
     const bool may_run = is_file(folder + "/supervise.json");
@@ -45,16 +45,16 @@ class LocalExecutorImpl final : public LocalExecutor {
   Status want(JobNumber number, const JobDocument& document, int devices,
               std::int64_t batch) override {
     if (devices < 0 || devices > options_.machine.devices) {
-      return invalid_input(fmt::format("job {}: {} devices are wanted, the machine has {}", number,
-                                       devices, options_.machine.devices));
+      return invalid_input(fmt::format("job {}: {} devices requested, but the machine has {}",
+                                       number, devices, options_.machine.devices));
     }
     if (document.logical_workers > 0 && devices > document.logical_workers) {
-      return invalid_input(fmt::format("job {}: {} devices are wanted for {} logical workers",
+      return invalid_input(fmt::format("job {}: {} devices requested for {} logical workers",
                                        number, devices, document.logical_workers));
     }
     if (document.run.empty()) return invalid_input(fmt::format("job {}: nothing to run", number));
     const auto found = jobs_.find(number);
-    if (found == jobs_.end() && devices == 0) return ok_status();  // it has nothing
+    if (found == jobs_.end() && devices == 0) return ok_status();  // nothing to stop
     SupervisedJob& job = found == jobs_.end() ? add(number) : *found->second;
     job.want(document, devices, batch);
     return ok_status();
@@ -120,7 +120,7 @@ class LocalExecutorImpl final : public LocalExecutor {
     return *(jobs_[number] = std::move(job));
   }
 
-  // All of it or nothing: a size in between may be one that the job's owner has excluded.
+  // All or nothing, because the job's owner may have excluded sizes in between.
   void grow(SupervisedJob& job, std::vector<Notice>& notices) {
     const auto missing = static_cast<std::size_t>(job.missing());
     std::vector<std::string> free;
@@ -135,9 +135,9 @@ class LocalExecutorImpl final : public LocalExecutor {
   }
 
   const LocalExecutorOptions options_;
-  std::vector<std::string> names_;                            // of the devices
-  std::map<JobNumber, std::unique_ptr<SupervisedJob>> jobs_;  // that live, or should
-  std::map<JobNumber, std::int64_t> told_until_;  // of the others: in their events.jsonl
+  std::vector<std::string> names_;                            // names of the devices
+  std::map<JobNumber, std::unique_ptr<SupervisedJob>> jobs_;  // that run or should run
+  std::map<JobNumber, std::int64_t> told_until_;  // for the others: offset in their events.jsonl
 };
 
 }  // namespace
@@ -148,17 +148,17 @@ Result<std::unique_ptr<LocalExecutor>> LocalExecutor::make(LocalExecutorOptions 
   if (!machine.visible.empty() &&
       machine.visible.size() != static_cast<std::size_t>(machine.devices)) {
     return invalid_input(
-        fmt::format("{} devices have {} names", machine.devices, machine.visible.size()));
+        fmt::format("{} devices but {} device names", machine.devices, machine.visible.size()));
   }
-  // Supervisors run elsewhere and know the job by this path.
+  // Supervisors have another working directory and identify the job by this path.
   options.folder = std::filesystem::absolute(options.folder).lexically_normal().string();
   Status made = make_directories(options.folder);
   if (!made.ok()) return made.error();
-  // Owners' environment variables are in there.
+  // The folder contains the environment variables of jobs.
   std::error_code refused;
   std::filesystem::permissions(options.folder, std::filesystem::perms::owner_all, refused);
   if (refused) {
-    return Error{ErrorCode::kIo, fmt::format("{}: cannot be closed to other users: {}",
+    return Error{ErrorCode::kIo, fmt::format("{}: cannot make the folder private: {}",
                                              options.folder, refused.message())};
   }
   return std::unique_ptr<LocalExecutor>(new LocalExecutorImpl(std::move(options)));

@@ -1,29 +1,13 @@
 #include <fmt/format.h>
 
-#include <array>
-#include <cstdio>
 #include <string>
 
 #include "base/text.h"
+#include "control/doctor/checks.h"
+#include "control/doctor/real_machine.h"
 #include "control/local_executor.h"
 
 namespace rubato::control {
-
-namespace {
-
-// What a command prints; empty when it cannot be run or fails.
-std::string output_of(const char* command) {
-  std::FILE* pipe = popen(command, "re");
-  if (pipe == nullptr) return "";
-  std::string text;
-  std::array<char, 4096> piece{};
-  while (const std::size_t count = std::fread(piece.data(), 1, piece.size(), pipe)) {
-    text.append(piece.data(), count);
-  }
-  return pclose(pipe) == 0 ? text : "";
-}
-
-}  // namespace
 
 Result<Machine> parse_gpu_list(std::string_view text) {
   Machine machine{.type = "", .devices = 0};
@@ -35,14 +19,14 @@ Result<Machine> parse_gpu_list(std::string_view text) {
     const std::string_view name =
         comma == std::string_view::npos ? std::string_view() : trim(line.substr(comma + 1));
     if (!uuid.starts_with("GPU-") || name.empty()) {
-      return invalid_input(fmt::format("nvidia-smi said '{}'; expected 'GPU-..., name'", line));
+      return invalid_input(
+          fmt::format("unexpected output of nvidia-smi: '{}'; expected 'GPU-..., name'", line));
     }
     if (machine.type.empty()) machine.type = name;
     if (machine.type != name) {
-      return invalid_input(
-          fmt::format("this machine has GPUs of different types ({} and {}); start the daemon with "
-                      "--cpu-slots or hide one type from it",
-                      machine.type, name));
+      return Error{
+          ErrorCode::kRefused,
+          fmt::format("this machine has GPUs of different types ({} and {})", machine.type, name)};
     }
     machine.visible.emplace_back(uuid);
     ++machine.devices;
@@ -52,16 +36,14 @@ Result<Machine> parse_gpu_list(std::string_view text) {
 
 Result<Machine> find_machine(int cpu_slots) {
   if (cpu_slots > 0) return Machine{.type = "cpu", .devices = cpu_slots};
-  // A driver that hangs must not hang the daemon.
-  const std::string gpus =
-      output_of("timeout 20 nvidia-smi --query-gpu=uuid,name --format=csv,noheader 2>/dev/null");
-  Result<Machine> machine = parse_gpu_list(gpus);
-  if (!machine.ok()) return machine;
-  if (machine->devices == 0) {
-    return Error{ErrorCode::kNotFound,
-                 "no CUDA GPU found (nvidia-smi lists none); use --cpu-slots N"};
-  }
-  return machine;
+  const doctor::Gpus gpus = doctor::find_gpus(doctor::RealMachine());
+  if (gpus.machine.devices > 0) return gpus.machine;
+  const doctor::Finding& why = gpus.finding;
+  const std::string remedy = why.level == doctor::Level::kNote ? "" : why.remedy + ", or ";
+  return Error{ErrorCode::kNotFound,
+               fmt::format("no GPU to share: {}; {}share CPUs with --cpu-slots N ('rubato doctor' "
+                           "shows what this machine offers)",
+                           why.found, remedy)};
 }
 
 }  // namespace rubato::control

@@ -16,8 +16,8 @@ namespace rubato::control {
 
 namespace {
 
-// Locks of the open file (not of the process, as the older fcntl locks): they survive fork and
-// exec, and closing another descriptor of the same file does not end them.
+// These locks belong to the open file, not to the process like the older fcntl locks. They survive
+// fork and exec, and closing another descriptor of the same file does not release them.
 struct flock whole_file(short type) {
   struct flock lock {};
   lock.l_type = type;
@@ -60,11 +60,11 @@ FileLock::~FileLock() {
 std::optional<ProcessId> identify(pid_t pid) {
   const Result<std::string> stat = read_file(fmt::format("/proc/{}/stat", pid));
   if (!stat.ok()) return std::nullopt;
-  // The second field is the program's name in parentheses, which may contain anything.
+  // The second field is the program's name in parentheses, which can contain any character.
   const std::size_t name_end = stat->rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
   const auto fields = split(std::string_view(*stat).substr(name_end + 1), ' ');
-  constexpr std::size_t kStartTime = 20;  // the 22nd of all
+  constexpr std::size_t kStartTime = 20;  // field 22 of the whole line
   if (fields.size() <= kStartTime) return std::nullopt;
   const std::optional<std::int64_t> started = parse_int(fields[kStartTime]);
   if (!started) return std::nullopt;
@@ -73,10 +73,11 @@ std::optional<ProcessId> identify(pid_t pid) {
 
 bool send_signal(const ProcessId& process, int signal) {
   if (process.pid <= 0) return false;
-  // Not through the C library, whose <sys/pidfd.h> some versions keep from C++.
+  // Uses the system call directly, because <sys/pidfd.h> of some C libraries does not work in C++.
   const auto handle = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0));
   if (handle < 0) return false;
-  // The handle is of whoever has the number now; it cannot change hands after this look.
+  // The handle refers to the process that has this pid now. Checking the start time after opening
+  // it rules out a reused pid.
   const std::optional<ProcessId> now = identify(process.pid);
   const bool sent = now && now->started == process.started &&
                     syscall(SYS_pidfd_send_signal, handle, signal, nullptr, 0) == 0;

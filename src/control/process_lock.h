@@ -1,4 +1,4 @@
-// Locks and signals for processes that outlive the daemon which started them.
+// Locks and signals for processes that outlive the daemon that started them.
 #pragma once
 
 #include <sys/types.h>
@@ -10,15 +10,15 @@
 
 namespace rubato::control {
 
-// An exclusive lock on a file, held as long as any process has the open file: the one that took it
-// and, when it is inheritable, all that this one starts. The kernel lets go of it when the last of
-// them has ended, however that happened; nothing about it can be stale.
+// An exclusive lock on a file. It is held as long as any process has the file open: the process
+// that took it and, if the lock is inheritable, all processes that it starts. The kernel releases
+// it when the last of them has ended, for whatever reason, so the lock can never be stale.
 class FileLock {
  public:
   enum class Children { kInherit, kDoNotInherit };
-  // Nothing when another has it, or the file cannot be opened. Makes the file.
+  // Empty if another process holds the lock or the file cannot be opened. Creates the file.
   static std::optional<FileLock> try_take(const std::string& path, Children children);
-  // Whether anybody has it; looking does not get in the way of somebody who takes it.
+  // Whether any process holds the lock. The check does not interfere with a process that takes it.
   static bool is_held(const std::string& path);
 
   FileLock(FileLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
@@ -30,7 +30,7 @@ class FileLock {
   FileLock& operator=(const FileLock&) = delete;
   ~FileLock();
   int file() const { return file_; }
-  // Nothing lets go of it before the end of the process.
+  // Keeps the lock until the process ends.
   void keep() { file_ = -1; }
 
  private:
@@ -38,16 +38,16 @@ class FileLock {
   int file_ = -1;
 };
 
-// A process, told from a later one with the same number by the moment when it was started.
+// A process. The start time distinguishes it from a later process with the same pid.
 struct ProcessId {
   pid_t pid = 0;
-  std::uint64_t started = 0;  // clock ticks since the machine was
+  std::uint64_t started = 0;  // clock ticks since boot
 };
-std::optional<ProcessId> identify(pid_t pid);  // nothing when there is none
-// False when that process is gone.
+std::optional<ProcessId> identify(pid_t pid);  // empty if there is none
+// False if the process is gone.
 bool send_signal(const ProcessId& process, int signal);
 // Kills every process of this user, except the caller, that was started with this variable in its
-// environment. Returns how many.
+// environment. Returns the number of processes killed.
 int kill_all_with(const std::string& variable, const std::string& value);
 
 }  // namespace rubato::control

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/json_text.h"
 #include "base/sha256.h"
 #include "base/stats.h"
 #include "model/measured.h"
@@ -20,13 +21,14 @@ constexpr int kMostReports = 1'000'000;
 constexpr std::size_t kRecentChanges = 31;
 constexpr Seconds kLongestChange = 3600;
 
-// Micro-batches that the busiest of `devices` computes in a step.
+// Micro-batches per step on the busiest of `devices`.
 int hosted(int logical_workers, int devices) {
   return (logical_workers + devices - 1) / std::max(1, devices);
 }
 
-// Seconds of a logical worker's micro-batch: the fastest that any size has shown. What a size takes
-// beyond that is its synchronisation (and whatever else gets worse with more devices).
+// The compute time of a micro-batch is the fastest one measured for any size. Everything that a
+// size takes beyond that counts as synchronization, including any other effect that gets worse with
+// more devices.
 class LogicalSpeed final : public SpeedModel {
  public:
   explicit LogicalSpeed(const Profile& profile) : profile_(profile) {
@@ -55,7 +57,7 @@ std::string profile_key(const JobDocument& document) {
   const nlohmann::json what = {{"run", document.run},
                                {"mode", to_string(document.mode)},
                                {"logical", document.logical_workers}};
-  return sha256_hex(what.dump()).substr(0, 16);
+  return sha256_hex(compact_json(what)).substr(0, 16);
 }
 
 Result<Profile> Profile::from_json(const nlohmann::json& json) {
@@ -143,8 +145,8 @@ std::optional<Seconds> Profile::resize_cost() const {
 
 int Profile::largest_useful(double now) const {
   if (logical_workers_ == 0) return 0;  // an adaptive job's batch grows with its devices
-  // Walk up: a size that is slower than the best smaller one is of no use, and neither are larger
-  // ones unless one of them is faster than all before.
+  // From small to large: a size that is slower than the best smaller one does not help. Neither do
+  // larger sizes, unless one of them is faster than all before it.
   Seconds best = std::numeric_limits<double>::infinity();
   int best_devices = 0;
   bool slower = false;

@@ -1,6 +1,6 @@
-// What was measured of a training program while it ran: seconds of a step by devices and batch, and
-// what it took to give it other workers.
-// Kept by program (profile_key), so that the next job of the same program is known from its start.
+// Measurements of a training program: seconds per step by devices and batch, and the time it took
+// to add workers. Profiles are stored by program (profile_key), so the speed of the next job of the
+// same program is known from its start.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@
 
 namespace rubato::control {
 
-// Jobs with the same key take the same time: program, arguments, mode, logical workers.
+// Jobs with the same key (program, arguments, mode, logical workers) should run at the same speed.
 std::string profile_key(const JobDocument& document);
 
 struct ProfilePoint {
   int devices = 0;
-  std::int64_t batch = 0;  // samples of a step, over all workers
+  std::int64_t batch = 0;  // samples per step over all workers
   Seconds step_s = 0;
-  int reports = 1;  // how often it was measured
-  double at = 0;    // when it was last, seconds since 1970; not kept in JSON, as `reports`
+  int reports = 1;  // number of measurements; not stored in JSON
+  double at = 0;    // last measurement, seconds since 1970; not stored in JSON
 };
 
 class Profile {
@@ -39,13 +39,13 @@ class Profile {
 
   enum class News {
     kNone,
-    kMoved,  // a point moved by a tenth since the last news of it
+    kMoved,  // a point moved by 10 % since the last news about it
     kSize,   // a size was measured for the first time, or often enough to be trusted
   };
-  // A measurement; repeated ones are averaged, the new one counting a quarter.
+  // Records a measurement. Repeated ones are averaged; the new one has a weight of a quarter.
   News note(const ProfilePoint& point);
   void note_logical_workers(int workers) { logical_workers_ = workers; }
-  // What was learned of the program's length; 0: unknown.
+  // Records the length of the program; 0: unknown.
   void note_length(std::int64_t total_steps, std::int64_t steps_per_epoch, std::int64_t samples);
 
   bool empty() const { return points_.empty(); }
@@ -54,21 +54,21 @@ class Profile {
   std::int64_t total_steps() const { return total_steps_; }
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
   std::int64_t samples() const { return samples_; }
-  // Samples of a step of a consistent job; 0 while nothing was measured.
+  // Samples per step of a consistent job; 0 until something was measured.
   std::int64_t batch() const { return points_.empty() ? 0 : points_.front().batch; }
 
-  // A newcomer was prepared in so many seconds.
+  // Records how long a newcomer took to be ready.
   void note_change(Seconds seconds);
-  // The median of the recent ones; nothing when there was none.
+  // The median of the recent values; empty if there are none.
   std::optional<Seconds> resize_cost() const;
 
-  // More devices than this were measured, several times, to be slower than fewer by more than a
-  // twentieth; 0: no such size is known. What was measured half an hour ago (kSlowerForgotten) is
-  // forgotten: other jobs, or another phase of this one, may have been the reason.
+  // The largest number of devices that helps: more devices were measured several times to be more
+  // than 5% slower. 0 if no such size is known. A slower size counts only for half an hour
+  // (kSlowerForgotten), because other jobs or another phase of this one may have been the cause.
   static constexpr Seconds kSlowerForgotten = 1800;
   int largest_useful(double now) const;
-  // Seconds of a step on so many devices: measured, or, between and beyond, an optimistic guess.
-  // 0 when nothing was measured.
+  // Seconds per step on this many devices: a measured value, or an optimistic estimate between and
+  // beyond the measured sizes. 0 if nothing was measured.
   StepTime whole_step(int devices, std::int64_t batch) const;
 
  private:
@@ -77,16 +77,16 @@ class Profile {
   std::int64_t steps_per_epoch_ = 0;
   std::int64_t samples_ = 0;
   std::vector<ProfilePoint> points_;  // by batch, devices
-  std::vector<Seconds> told_;         // of each point when there was news of it
+  std::vector<Seconds> told_;         // value of each point at its last news
   std::vector<Seconds> changes_;      // newest last
 };
 
-// What earlier jobs of the same program have shown; an empty profile if there was none.
+// The profile measured by earlier jobs of the same program; empty if there were none.
 Profile known_profile(const State& state, const JobDocument& document);
 
-// The profile as the speed model that policies and the simulator ask: the seconds of one
-// micro-batch. With logical workers a micro-batch is one logical worker's share, otherwise one
-// device's. The profile must not be empty.
+// The profile as a speed model for policies and the simulator. It predicts the seconds of one
+// micro-batch, which is the share of one logical worker or, without logical workers, of one device.
+// The profile must not be empty.
 std::unique_ptr<SpeedModel> speed_of(const Profile& profile);
 
 }  // namespace rubato::control

@@ -8,17 +8,17 @@ namespace rubato::control {
 
 namespace {
 
-// Steps and seconds that the jobs of one program spent with so many workers.
+// Steps and seconds that the jobs of one program spent with a given number of workers.
 struct Spent {
   double steps = 0;
   double seconds = 0;
 };
 
-// Where a job stood when its workers last changed.
+// The state of a job when its workers last changed.
 struct Standing {
   double at = 0;
   double step = 0;
-  int workers = 0;  // 0: it does not train
+  int workers = 0;  // 0: not training
 };
 
 class Measuring {

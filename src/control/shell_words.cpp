@@ -24,7 +24,7 @@ class Splitter {
         end_word();
         continue;
       }
-      if (c == '\\' && text_.substr(at_).starts_with('\n')) {  // a long line, continued
+      if (c == '\\' && text_.substr(at_).starts_with('\n')) {  // continuation of a long line
         ++at_;
         continue;
       }
@@ -34,7 +34,8 @@ class Splitter {
       } else if (c == '"') {
         if (auto status = double_quotes(); !status) return status.error();
       } else if (c == '\\') {
-        if (at_ == text_.size()) return invalid_input("a backslash at the end keeps nothing");
+        if (at_ == text_.size())
+          return invalid_input("a backslash at the end of the line escapes nothing");
         word_ += text_[at_++];
       } else if (contains(kSpecial, c)) {
         return special(c);
@@ -49,8 +50,8 @@ class Splitter {
  private:
   static Error special(char c) {
     return invalid_input(fmt::format(
-        "'{}' would mean something to a shell, and there is none: quote it, write `run` as a list, "
-        "or run [sh, -c, \"...\"]",
+        "'{}' has a special meaning in a shell, but `run` does not use one: quote it, write `run` "
+        "as a list, or run [sh, -c, \"...\"]",
         c));
   }
   void end_word() {
@@ -60,7 +61,7 @@ class Splitter {
   }
   Status single_quotes() {
     const std::size_t end = text_.find('\'', at_);
-    if (end == std::string_view::npos) return invalid_input("a ' without its closing '");
+    if (end == std::string_view::npos) return invalid_input("unclosed single quote (')");
     word_ += text_.substr(at_, end - at_);
     at_ = end + 1;
     return ok_status();
@@ -78,7 +79,7 @@ class Splitter {
         ++at_;
       }
     }
-    return invalid_input("a \" without its closing \"");
+    return invalid_input("unclosed double quote (\")");
   }
 
   std::string_view text_;

@@ -1,4 +1,4 @@
-// A command line as words, the way a shell splits it, without a shell behind it.
+// Splits a command line into words like a shell, without involving one.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace rubato::control {
 
-// Blanks separate words. Single quotes keep everything. In double quotes a backslash keeps a double
-// quote, a backslash, $ or the backtick; outside of quotes it keeps the next character, whatever it
-// is. Nothing is expanded: characters that would make a shell do something (| & ; < > ( ) $ and the
-// backtick, the latter two also in double quotes) are refused unless quoted, because their author
-// expects something that will not happen.
+// Spaces separate words. Single quotes preserve everything. In double quotes a backslash escapes a
+// double quote, a backslash, $ or a backtick; outside quotes it escapes any character. Nothing is
+// expanded. Characters with a special meaning in a shell (| & ; < > ( ) $ and the backtick, the
+// latter two also in double quotes) are refused unless quoted, because the author expects an effect
+// that they would not have.
 Result<std::vector<std::string>> shell_words(std::string_view text);
 
 }  // namespace rubato::control

@@ -11,14 +11,14 @@ namespace rubato::control {
 
 namespace {
 
-constexpr Seconds kGuessedLength = 300;  // of a job that was never measured, on its smallest size
-constexpr Seconds kStart = 1.0;          // of a job's first process
+constexpr Seconds kGuessedLength = 300;  // of a job that was never measured, at its minimum size
+constexpr Seconds kStart = 1.0;          // startup time of a job's first process
 constexpr Seconds kStopFree = 0.05;
-// So noisy that a sample in a large batch is worth as much as in a small one: an adaptive job's
-// work is counted in samples.
+// So noisy that a sample counts the same in a large batch as in a small one. The work of an
+// adaptive job is therefore counted in samples.
 constexpr GradientNoise kSamplesCount{.squared_norm = 1e-9, .variance = 1};
 
-// Work of `updates` updates of the requested batch, at the profile's speed.
+// An application of `updates` updates with the requested batch, at the speed of the profile.
 std::shared_ptr<const Application> application_of(const SnapshotJob& job, const JobSpec& spec,
                                                   double updates) {
   Application::Description description;
@@ -59,7 +59,7 @@ nlohmann::json to_json(const Snapshot& snapshot) {
 
 Result<Snapshot> snapshot_from_json(const nlohmann::json& json) {
   try {
-    if (json.at("version") != 1) return invalid_input("snapshot: version 1 was expected");
+    if (json.at("version") != 1) return invalid_input("snapshot: expected version 1");
     Snapshot snapshot;
     snapshot.at = json.at("at").get<double>();
     snapshot.machine.type = json.at("machine").at("type").get<std::string>();
@@ -142,7 +142,7 @@ Result<Forecast> forecast(const Snapshot& snapshot, const std::string& policy,
   SimOptions options;
   options.resize = resize;
   options.settings = settings;
-  // The daemon decides again whenever something was measured; the simulator only when asked to.
+  // The daemon runs a round whenever something was measured. The simulator does so only if asked.
   for (const ParamSpec& param : (*info)->params) {
     if (param.name == "interval") options.settings.try_emplace("interval", "1");
   }
@@ -168,7 +168,7 @@ Result<Forecast> forecast(const Snapshot& snapshot, const std::string& policy,
 }
 
 Result<nlohmann::json> plan_for(const Snapshot& snapshot, const JobDocument& document) {
-  // Now: the real scheduler, with everybody where they are.
+  // What happens now: ask the real scheduler, with all jobs in their current state.
   auto live =
       LiveScheduler::make(snapshot.machine, snapshot.policy, [at = snapshot.at] { return at; });
   if (!live.ok()) return live.error();
@@ -230,7 +230,7 @@ Result<nlohmann::json> plan_for(const Snapshot& snapshot, const JobDocument& doc
       {"eta_s", nullptr},
       {"guessed", true}};
 
-  // Later: the simulator, from here on.
+  // What happens later: simulate from here.
   Snapshot after = snapshot;
   after.jobs.push_back(std::move(fresh));
   const Result<Forecast> next = forecast(after, snapshot.policy.name, snapshot.policy.settings);

@@ -1,5 +1,5 @@
 // The live system at one moment, as JSON for `rubato sim --from-live` and as the start of a
-// simulation: what happens next, under this policy or another.
+// simulation that predicts what happens next, under the current policy or another one.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ namespace rubato::control {
 struct SnapshotJob {
   JobRecord record;     // with its latest progress
   Profile profile;      // empty: never measured
-  bool hidden = false;  // another tenant's: it takes part, but who it is is not told
+  bool hidden = false;  // another tenant's job: takes part in the simulation but is not named
 };
 
 struct Snapshot {
@@ -29,23 +29,22 @@ struct Snapshot {
 nlohmann::json to_json(const Snapshot& snapshot);
 Result<Snapshot> snapshot_from_json(const nlohmann::json& json);
 
-// What a change of devices costs in the live system: starting a job takes a moment, a running one
-// is not stopped.
+// The cost of a resize in the live system: starting takes a moment; running jobs do not stop.
 ResizeModel live_resize_model();
 
-// The jobs with the work they have left. Second 0 is the snapshot's moment: whoever was there then
-// arrives at it, running ones first; whoever was submitted after it arrives later.
+// The jobs with their remaining work. Second 0 is the moment of the snapshot. Jobs that existed
+// then arrive at second 0, running ones first; jobs submitted after it arrive later.
 struct LiveWorkload {
   Cluster cluster;
   Workload workload;
   std::vector<JobNumber> numbers;  // of the workload's jobs
-  std::vector<bool> guessed;       // length unknown: assumed
+  std::vector<bool> guessed;       // whether the length is unknown and was assumed
 };
 LiveWorkload workload_of(const Snapshot& snapshot);
 
 struct ForecastJob {
   JobNumber job = 0;
-  std::optional<Seconds> start_s;  // from now; nothing: never
+  std::optional<Seconds> start_s;  // from now; empty: never
   std::optional<Seconds> finish_s;
   bool guessed = false;
 };

@@ -15,13 +15,13 @@ Error database_error(sqlite3* database, int code) {
       fmt::format("{}: {}", file == nullptr ? "?" : file, sqlite3_errmsg(database));
   if (primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB) {
     message +=
-        "; the file is damaged and was left as it is: restore rubato.db (with rubato.db-wal, if "
+        "; the file is damaged and was left unchanged: restore rubato.db (with rubato.db-wal, if "
         "there is one) from a backup";
     return {ErrorCode::kInvalidInput, std::move(message)};
   }
   if (const int system = sqlite3_system_errno(database);
       system != 0 && (primary == SQLITE_IOERR || primary == SQLITE_CANTOPEN)) {
-    message += fmt::format(" (error {} of the operating system)", system);
+    message += fmt::format(" (operating system error {})", system);
   }
   return {ErrorCode::kIo, std::move(message)};
 }
@@ -85,7 +85,7 @@ Result<Database> Database::open(const std::string& path) {
   const int code =
       sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
   Database database(std::shared_ptr<sqlite3>(handle, sqlite3_close));
-  if (handle == nullptr) return Error{ErrorCode::kIo, path + ": cannot open: no memory"};
+  if (handle == nullptr) return Error{ErrorCode::kIo, path + ": cannot open: out of memory"};
   if (code != SQLITE_OK) {
     return Error{ErrorCode::kIo, fmt::format("{}: {}", path, sqlite3_errmsg(handle))};
   }

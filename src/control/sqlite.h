@@ -1,5 +1,5 @@
-// The little of SQLite that the store needs, with its errors as Status. Not thread-safe: whoever
-// owns a connection guards it.
+// A thin wrapper of the parts of SQLite that the store needs. Errors are returned as Status. Not
+// thread-safe: the owner of a connection must guard it.
 #pragma once
 
 #include <sqlite3.h>
@@ -13,8 +13,8 @@
 
 namespace rubato::control {
 
-// A prepared statement, kept and used again and again. Values are bound from the first parameter
-// on: statement.bind(1).bind("text"); texts must live until the statement has run.
+// A prepared, reusable statement. Values are bound in order, starting with the first parameter:
+// statement.bind(1).bind("text"). Texts must live until the statement has run.
 class Statement {
  public:
   Statement() = default;
@@ -24,17 +24,17 @@ class Statement {
   Statement& bind(std::int64_t value);
   Statement& bind(double value);
   Statement& bind(std::string_view value);
-  // Runs to the next row: true; false: there is none, and the statement is ready to be used again.
+  // Advances to the next row. False if there is none; the statement can then be used again.
   Result<bool> next();
   // Runs a statement without rows.
   Status run();
-  // Ready to be used again, before its last row.
+  // Makes the statement reusable before its last row was read.
   void reset();
 
   // Columns of the row, from 0.
   std::int64_t integer(int column) const { return sqlite3_column_int64(statement_.get(), column); }
   double number(int column) const { return sqlite3_column_double(statement_.get(), column); }
-  std::string_view text(int column) const;  // until the next call
+  std::string_view text(int column) const;  // valid until the next call
 
  private:
   struct Finalizer {
@@ -47,15 +47,15 @@ class Statement {
 
 class Database {
  public:
-  // The file must exist; an empty one is an empty database.
+  // The file must exist. An empty file is an empty database.
   static Result<Database> open(const std::string& path);
 
   Result<Statement> prepare(std::string_view sql);
-  // One or more statements without parameters; rows are dropped.
+  // Runs one or more statements without parameters. Rows are discarded.
   Status execute(const std::string& sql);
   // The first column of the first row.
   Result<std::int64_t> read_integer(std::string_view sql);
-  // Nothing is written when the connection closes, not even what other connections logged.
+  // With `alone`, closing the connection does not checkpoint the write-ahead log.
   void leave_log_alone(bool alone);
 
  private:

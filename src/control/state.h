@@ -1,6 +1,6 @@
-// What the daemon knows, as the sum of its events. apply() is the only thing that changes a State:
-// the daemon does it after an event is durable, a replay of the log does it again, and both end in
-// the same State (to_json() equal).
+// The daemon's state, derived from its events. Only apply() changes a State. The daemon applies an
+// event after it is durable, a replay of the log applies it again, and both produce the same State
+// (equal to_json()).
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 
 namespace rubato::control {
 
-using JobNumber = std::int64_t;  // 1, 2, 3, ...; people see "j12"
+using JobNumber = std::int64_t;  // 1, 2, 3, ...; shown to people as "j12"
 
 // "12" or "j12".
 std::optional<JobNumber> parse_job_number(std::string_view text);
 std::string job_name_of(JobNumber number);  // "j12"
 
 struct Event {
-  std::int64_t seq = 0;  // given by the store: 1, 2, 3, ... without gaps
+  std::int64_t seq = 0;  // assigned by the store: 1, 2, 3, ... without gaps
   double at = 0;         // seconds since 1970
   std::string type;      // see control/event_types.h and docs/events.md
   JobNumber job = 0;     // 0: not about a job
@@ -32,7 +32,7 @@ struct Event {
 nlohmann::json to_json(const Event& event);
 
 enum class Phase {
-  kQueued,     // waits for devices
+  kQueued,     // waiting for devices
   kRunning,    // was granted devices (its processes may still be starting)
   kPaused,     // by its owner
   kFinished,   // has a result
@@ -53,43 +53,44 @@ struct JobRecord {
   double submitted_at = 0;
   double started_at = 0;  // first grant; 0: not yet
   double ended_at = 0;
-  int granted = 0;         // devices that the scheduler gives it now
+  int granted = 0;         // devices that the scheduler grants it now
   std::int64_t batch = 0;  // granted total batch of an adaptive job; 0: its own choice
   int held = 0;            // devices that its processes occupy now
-  std::string reason;      // code of the last decision about it (sched/reasons.h)
+  std::string reason;      // code of the latest decision about it (sched/reasons.h)
   nlohmann::json facts = nlohmann::json::object();  // of that decision (sched/job_state.h)
-  std::string message;                              // why it failed, in words
+  std::string message;                              // why it failed, for people
   int scale = 0;            // devices its owner asked for with `scale`; 0: the policy decides
-  int max_useful = 0;       // more devices made it slower; 0: not known
-  int program_workers = 0;  // logical workers that its program asks for; 0: not known
+  int max_useful = 0;       // more devices than this made it slower; 0: unknown
+  int program_workers = 0;  // logical workers that its program asks for; 0: unknown
   int resizes = 0;
-  int restarts = 0;          // times its processes had to be started again
+  int restarts = 0;          // how often its processes had to be restarted
   double device_s = 0;       // device-seconds held, up to held_at
   double held_at = 0;        // when `held` last changed
-  double stalled_since = 0;  // it runs, but does no steps (job_health.h); 0: it makes progress
+  double stalled_since = 0;  // it runs without completing steps (job_health.h); 0: not stalled
   nlohmann::json progress = nlohmann::json::object();  // step, total_steps, epoch, epochs, loss
   nlohmann::json result = nlohmann::json::object();    // result.json of a finished job
 };
-// With which a consistent or rigid job trains; 0: not known yet, or the job is adaptive.
+// Logical workers of a consistent or rigid job; 0: unknown so far, or the job is adaptive.
 int logical_workers_of(const JobRecord& job);
-// How many devices it can use: its owner's range, cut to its logical workers once they are known.
+// How many devices the job can use: its owner's range, cut to the number of logical workers once
+// that is known.
 struct DeviceRange {
   int low = 1;
   int high = 1;
 };
 DeviceRange device_range(const JobRecord& job);
 
-// Device-seconds held up to now.
+// Device-seconds held until `now`.
 double device_seconds(const JobRecord& job, double now);
-// What the API shows of a job: everything, with its `id` ("j12"), name and device range.
+// The job as the API shows it: everything, with its `id` ("j12"), name and device range.
 nlohmann::json to_json(const JobRecord& job);
 // job_from_json(to_json(job)) is the same job.
 Result<JobRecord> job_from_json(const nlohmann::json& object);
 
 struct Tenant {
   std::string name;
-  double weight = 1;         // share of the devices relative to others that want them
-  int quota = 0;             // most devices at a time; 0: no limit
+  double weight = 1;         // share of the devices relative to other tenants that want them
+  int quota = 0;             // maximum number of devices; 0: no limit
   std::string token_sha256;  // hex; the token itself is not kept
 };
 nlohmann::json to_json(const Tenant& tenant);  // with token_sha256: not for the API
@@ -109,7 +110,7 @@ struct State {
   std::map<std::int64_t, Reservation> reservations;
   std::string policy = "rubato";
   std::map<std::string, std::string, std::less<>> policy_settings;
-  // Step seconds by program (see profile_key) and devices, learned while jobs ran.
+  // Learned step times by program (see profile_key) and number of devices.
   std::map<std::string, nlohmann::json> profiles;
 
   JobNumber next_job = 1;  // the number that the next submitted job must have
@@ -117,9 +118,9 @@ struct State {
   // The job of every idempotency key, by tenant and key.
   std::map<std::pair<std::string, std::string>, JobNumber> keys;
 
-  // An event is refused, and changes nothing, when its number is not the next one, its type is
-  // unknown (control/event_types.h), its body malformed, or when it does not fit: it is about an
-  // unknown job, another tenant's, or one that has ended (which can only give its devices back).
+  // Refuses an event, without changing anything, if its number is not the next one, its type is
+  // unknown (control/event_types.h) or its body is malformed. Also refuses events about an unknown
+  // job, a job of another tenant, or a job that has ended (which can only give its devices back).
   Status apply(const Event& event);
 };
 nlohmann::json to_json(const State& state);

@@ -6,7 +6,7 @@ namespace rubato::control {
 
 namespace {
 
-// Takes a copy of an entry the first time it is touched.
+// Copies an entry the first time it is touched.
 template <typename Key, typename Map>
 void pull(const Key& key, std::set<Key>& touched, const Map& from, Map& to) {
   if (!touched.insert(key).second) return;
@@ -25,8 +25,8 @@ void push(const std::set<Key>& touched, Map& from, Map& to) {
   }
 }
 
-// The member of a body that names what the event is about; the event's own check refuses it when
-// that is missing.
+// The field of the body that identifies the affected object. If it is missing, the check of the
+// event refuses the event.
 template <typename Value>
 Value named(const Event& event, const char* field) {
   if (!event.body.is_object()) return {};

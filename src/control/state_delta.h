@@ -1,5 +1,5 @@
-// What a group of events would change, found without touching the state: the store checks and
-// records events with it before they are durable, and makes the change afterwards.
+// Computes what a group of events would change, without touching the state. The store uses it to
+// check and record events before they are durable, and commits the change afterwards.
 #pragma once
 
 #include <set>
@@ -11,15 +11,15 @@ namespace rubato::control {
 
 class StateDelta {
  public:
-  // `base` must stay as it is until commit().
+  // `base` must not change until commit().
   explicit StateDelta(const State& base);
 
-  // As State::apply on the base with all events so far. Costs the size of what the event is about,
-  // not of the state.
+  // Like State::apply on the base with all events so far. The cost depends on the size of the
+  // affected object, not of the state.
   Status apply(const Event& event);
 
-  // What the events were about. In after() it has its new value, or is absent when it is gone; what
-  // they were not about is absent, too.
+  // The objects affected by the events. after() has their new values and nothing else; an object
+  // that was removed is absent.
   const State& after() const { return after_; }
   const std::set<JobNumber>& jobs() const { return jobs_; }
   const std::set<std::string>& tenants() const { return tenants_; }
@@ -28,10 +28,10 @@ class StateDelta {
   bool policy() const { return policy_; }
   bool is_new(JobNumber job) const { return job >= base_.next_job; }
 
-  // The job was there before, and its document is another now.
+  // True if the job existed before and its document has changed.
   bool has_new_document(JobNumber job) const;
 
-  // Makes the change in the base.
+  // Applies the change to the base.
   void commit(State& base) &&;
 
  private:

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/file.h"
@@ -18,6 +19,8 @@ namespace rubato::control {
 namespace {
 
 constexpr const char* kLockFile = "/rubato.lock";
+
+constexpr const char* kAdvice = "; use another folder with --state DIR ('rubato doctor' checks it)";
 
 Error system_error(const std::string& path, std::string_view doing) {
   return {ErrorCode::kIo, fmt::format("{}: cannot {}: {}", path, doing, std::strerror(errno))};
@@ -33,14 +36,14 @@ Status make_private_folder(const std::string& folder) {
     return ok_status();
   }
   struct stat info {};
-  if (::stat(folder.c_str(), &info) != 0) return system_error(folder, "look at");
+  if (::stat(folder.c_str(), &info) != 0) return system_error(folder, "examine");
   if ((info.st_mode & 077U) == 0) return ok_status();
   const auto names = list_directory(folder);
   if (!names) return names.error();
   if (!names->empty() && !is_file(folder + kLockFile)) {
     return invalid_input(fmt::format(
-        "{}: others may look into this folder, and it holds something else than the daemon's "
-        "files; expected a folder of the daemon's own (or: chmod 700)",
+        "{}: other users can read this folder, and it contains files that are not the daemon's; "
+        "use another folder, or make it private with chmod 700",
         folder));
   }
   if (::chmod(folder.c_str(), 0700) != 0) return system_error(folder, "make private");
@@ -49,18 +52,30 @@ Status make_private_folder(const std::string& folder) {
 
 }  // namespace
 
+std::string default_state_folder() {
+  if (const char* given = std::getenv("RUBATO_STATE")) return given;
+  if (geteuid() == 0) return "/var/lib/rubato";
+  if (const char* base = std::getenv("XDG_STATE_HOME")) return std::string(base) + "/rubato";
+  const char* home = std::getenv("HOME");
+  return std::string(home == nullptr ? "/tmp" : home) + "/.local/state/rubato";
+}
+
 Result<FolderLock> FolderLock::take(const std::string& folder) {
-  if (auto status = make_private_folder(folder); !status) return status.error();
+  const auto with_advice = [](Error error) {
+    if (error.code == ErrorCode::kIo) error.message += kAdvice;
+    return error;
+  };
+  if (auto status = make_private_folder(folder); !status) return with_advice(status.error());
   const std::string path = folder + kLockFile;
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (file < 0) return system_error(path, "open");
+  if (file < 0) return with_advice(system_error(path, "open"));
   FolderLock lock(file);
   if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return system_error(path, "lock");
     std::array<char, 32> owner{};
     const ssize_t size = ::read(file, owner.data(), owner.size() - 1);
     const auto pid = parse_int(trim({owner.data(), size > 0 ? static_cast<std::size_t>(size) : 0}));
-    return Error{ErrorCode::kIo, fmt::format("{}: another rubatod{} works in this folder", folder,
+    return Error{ErrorCode::kIo, fmt::format("{}: another rubatod{} is using this folder", folder,
                                              pid ? fmt::format(" (process {})", *pid) : "")};
   }
   const std::string pid = std::to_string(::getpid()) + "\n";

@@ -1,4 +1,4 @@
-// The daemon's folder: private, and used by one daemon at a time.
+// The daemon's state folder. It is private and used by one daemon at a time.
 #pragma once
 
 #include <string>
@@ -8,12 +8,17 @@
 
 namespace rubato::control {
 
-// Holds the lock of a folder until it is destroyed (or its process ends, however).
+// Where a daemon listens and keeps its state unless it is told otherwise: in $RUBATO_STATE, else in
+// the system's folder for root, in the user's for everybody else.
+inline constexpr const char* kDefaultListen = "127.0.0.1:7117";
+std::string default_state_folder();
+
+// Holds the lock of a folder until this object is destroyed or its process ends in any way.
 class FolderLock {
  public:
-  // Makes the folder where it does not exist (0700). One that exists and that others may look into
-  // is made private when it is empty or was the daemon's before; otherwise it is refused, for it
-  // belongs to something else. Then takes the lock: another process that holds it is an error.
+  // Creates the folder (0700) if it does not exist. An existing folder that other users can read is
+  // made private if it is empty or was the daemon's before; otherwise it is refused, because it
+  // belongs to something else. Then takes the lock; it is an error if another process holds it.
   static Result<FolderLock> take(const std::string& folder);
 
   FolderLock(FolderLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
@@ -30,7 +35,7 @@ class FolderLock {
   int file_;
 };
 
-// Makes an empty file that only its owner may read, or makes an existing one so.
+// Creates an empty file that only its owner may read, or makes an existing file private.
 Status make_private_file(const std::string& path);
 
 }  // namespace rubato::control

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/mutex.h"
 #include "control/sqlite.h"
 #include "control/state_delta.h"
@@ -24,8 +25,8 @@ constexpr int kDeepestBody = 32;
 
 std::string database_path(const std::string& folder) { return folder + "/rubato.db"; }
 
-// JSON text has no infinities: what would come back as null is null at once. False when the value
-// is nested too deeply for the library, which writes recursively.
+// JSON text has no infinities, so they become null now instead of when they are read back. False if
+// the value is nested too deeply for the library, which writes recursively.
 bool make_storable(json& value, int depth) {
   if (depth > kDeepestBody) return false;
   if (value.is_number_float() && !std::isfinite(value.get<double>())) value = nullptr;
@@ -47,7 +48,7 @@ Result<std::string> body_text(Event& event) {
         fmt::format("event '{}': its body is larger than {} bytes", event.type, kLongestBody));
   } catch (const json::type_error&) {
     return invalid_input(
-        fmt::format("event '{}': its body holds text that is not UTF-8", event.type));
+        fmt::format("event '{}': its body contains text that is not UTF-8", event.type));
   }
 }
 
@@ -58,7 +59,7 @@ Result<Event> event_of(const Statement& row) {
               .type = std::string(row.text(2)),
               .job = row.integer(3),
               .tenant = std::string(row.text(4))};
-  event.body = json::parse(row.text(5), nullptr, false);
+  event.body = parse_json(row.text(5));
   if (event.body.is_discarded()) {
     return invalid_input(fmt::format("event {}: its body is not JSON", event.seq));
   }
@@ -74,7 +75,7 @@ constexpr std::string_view kEventsOfTenant =
     "SELECT seq, at, type, job, tenant, body FROM events INDEXED BY events_by_tenant "
     "WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT ?";
 
-// The state after all events, one by one.
+// Applies all events one by one and returns the resulting state.
 Result<State> replay_events(Database& database, const std::string& path) {
   State state;
   auto statement = database.prepare(kAllEvents);
@@ -93,7 +94,7 @@ Result<State> replay_events(Database& database, const std::string& path) {
   }
 }
 
-// Reads for any thread, beside the writer.
+// Reads events. Thread-safe, and safe while the writer appends.
 class EventReader {
  public:
   static Result<std::unique_ptr<EventReader>> open(const std::string& path) {
@@ -121,7 +122,7 @@ class EventReader {
     } else if (!tenant.empty()) {
       statement.bind(tenant);
     }
-    // A job has one tenant: with both given, the answer is all or nothing, but for the limit.
+    // A job has only one tenant. If both are given, all or none of the job's events match.
     statement.bind(after).bind(std::int64_t{limit});
     std::vector<Event> events;
     while (true) {
@@ -230,7 +231,7 @@ Status rebuild_views(Database& database, const std::string& path, StoreViews& vi
   return status;
 }
 
-// Finds damage before anything is written.
+// Detects damage before anything is written.
 Status check_soundness(Database& database, const std::string& path) {
   auto statement = database.prepare("PRAGMA quick_check(1)");
   if (!statement) return statement.error();
@@ -238,7 +239,7 @@ Status check_soundness(Database& database, const std::string& path) {
   if (!row) return row.error();
   if (*row && statement->text(0) == "ok") return ok_status();
   return invalid_input(
-      fmt::format("{}: the file is damaged and was left as it is ({}); restore it "
+      fmt::format("{}: the file is damaged and was left unchanged ({}); restore it "
                   "from a backup",
                   path, *row ? statement->text(0) : "?"));
 }
@@ -284,7 +285,7 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
 
 Result<State> Store::replay(const std::string& folder) {
   const std::string path = database_path(folder);
-  if (!is_file(path)) return Error{ErrorCode::kNotFound, path + ": there is no such file"};
+  if (!is_file(path)) return Error{ErrorCode::kNotFound, path + ": no such file"};
   auto database = Database::open(path);
   if (!database) return database.error();
   database->leave_log_alone(true);

@@ -1,6 +1,6 @@
-// The daemon's durable memory: an append-only event log in SQLite (WAL), and the State as a view of
-// it. One process, one writer. An append is durable (synced) when it returns; several callers'
-// events are committed together.
+// The daemon's durable storage: an append-only event log in SQLite (WAL) and the State derived from
+// it. There is one process and one writer. An append is durable (synced) when it returns; events of
+// several callers are committed together.
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,25 @@ namespace rubato::control {
 
 class Store {
  public:
-  // Opens or creates STATE/rubato.db (0600; the folder 0700) and takes the lock: a second daemon on
-  // the same folder is refused. Migrates an older schema; refuses a newer one. Reads the state from
-  // the views; where they do not match the log's end, replays.
+  // Opens or creates FOLDER/rubato.db (0600; the folder 0700) and takes the lock, which keeps a
+  // second daemon out of the folder. Migrates an older schema and refuses a newer one. Reads the
+  // state from the views; if they do not match the end of the log, replays the log.
   static Result<std::unique_ptr<Store>> open(const std::string& folder);
-  // Read-only, beside a running daemon: replays the whole log from its first event.
+  // Replays the whole log from its first event. Read-only and safe while a daemon runs.
   static Result<State> replay(const std::string& folder);
   virtual ~Store() = default;
 
-  // Gives the events their numbers, checks each against the state, makes all durable in one
-  // transaction and applies them. All or nothing.
+  // Numbers the events, checks each against the state, makes them durable in one transaction and
+  // applies them. All or nothing.
   virtual Status append(std::span<Event> events) = 0;
-  // The writer's thread may look at it at any time. Other threads hold state_lock() (shared) while
-  // they look; append() holds it only for the moment in which it changes the state, not while it
-  // writes.
+  // The writer's thread may read the state at any time. Other threads must hold state_lock() shared
+  // while they read it. append() holds the lock only while it changes the state in memory, not
+  // while it writes.
   virtual const State& state() const = 0;
   virtual SharedMutex& state_lock() const = 0;
 
-  // Safe beside append(), from any thread: events after `seq`, oldest first, at most `limit`;
-  // `job` 0 and an empty tenant mean all.
+  // At most `limit` events with numbers above `after`, oldest first. `job` 0 and an empty tenant
+  // mean all. May be called from any thread, also during append().
   virtual Result<std::vector<Event>> read_events(std::int64_t after, int limit, JobNumber job,
                                                  const std::string& tenant) const = 0;
 };

@@ -9,10 +9,9 @@ namespace rubato::control {
 
 namespace {
 
-// One entry per version: what turns the version before it into it. An entry that was released is
-// never changed.
+// One entry per version, which upgrades the previous one. A released entry must never change.
 constexpr std::array<std::string_view, 2> kMigrations{
-    // 1: the log, and the views that State is read from. The views always show the state after
+    // 1: the log, and the views from which State is read. The views always have the state after
     // meta.view_seq.
     R"sql(
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -29,7 +28,7 @@ CREATE TABLE reservations (number INTEGER PRIMARY KEY, record TEXT NOT NULL);
 CREATE TABLE settings (name TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE profiles (name TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
 )sql",
-    // 2: a tenant reads its own events fast, and nobody can rewrite history.
+    // 2: tenants read their own events quickly, and events can no longer be changed or deleted.
     R"sql(
 CREATE INDEX events_by_tenant ON events (tenant);
 CREATE TRIGGER events_are_kept BEFORE DELETE ON events
@@ -55,11 +54,12 @@ Result<std::int64_t> schema_version(Database& database, const std::string& path)
                  : Result<std::int64_t>(0);
   if (!version) return version.error();
   if (*version < 1) {
-    return invalid_input(path + ": an SQLite database, but not of rubatod; nothing was changed");
+    return invalid_input(path +
+                         ": an SQLite database, but not one of rubatod; nothing was changed");
   }
   if (*version > current_schema_version()) {
     return invalid_input(fmt::format(
-        "{}: schema version {}, written by a newer rubatod; this one knows versions up to {}. "
+        "{}: schema version {}, written by a newer rubatod; this one supports versions up to {}. "
         "Nothing was changed: use the newer program",
         path, *version, current_schema_version()));
   }

@@ -1,4 +1,4 @@
-// The tables of the store, and how an older database becomes one of today.
+// The tables of the store and the migration of older databases.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace rubato::control {
 
-// Grows by one with every entry of the migrations in the source.
+// Increases by one with every migration in the source.
 std::int64_t current_schema_version();
 
-// 0 for an empty database. An error for one that is not ours or newer than this program.
+// 0 for an empty database. An error for a database that is not ours or is newer than this program.
 Result<std::int64_t> schema_version(Database& database, const std::string& path);
 
-// Brings an empty or older database to the current version, in one transaction.
+// Migrates an empty or older database to the current version, in one transaction.
 Status migrate(Database& database, std::int64_t from);
 
 }  // namespace rubato::control

@@ -5,17 +5,19 @@
 #include <functional>
 #include <utility>
 
+#include "base/json_text.h"
+
 namespace rubato::control {
 
 namespace {
 
 using nlohmann::json;
 
-// Everything but the document, which seldom changes and has a column of its own.
+// Everything except the document, which seldom changes and has its own column.
 std::string record_text(const JobRecord& job) {
   json record = to_json(job);
   record.erase("document");
-  return record.dump();
+  return compact_json(record);
 }
 
 Tenant tenant_from(const json& record) {
@@ -41,8 +43,8 @@ Status each_row(Database& database, std::string_view sql,
 }
 
 Status read_job(const Statement& row, State& state) {
-  json record = json::parse(row.text(1));
-  record["document"] = json::parse(row.text(0));
+  json record = parse_json_or_throw(row.text(1));
+  record["document"] = parse_json_or_throw(row.text(0));
   auto job = job_from_json(record);
   if (!job) return job.error();
   if (!job->key.empty()) state.keys[{job->tenant, job->key}] = job->number;
@@ -88,25 +90,25 @@ Result<StoreViews> StoreViews::make(Database& database) {
 Status StoreViews::put_job(const JobRecord& job, bool is_new) {
   const std::string record = record_text(job);
   if (!is_new) return update_job_.bind(to_string(job.phase)).bind(record).bind(job.number).run();
-  const std::string document = to_json(job.document).dump();
+  const std::string document = compact_json(to_json(job.document));
   insert_job_.bind(job.number).bind(job.tenant).bind(to_string(job.phase));
   return insert_job_.bind(document).bind(record).run();
 }
 
 Status StoreViews::put_document(const JobRecord& job) {
-  const std::string document = to_json(job.document).dump();
+  const std::string document = compact_json(to_json(job.document));
   return update_document_.bind(document).bind(job.number).run();
 }
 
 Status StoreViews::put_record(Statement& statement, std::string_view name, const json& record) {
-  const std::string text = record.dump();
+  const std::string text = compact_json(record);
   return statement.bind(name).bind(text).run();
 }
 
 Status StoreViews::put_reservation(std::int64_t number, const State& state) {
   const auto found = state.reservations.find(number);
   if (found == state.reservations.end()) return drop_reservation_.bind(number).run();
-  const std::string text = to_json(found->second).dump();
+  const std::string text = compact_json(to_json(found->second));
   return put_reservation_.bind(number).bind(text).run();
 }
 
@@ -175,22 +177,22 @@ Result<State> StoreViews::read(Database& database) {
          [&](const Statement& row) { return read_job(row, state); }},
         {"SELECT name, record FROM tenants",
          [&](const Statement& row) {
-           state.tenants[std::string(row.text(0))] = tenant_from(json::parse(row.text(1)));
+           state.tenants[std::string(row.text(0))] = tenant_from(parse_json_or_throw(row.text(1)));
            return ok_status();
          }},
         {"SELECT number, record FROM reservations",
          [&](const Statement& row) {
-           state.reservations[row.integer(0)] = reservation_from(json::parse(row.text(1)));
+           state.reservations[row.integer(0)] = reservation_from(parse_json_or_throw(row.text(1)));
            return ok_status();
          }},
         {"SELECT name, record FROM settings",
          [&](const Statement& row) {
-           read_setting(row.text(0), json::parse(row.text(1)), state);
+           read_setting(row.text(0), parse_json_or_throw(row.text(1)), state);
            return ok_status();
          }},
         {"SELECT name, record FROM profiles",
          [&](const Statement& row) {
-           state.profiles[std::string(row.text(0))] = json::parse(row.text(1));
+           state.profiles[std::string(row.text(0))] = parse_json_or_throw(row.text(1));
            return ok_status();
          }},
     };

@@ -1,5 +1,5 @@
-// The State as tables: written with every append in the same transaction, read when the daemon
-// starts.
+// The State as tables. They are written in the same transaction as every append and read when the
+// daemon starts.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ class StoreViews {
  public:
   static Result<StoreViews> make(Database& database);
 
-  // Inside a transaction: brings the views to what the delta changed.
+  // Inside a transaction: writes the changes of the delta to the views.
   Status write(const StateDelta& delta);
   // Inside a transaction: fills empty views.
   Status write_all(const State& state);
-  // The state that the views show; its last_seq is the event that changed them last.
+  // The state in the views. Its last_seq is the event that last changed them.
   Result<State> read(Database& database);
   // Inside a transaction: empties all views.
   static Status clear(Database& database);

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "elastic/worker.h"
 
 namespace rubato::control {
@@ -25,7 +26,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::steady_clock;
 
-// Workers of a supervisor that was killed end by themselves, in moments.
+// Workers of a killed supervisor end by themselves within moments.
 constexpr auto kPatienceWithWorkers = std::chrono::seconds(2);
 
 std::string supervision_file(const std::string& folder) { return folder + "/supervise.json"; }
@@ -49,7 +50,7 @@ void name_supervisor(const FileLock& lock) {
   static_cast<void>(pwrite(lock.file(), text.data(), text.size(), 0) + 1);
 }
 
-// Nobody of an earlier supervisor may be alive when this one starts workers.
+// No process of an earlier supervisor may be alive when this one starts workers.
 void take_workers_lock(const std::string& folder) {
   const auto began = steady_clock::now();
   for (;;) {
@@ -72,14 +73,14 @@ Status write_supervision(const elastic::LaunchOptions& options, std::int64_t fir
   const json order = {{"settings", std::move(settings)},
                       {"processes", elastic::to_json(options.processes)},
                       {"first_target", first_target}};
-  return write_file(supervision_file(options.folder), order.dump(2) + "\n");
+  return write_file(supervision_file(options.folder), indented_json(order) + "\n");
 }
 
 Result<Supervision> read_supervision(const std::string& folder) {
   const std::string path = supervision_file(folder);
   const Result<std::string> text = read_file(path);
   if (!text.ok()) return text.error();
-  const json order = json::parse(*text, nullptr, false);
+  const json order = parse_json(*text);
   if (!order.is_object() || !order.contains("settings") || !order.contains("processes") ||
       !order.contains("first_target") || !order["first_target"].is_number_integer()) {
     return invalid_input(fmt::format("{}: expected settings, processes and first_target", path));
@@ -157,15 +158,14 @@ bool retire(const std::string& folder) {
 Status write_final_status(const std::string& folder, const std::string& state,
                           const std::string& message) {
   const json status = {{"state", state}, {"message", message}};
-  return write_file(elastic::JobFolder(folder).status_file(),
-                    status.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+  return write_file(elastic::JobFolder(folder).status_file(), compact_json(status) + "\n");
 }
 
 int supervise(const std::string& folder_given) {
   const std::string folder = std::filesystem::absolute(folder_given).lexically_normal().string();
   auto lock = FileLock::try_take(supervisor_lock(folder), FileLock::Children::kDoNotInherit);
   if (!lock || !is_file(supervision_file(folder))) return kSupervisedAlready;
-  // The lock is of the open file, which the child has, too.
+  // The lock belongs to the open file, which the child inherits.
   const pid_t child = fork();
   if (child < 0) {
     fmt::print(stderr, "rubato: cannot start a supervisor: {}\n", std::strerror(errno));
@@ -173,7 +173,7 @@ int supervise(const std::string& folder_given) {
   }
   if (child > 0) return kHandedOver;
   setsid();
-  prctl(PR_SET_CHILD_SUBREAPER, 1);  // what workers leave behind is reaped here
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // this process reaps what workers leave behind
   name_supervisor(*lock);
   lock->keep();
   take_workers_lock(folder);
@@ -181,13 +181,13 @@ int supervise(const std::string& folder_given) {
   Error problem;
   if (order.ok()) {
     const Result<elastic::LaunchResult> result = elastic::launch(order->options);
-    if (result.ok()) return 0;  // the launcher has written how it ended
+    if (result.ok()) return 0;  // the launcher wrote the final status
     problem = result.error();
   } else {
     problem = order.error();
   }
   fmt::print(stderr, "rubato: {}\n", problem.message);
-  // What the operating system refused may be possible later; the daemon tries again for a while.
+  // An operating system error may be temporary, so the daemon retries for a while.
   const char* state = problem.code == ErrorCode::kIo ? "broken" : "failed";
   static_cast<void>(write_final_status(folder, state, problem.message));
   return 1;

@@ -1,15 +1,15 @@
-// A job's supervisor: a process in a session of its own that runs the launcher of layer elastic in
-// the job's folder, whatever becomes of the daemon.
+// A job's supervisor: a process in its own session that runs the elastic layer's launcher in the
+// job's folder, independently of the daemon.
 //
-//   FOLDER/supervise.json   what to run. While it exists, a supervisor may run: whoever counts the
-//                           job's devices must not give them away before retire() has removed it
-//   FOLDER/supervisor.lock  held by the supervisor while it lives; its process is named inside
+//   FOLDER/supervise.json   what to run. While it exists, a supervisor may be running, so the
+//                           job's devices must not be given away before retire() has removed it
+//   FOLDER/supervisor.lock  held by the supervisor while it lives; contains its process id
 //   FOLDER/workers.lock     held by the supervisor and by every process it has started
 //   FOLDER/supervisor.log   its output
 //
-// However many supervisors are started for a folder, by daemons that were killed at whatever
-// moment, one runs: the lock decides. One that starts late, after the job has been retired, finds
-// no supervise.json and ends.
+// No matter how many supervisors are started for a folder, and when their daemons were killed, only
+// one runs: the lock decides. A supervisor that starts late, after the job was retired, finds no
+// supervise.json and exits.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@
 
 namespace rubato::control {
 
-// Writes FOLDER/supervise.json (all or nothing). The job's target must be in its registry before;
-// `first_target` is its version, the oldest that the supervisor may come to see.
+// Writes FOLDER/supervise.json atomically. The job's target must already be in its registry.
+// `first_target` is the version of that target, the oldest that the supervisor can see.
 Status write_supervision(const elastic::LaunchOptions& options, std::int64_t first_target);
 struct Supervision {
   elastic::LaunchOptions options;
@@ -31,29 +31,30 @@ struct Supervision {
 };
 Result<Supervision> read_supervision(const std::string& folder);
 
-// Exit codes of `PROGRAM supervise FOLDER`, whose process only hands over to the supervisor.
+// Exit codes of `PROGRAM supervise FOLDER`. That process only hands over to the supervisor.
 inline constexpr int kHandedOver = 0;
-inline constexpr int kSupervisedAlready = 75;  // or retired meanwhile
+inline constexpr int kSupervisedAlready = 75;  // or retired in the meantime
 
-// Starts `program supervise FOLDER` with nothing but the standard descriptors; does not wait for
-// it. The process that is returned ends within moments and must be reaped: with kHandedOver the
-// supervisor has the lock, or has had it. Safe in a process with threads.
+// Starts `program supervise FOLDER` with only the standard descriptors and does not wait for it.
+// The returned process exits almost immediately and must be reaped. If it exits with kHandedOver,
+// the supervisor has the lock or has had it. Safe in a multithreaded process.
 Result<pid_t> start_supervisor(const std::string& program, const std::string& folder);
 
 bool is_supervised(const std::string& folder);
-// Processes that the supervisor has started; they live on for a moment when it is killed.
+// Whether processes started by the supervisor are alive. They briefly outlive a killed supervisor.
 bool has_workers(const std::string& folder);
 bool signal_supervisor(const std::string& folder, int signal);
-// Kills the supervisor and everything that carries the job's folder in its environment.
+// Kills the supervisor and every process that has the job's folder in its environment.
 void kill_supervised(const std::string& folder);
-// Nobody runs, and from now on nobody will. False: somebody does.
+// Makes sure that no process of the job runs now or will run later. False if one is running.
 bool retire(const std::string& folder);
 
 // The body of `PROGRAM supervise FOLDER`. Must be called before the program has threads. Returns an
-// exit code: at once in the process that was started, when the job has ended in the supervisor.
+// exit code: immediately in the process that was started, and after the end of the job in the
+// supervisor.
 int supervise(const std::string& folder_given);
 
-// status.json of a job as somebody other than the launcher writes it.
+// Writes the status.json of a job whose launcher cannot write it itself.
 Status write_final_status(const std::string& folder, const std::string& state,
                           const std::string& message);
 

@@ -41,7 +41,7 @@ SupervisedJob::SupervisedJob(JobNumber number, std::string folder,
       events_(folder_.events_file()) {}
 
 SupervisedJob::~SupervisedJob() {
-  if (starter_ > 0) waitpid(starter_, nullptr, 0);  // ends within moments
+  if (starter_ > 0) waitpid(starter_, nullptr, 0);  // exits within moments
 }
 
 void SupervisedJob::tell(std::vector<Notice>& notices, Notice::Kind kind, json body) const {
@@ -71,23 +71,23 @@ void SupervisedJob::cancel() {
   asked_ = true;
 }
 
-// --- What becomes of it --------------------------------------------------------------------------
+// --- What happened to the job --------------------------------------------------------------------
 
 void SupervisedJob::reap_starter() {
   if (starter_ <= 0) return;
   int status = 0;
   if (waitpid(starter_, &status, WNOHANG) == 0) {
-    // Not our supervisor, or one that cannot even start.
+    // This is not our supervisor program, or it hangs while starting.
     if (seconds_since(started_at_) > kPatienceWithStarter) kill(starter_, SIGKILL);
     return;
   }
   starter_ = 0;
-  state_ = State::kRunning;  // whether it does is seen from its lock
+  state_ = State::kRunning;  // its lock shows whether it really runs
 }
 
 void SupervisedJob::observe(std::vector<Notice>& notices) {
   if (state_ == State::kIdle) {
-    // What an earlier daemon may not have come to tell.
+    // Lines that an earlier daemon may not have reported.
     if (asked_) read_events(notices);
     if (!asked_ || !(should_stop() || status_.known)) return;
     conclude(notices, false);
@@ -116,13 +116,13 @@ void SupervisedJob::observe(std::vector<Notice>& notices) {
   tell_held(notices);
 }
 
-// That workers shared and left behind.
+// Removes the shared memory that workers left behind.
 void SupervisedJob::remove_memory() const {
   const Result<elastic::JobSettings> settings = folder_.read_settings();
   if (settings.ok()) elastic::remove_segments(fmt::format("rubato.{}.", settings->token));
 }
 
-// Nobody runs, and nobody will.
+// No process of the job runs now or will run later.
 bool SupervisedJob::all_gone() {
   if (is_supervised(folder_.path())) return false;
   if (has_workers(folder_.path())) {
@@ -163,7 +163,7 @@ void SupervisedJob::conclude(std::vector<Notice>& notices, bool just_ended) {
     tell(notices, Notice::Kind::kStopped);
     return;
   }
-  // Wanted again while it stopped, or some time after.
+  // The job was wanted again while it was stopping or after it had stopped.
   if (stop_was_asked || (state == "stopped" && !just_ended)) return;
   std::string why = message;
   if (why.empty()) why = elastic::last_line(folder_.path() + "/supervisor.log");
@@ -175,7 +175,7 @@ void SupervisedJob::vanished(std::vector<Notice>& notices, const std::string& wh
   best_step_ = std::max(best_step_, progress_.steps());
   if (restarts_ >= options_.most_restarts) {
     const std::string message = fmt::format(
-        "its supervisor vanished {} times without progress; the last time: {}", restarts_ + 1, why);
+        "its supervisor died {} times without progress; the last time: {}", restarts_ + 1, why);
     give_up(notices, message);
     return;
   }
@@ -192,7 +192,7 @@ void SupervisedJob::give_up(std::vector<Notice>& notices, const std::string& mes
   tell(notices, Notice::Kind::kFailed, {{"message", message}});
 }
 
-// --- What it should have -------------------------------------------------------------------------
+// --- What the job should have --------------------------------------------------------------------
 
 void SupervisedJob::give_back() {
   if (state_ == State::kIdle || !registry_) return;
@@ -206,7 +206,7 @@ void SupervisedJob::give_back() {
     return;
   }
   if (wanted_ < target_workers_ || (wanted_ == target_workers_ && batch_ != target_batch_)) {
-    static_cast<void>(write_target(wanted_, held_, false));  // tried again at the next look
+    static_cast<void>(write_target(wanted_, held_, false));  // retried at the next poll
   }
 }
 
@@ -219,7 +219,7 @@ void SupervisedJob::escalate() {
   }
 }
 
-// Looks through all processes of the machine, so not at every look.
+// Searches all processes of the machine, so it does not run at every poll.
 void SupervisedJob::kill_all() {
   if (seconds_since(killed_at_) < kKillEvery) return;
   killed_at_ = Clock::now();
@@ -236,7 +236,7 @@ void SupervisedJob::take(const std::vector<std::string>& devices, std::vector<No
   if (state_ != State::kIdle) {
     DeviceSet all = held_;
     all.insert(devices.begin(), devices.end());
-    static_cast<void>(write_target(wanted_, all, false));  // tried again at the next look
+    static_cast<void>(write_target(wanted_, all, false));  // retried at the next poll
     tell_held(notices);
     return;
   }
@@ -250,7 +250,7 @@ void SupervisedJob::take(const std::vector<std::string>& devices, std::vector<No
   if (ready.ok()) starter = start_supervisor(options_.supervisor, folder_.path());
   if (!ready.ok() || !starter.ok()) {
     if (!retire(folder_.path())) {
-      state_ = State::kRunning;  // an earlier one runs
+      state_ = State::kRunning;  // an earlier supervisor is running
       return;
     }
     state_ = State::kIdle;

@@ -1,10 +1,10 @@
-// One job of the local executor: what its folder and its processes say, and the next step towards
-// what is wanted.
+// One job of the local executor. Observes the job's folder and processes, and takes the next step
+// towards what is wanted.
 //
 //   idle ──start()──▶ starting ──handed over──▶ running ──lock free, workers gone, retired──▶ idle
 //
-// Between writing supervise.json and a successful retire() the job holds devices, whatever happens
-// to this object: a later one finds them in the folder (adopt).
+// From writing supervise.json until a successful retire() the job holds devices, even if this
+// object is destroyed: a later object finds them in the folder (adopt).
 #pragma once
 
 #include <sys/types.h>
@@ -29,14 +29,14 @@ namespace rubato::control {
 
 using DeviceSet = std::set<std::string>;
 
-// What a launcher says in status.json (elastic/launcher.h).
+// The contents of a launcher's status.json (elastic/launcher.h).
 struct LauncherStatus {
-  bool known = false;  // it is there, and readable
+  bool known = false;  // the file exists and is readable
   std::string state;
   std::string message;
-  std::int64_t target = 0;  // version that it obeys; 0: has not looked yet
-  DeviceSet devices;        // that it keeps
-  DeviceSet in_use;         // by its living workers
+  std::int64_t target = 0;  // version that it obeys; 0: it has not read one yet
+  DeviceSet devices;        // devices that it keeps
+  DeviceSet in_use;         // devices of its live workers
 };
 
 class SupervisedJob {
@@ -48,23 +48,23 @@ class SupervisedJob {
 
   void want(const JobDocument& document, int devices, std::int64_t batch);
   void cancel();
-  // Lines of events.jsonl before this offset were told by another object.
+  // Starts reading events.jsonl at this offset. An earlier object reported the lines before it.
   void go_on_at(std::int64_t events_offset);
-  std::int64_t events_offset() const { return events_.offset(); }  // behind the last one told
-  // What an earlier life of the daemon left; `want` or `cancel` comes before.
+  std::int64_t events_offset() const { return events_.offset(); }  // after the last line reported
+  // Takes over what an earlier daemon left. Call `want` or `cancel` before.
   void adopt();
 
-  // In this order, again and again:
+  // Call these repeatedly, in this order:
   void observe(std::vector<Notice>& notices);
   void give_back();  // shrinks or stops, if that is wanted
-  // Whether it waits for devices, and for how many that it does not hold.
+  // Whether the job waits for devices, and how many it is missing.
   bool wants_more() const;
   int missing() const { return std::max(0, wanted_ - static_cast<int>(held_.size())); }
   void take(const std::vector<std::string>& devices, std::vector<Notice>& notices);
   void tell_held(std::vector<Notice>& notices);
 
   const DeviceSet& held() const { return held_; }
-  // No processes, and none wanted: nothing will happen until somebody wants something.
+  // True if the job has no processes and none are wanted: nothing happens until the next want().
   bool at_rest() const { return state_ == State::kIdle && !asked_ && told_held_ == 0; }
 
  private:
@@ -99,27 +99,27 @@ class SupervisedJob {
   int wanted_ = 0;
   std::int64_t batch_ = 0;
   bool cancelled_ = false;
-  bool asked_ = false;  // want() or cancel() whose end has not been told
+  bool asked_ = false;  // a want() or cancel() whose end has not been reported
   State state_ = State::kIdle;
   pid_t starter_ = 0;  // to be reaped
   Clock::time_point started_at_;
   std::unique_ptr<elastic::FileRegistry> registry_;
 
   // --- What it holds ---
-  // Targets that the supervisor may be obeying, by version: their devices.
+  // The devices of all targets that the supervisor may be obeying, by version.
   std::map<std::int64_t, DeviceSet> targets_;
-  int target_workers_ = 0;  // of the newest
+  int target_workers_ = 0;  // of the newest target
   std::int64_t target_batch_ = 0;
   DeviceSet held_;
   int told_held_ = 0;
 
   // --- Its end ---
-  std::optional<Clock::time_point> stop_since_;  // stop was asked for
+  std::optional<Clock::time_point> stop_since_;  // when a stop was requested
   bool terminated_ = false;
   Clock::time_point killed_at_;
-  std::optional<Clock::time_point> orphaned_since_;  // no supervisor, but workers
+  std::optional<Clock::time_point> orphaned_since_;  // workers without a supervisor
   int restarts_ = 0;                                 // without progress
-  std::int64_t best_step_ = 0;                       // when it last vanished
+  std::int64_t best_step_ = 0;                       // when its processes last died
   Clock::time_point next_start_;
   std::string restart_reason_;
 

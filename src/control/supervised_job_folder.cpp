@@ -1,4 +1,4 @@
-// The folder of a supervised job: what it says, and what a supervisor needs in it.
+// The folder of a supervised job: reads its contents and writes what a supervisor needs.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "control/supervise.h"
 #include "control/supervised_job.h"
 #include "elastic/board.h"
@@ -18,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-// Samples of a step of an adaptive job whose owner named no range: memory is set aside for it.
+// Largest batch of an adaptive job whose owner gave no range. Memory is reserved for it.
 constexpr std::int64_t kAnyBatch = 65'536;
 
 elastic::LrRule rule_of(LearningRateRule rule) {
@@ -65,7 +66,7 @@ LauncherStatus parse_status(const json& object) {
 
 }  // namespace
 
-// What was told before is not told again, but says what steps and batches mean.
+// Earlier lines are not reported again, but they define what steps and batches mean.
 void SupervisedJob::go_on_at(std::int64_t events_offset) {
   EventTail told(folder_.events_file());
   for (std::int64_t before = -1; before < told.offset() && told.offset() < events_offset;) {
@@ -81,7 +82,7 @@ void SupervisedJob::adopt() {
   const Result<Supervision> order = read_supervision(folder_.path());
   auto registry = elastic::FileRegistry::open(folder_.registry_folder());
   if (registry.ok()) registry_ = std::move(*registry);
-  // As long as it has not been retired it may run, or be about to.
+  // Until the job is retired, a supervisor may be running or about to start.
   if (!order.ok() && order.error().code == ErrorCode::kNotFound) {
     read_status();
     return;
@@ -98,7 +99,7 @@ void SupervisedJob::adopt() {
   for (std::int64_t version = first; version <= newest; ++version) {
     const Result<std::optional<std::string>> text = registry_->at(elastic::kTargetRecord, version);
     if (!text.ok() || !text->has_value()) continue;
-    const json record = json::parse(**text, nullptr, false);
+    const json record = parse_json(**text);
     targets_[version] = strings_of(record.is_object() ? record["devices"] : json());
   }
   target_workers_ = target->workers;
@@ -114,10 +115,10 @@ void SupervisedJob::read_status() {
   if (version == status_version_) return;
   status_version_ = version;
   const Result<std::string> text = read_file(folder_.status_file());
-  LauncherStatus status = parse_status(json::parse(text.ok() ? *text : "", nullptr, false));
+  LauncherStatus status = parse_status(parse_json(text.ok() ? *text : ""));
   if (!status.known) return;
   status_ = std::move(status);
-  // One from before the first look at the target says nothing about devices.
+  // A status written before the launcher first read a target says nothing about devices.
   if (status_.target > 0) targets_.erase(targets_.begin(), targets_.upper_bound(status_.target));
 }
 
@@ -137,13 +138,13 @@ void SupervisedJob::count_held() {
 std::optional<json> SupervisedJob::result() const {
   if (!is_file(folder_.result_file())) return std::nullopt;
   const Result<std::string> text = read_file(folder_.result_file());
-  json value = json::parse(text.ok() ? *text : "", nullptr, false);
+  json value = parse_json(text.ok() ? *text : "");
   if (!value.is_object()) return std::nullopt;
   return value;
 }
 
 void SupervisedJob::read_events(std::vector<Notice>& notices) {
-  // All of them: once its processes are gone there is no next look.
+  // Read all lines, because nobody reads them again once the processes are gone.
   for (std::int64_t before = -1; before != events_.offset();) {
     before = events_.offset();
     for (EventTail::Line& line : events_.read()) {
@@ -154,10 +155,9 @@ void SupervisedJob::read_events(std::vector<Notice>& notices) {
   }
 }
 
-// --- What a supervisor needs
-// ----------------------------------------------------------------------
+// --- What a supervisor needs ---
 
-// The one place where a job's document becomes settings of the runtime.
+// The only place that converts a job document into settings of the runtime.
 elastic::LaunchOptions SupervisedJob::launch_options() const {
   elastic::LaunchOptions launch{.folder = folder_.path(), .command = document_.run};
   elastic::JobSettings& settings = launch.settings;
@@ -241,8 +241,8 @@ Status SupervisedJob::make_ready(const std::vector<std::string>& devices) {
   return write_supervision(launch, targets_.rbegin()->first);
 }
 
-// After a power failure, small files that were written last may be empty. None of them is needed:
-// what counts is in the checkpoints.
+// After a power failure, small files that were written last may be empty. None of them is needed;
+// everything that matters is in the checkpoints.
 void SupervisedJob::mend_folder() const {
   if (is_file(folder_.settings_file()) && !folder_.read_settings().ok()) {
     std::remove(folder_.settings_file().c_str());

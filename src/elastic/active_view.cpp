@@ -16,7 +16,7 @@ Result<std::shared_ptr<const ActiveView>> make_active_view(const View& view, int
   }
   const int logical_workers = view.logical_workers();
   if (logical_workers > shape.logical_workers) {
-    return invalid_input(fmt::format("view {} hosts {} logical workers, the job has {}",
+    return invalid_input(fmt::format("view {} hosts {} logical workers, but the job has {}",
                                      view.number, logical_workers, shape.logical_workers));
   }
   auto active = std::make_shared<ActiveView>();

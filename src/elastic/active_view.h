@@ -1,5 +1,5 @@
-// A view made ready for training: everything the training thread needs is mapped and computed, so
-// that switching to it is the exchange of a pointer.
+// A view prepared for training: everything the training thread needs is mapped and computed, so
+// switching to the view only exchanges a pointer.
 #pragma once
 
 #include <map>
@@ -21,8 +21,8 @@ struct ActiveView {
   int position = 0;                  // of this worker among the members
   HostProgram host;                  // what this worker computes
   SumProgram sum;                    // how the exported roots become the gradient
-  std::vector<const float*> inputs;  // the roots of all members, in order
-  Slice slice;                       // whose sum this worker finishes
+  std::vector<const float*> inputs;  // the exported roots of all members, in order
+  Slice slice;                       // the slice that this worker sums
   ViewBlock* block = nullptr;
   std::vector<std::shared_ptr<const WorkerSegment>> segments;  // keeps `inputs` mapped
 
@@ -33,7 +33,7 @@ struct ActiveView {
   MemberRow& row() const { return block->rows[static_cast<std::size_t>(position)]; }
 };
 
-// `segments` must hold all members of the view, of which `worker` is one.
+// `segments` must contain all members of the view; `worker` must be one of them.
 Result<std::shared_ptr<const ActiveView>> make_active_view(const View& view, int worker,
                                                            const Board& board,
                                                            const SegmentMap& segments);

@@ -11,7 +11,8 @@ namespace rubato::elastic {
 
 namespace {
 
-// Long enough that a logical worker reads ahead in one place, short enough for many per epoch.
+// Long enough that a logical worker mostly reads contiguous data, short enough that an epoch has
+// many partitions.
 constexpr std::int64_t kMiniBatchesPerPartition = 8;
 
 std::int64_t saturating_product(std::int64_t a, std::int64_t b) {

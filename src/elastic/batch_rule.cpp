@@ -25,8 +25,9 @@ Result<BatchRange> parse_batch_range(std::string_view text) {
                     kLargestBatch, text));
   }
   if (low > high) {
-    return invalid_input(fmt::format(
-        "the batch range {} begins after its end; did you mean {}..{}?", text, high, low));
+    return invalid_input(
+        fmt::format("the batch range {} has its bounds in the wrong order; did you mean {}..{}?",
+                    text, high, low));
   }
   return BatchRange{low, high};
 }
@@ -68,7 +69,7 @@ double rate_factor(LrRule rule, std::int64_t batch, std::int64_t reference) {
 }
 
 BatchRule BatchRule::consistent(int logical_workers, std::int64_t per_logical_worker) {
-  RUBATO_CHECK(logical_workers >= 1, "a job has logical workers");
+  RUBATO_CHECK(logical_workers >= 1, "a job needs at least one logical worker");
   BatchRule rule;
   rule.logical_workers_ = logical_workers;
   rule.per_worker_ = per_logical_worker;

@@ -1,8 +1,8 @@
-// How large a step is and how many logical workers share it.
+// The batch size of a step and the number of logical workers that share it.
 //
-// Consistent jobs: both are fixed. Adaptive jobs: both follow the workers of a view. A view has as
-// many logical workers as workers: the result depends on the views anyway, so hosting several would
-// only cut a device's mini-batch into smaller ones. The learning rate follows the batch by a rule.
+// Consistent jobs: both are fixed. Adaptive jobs: both depend on the workers of a view. A view has
+// one logical worker per worker. The result depends on the views anyway, so hosting several would
+// only split a device's mini-batch into smaller ones. A rule adapts the learning rate to the batch.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace rubato::elastic {
 
-// Samples per step over all logical workers: from `low` to `high`.
+// Samples per step over all logical workers: `low` to `high`, inclusive.
 struct BatchRange {
   std::int64_t low = 0;
   std::int64_t high = 0;
@@ -26,12 +26,12 @@ inline constexpr std::int64_t kLargestBatch = std::int64_t{1} << 30;
 Result<BatchRange> parse_batch_range(std::string_view text);
 std::string to_string(const BatchRange& range);
 
-// How the learning rate follows the batch.
+// How the learning rate depends on the batch.
 enum class LrRule { kLinear, kSqrt, kNone };
 Result<LrRule> parse_lr_rule(std::string_view name);  // linear | sqrt | none
 std::string_view to_string(LrRule rule);
-// What the learning rate is multiplied with when a step has `batch` samples and the rate was meant
-// for `reference`. 1 when they are equal, whatever the rule.
+// The factor on the learning rate of a step with `batch` samples, for a rate that was chosen for
+// `reference` samples. It is 1 if the two are equal, whatever the rule.
 double rate_factor(LrRule rule, std::int64_t batch, std::int64_t reference);
 
 class BatchRule {
@@ -40,9 +40,9 @@ class BatchRule {
   static BatchRule adaptive(const BatchRange& range, std::int64_t per_worker);
 
   int logical_workers(int workers) const;
-  // The batch of a view with so many workers, when `asked` samples (0: nothing special) were asked
-  // for `wanted` workers. While there are fewer workers than wanted, each keeps its share, so that
-  // no device gets more than it was meant to have; the range limits the sum.
+  // The batch of a view with `workers` workers, after a request for `asked` samples on `wanted`
+  // workers (asked = 0: no specific request). While there are fewer workers than wanted, each keeps
+  // its share, so no device gets more than intended. The sum is clamped to the range.
   std::int64_t batch(int workers, int wanted, std::int64_t asked) const;
 
  private:

@@ -12,7 +12,7 @@ namespace rubato::elastic {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x3230647261627572;  // "rubard02"
+constexpr std::uint64_t kBoardMagic = 0x3230647261627572;  // "rubard02"
 constexpr std::size_t kPage = 4096;
 
 constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
@@ -113,7 +113,7 @@ Result<Board> Board::create(const std::string& name, const BoardShape& shape) {
   header.completed = -1;
   header.gradient_step[0] = -1;
   header.gradient_step[1] = -1;
-  header.magic.store(kMagic, std::memory_order_release);
+  header.magic.store(kBoardMagic, std::memory_order_release);
   return Board(std::move(*segment));
 }
 
@@ -121,8 +121,9 @@ Result<Board> Board::open(const std::string& name) {
   Result<Segment> segment = Segment::open(name, Segment::Access::kReadWrite);
   if (!segment.ok()) return segment.error();
   if (segment->size() < sizeof(Header) ||
-      reinterpret_cast<Header*>(segment->data())->magic.load(std::memory_order_acquire) != kMagic) {
-    return invalid_input(fmt::format("shared memory '{}' is no board of this version", name));
+      reinterpret_cast<Header*>(segment->data())->magic.load(std::memory_order_acquire) !=
+          kBoardMagic) {
+    return invalid_input(fmt::format("shared memory '{}' is not a board of this version", name));
   }
   return Board(std::move(*segment));
 }
@@ -165,8 +166,8 @@ void Board::pulse() const {
 bool Board::wait(const std::function<bool()>& condition,
                  const std::function<bool()>& give_up) const {
   Header& h = header();
-  // A peer on another core is often only microseconds away; a machine with fewer cores than workers
-  // needs the yield.
+  // A peer on another core is often only microseconds behind. The yield helps on machines with
+  // fewer cores than workers.
   for (int spin = 0; spin < 64; ++spin) {
     if (condition()) return true;
     std::this_thread::yield();
@@ -176,7 +177,7 @@ bool Board::wait(const std::function<bool()>& condition,
     if (condition()) return true;
     if (give_up()) return false;
     h.sleepers.fetch_add(1);
-    // A sleeper that is killed leaves the count too high, which only costs wake-up calls.
+    // A killed sleeper leaves the count too high, which only costs extra wake-up calls.
     wait_on_word(h.pulse, seen, std::chrono::milliseconds(50));
     h.sleepers.fetch_sub(1);
   }

@@ -82,7 +82,7 @@ void Bridge::connect(Link& link) {
       return;
     }
     const auto again = std::chrono::steady_clock::now() + kDialPause;
-    const MutexLock lock(mutex_);  // it may not have heard of the view yet
+    const MutexLock lock(mutex_);  // the peer may not know the view yet
     while (!stop_ && changed_.wait_until(mutex_, again)) {
     }
   }
@@ -105,7 +105,7 @@ void Bridge::start(const Start& start) {
   board_.pulse();
 }
 
-// What a node gets from another before the view begins.
+// The step that a node receives from another before the view begins, if any.
 std::optional<std::int64_t> Bridge::step_to_restore(const std::string& from,
                                                     const std::string& to) const {
   const MutexLock lock(mutex_);
@@ -119,7 +119,8 @@ bool Bridge::wait(const std::function<bool()>& condition, bool until_close) {
   return board_.wait(condition, [&] { return stop_ || (until_close && closing_); });
 }
 
-// Until the view is on in this node's memory; the first step. Nothing: it never will be.
+// Waits until the view has begun in this node's memory and returns its first step. Nothing: it will
+// never begin.
 std::optional<std::int64_t> Bridge::wait_begin() {
   const std::int64_t number = view_->view.number;
   if (!options_.planned) {
@@ -135,7 +136,7 @@ std::optional<std::int64_t> Bridge::wait_begin() {
   {
     const MutexLock lock(mutex_);
     if (!first_) first_ = options_.committed();
-    if (!first_) return std::nullopt;  // another view has got the number
+    if (!first_) return std::nullopt;  // another view has taken the number
     first = *first_;
   }
   if (!wait([&] { return before.complete() >= first - 1; }, false)) return std::nullopt;
@@ -161,7 +162,7 @@ void Bridge::send_all(Link& link) {
       if (!stop_) fail(link, "the connection broke");
       return;
     }
-    // Every announcement precedes the arrival of the leader, which precedes the slices sent here.
+    // Every announcement precedes the leader's arrival, which precedes the slices sent here.
     closed = closed || (block_.next_view != 0 && block_.next_first_step == step + 1);
   }
   const BridgeHeader end{.type = BridgeFrame::kEnd, .view = view_->view.number};
@@ -170,7 +171,7 @@ void Bridge::send_all(Link& link) {
   link.sent = true;
 }
 
-// False: broken or stopped.
+// False: the connection broke or the bridge was stopped.
 bool Bridge::send_step(Link& link, std::int64_t step, bool* closed) {
   for (const std::size_t position : own_->positions) {
     const MemberRow& row = block_.rows[position];
@@ -329,7 +330,7 @@ bool Bridge::take_arrived(Link& link, std::size_t position, const BridgeHeader& 
 }
 
 bool Bridge::take_reduced(Link& link, std::size_t position, const BridgeHeader& header) {
-  // As exchange.cpp marks it; a newcomer may be reading what was there.
+  // Marked as in exchange.cpp; a newcomer may be reading the previous content.
   board_.gradient_step(header.step) = -2 - header.step;
   if (!link.stream.receive(bytes_of(board_.gradient(header.step), layout_.slice(position))) ||
       stop_) {
@@ -345,7 +346,7 @@ bool Bridge::take_restore(Link& link, const BridgeHeader& header) {
   if (!wait([&] { return started_.load(); }, false)) return false;
   if (restored_ || step_to_restore(link.remote->name, options_.node) != header.step ||
       header.payload_bytes != layout_.restore_bytes()) {
-    fail(link, "a step that was not asked for");
+    fail(link, "a step that was not requested");
     return false;
   }
   const BoardShape shape = board_.shape();
@@ -376,7 +377,7 @@ void Bridge::fail(const Link& link, const std::string& why) {
                              link.remote->gateway, why);
     }
   }
-  link.stream.shut_down();  // ends the link's other thread, and the other side's
+  link.stream.shut_down();  // ends the link's other thread and the remote side
 }
 
 std::string Bridge::problem() const {

@@ -1,23 +1,22 @@
-// The bridge of a node in one view: what makes the boards of all nodes say the same. It runs in the
-// process of the node's lowest member (the gateway) and has, for every other node, a stream to that
-// node's gateway with a thread that sends and one that receives.
+// The bridge of a node in one view keeps the boards of all nodes identical. It runs in the process
+// of the node's lowest member (the gateway). For every other node it has a stream to that node's
+// gateway, with one thread that sends and one that receives.
 //
-// What is sent, member by member, in this order, for every step:
+// For every step it sends, member by member, in this order:
 //   kArrived   when a local member has arrived: the slots of its logical workers after the step,
-//   and
-//              of its partial sums the slices that the other node's members own
-//   kReduced   when a local member has summed its slice: the slice
-// The receiver puts the bytes into its node's memory (board, mirrors of the remote members'
-// segments) and only then moves the member's row. So on every board `arrived` and `reduced` mean
-// what they mean on one machine, "a step is complete" is a fact in each node's own memory, and a
-// worker does not know which members are remote.
+//              and the slices of its partial sums that the other node's members own
+//   kReduced   when a local member has summed its slice: that slice
+// The receiver first writes the bytes to its node's memory (the board, and the mirrors of the
+// remote members' segments) and then advances the member's row. So `arrived` and `reduced` mean the
+// same on every board as on a single machine, "a step is complete" is a fact in each node's own
+// memory, and a worker does not know which members are remote.
 //
-// Nothing is overwritten too early: a kArrived of step s + 1 is not taken before step s is complete
-// on the receiving board (its sender waits in TCP meanwhile). Until then the slots that step s
-// reads are intact there, so that it can be repeated if the others are lost.
+// Nothing is overwritten too early: the receiver does not take a kArrived of step s + 1 before step
+// s is complete on its own board. The sender blocks in TCP meanwhile. Until then the slots that
+// step s reads stay intact there, so step s can be repeated if the other nodes are lost.
 //
-// A bridge serves one view. Streams are opened while the view is prepared, or when it is started by
-// message, and end with it: what a former member sends late has no way to anybody's memory.
+// A bridge serves one view. Its streams are opened while the view is prepared, or when a message
+// starts it, and are closed with it. Late data from a former member cannot reach anybody's memory.
 #pragma once
 
 #include <atomic>
@@ -43,26 +42,27 @@ class Bridge {
   struct Options {
     std::string node;
     Handshake::Identity identity;
-    // Of a planned view: its first step, once the registry has it with exactly these members.
-    // Called by other threads.
+    // For a planned view: its first step, once the registry holds it with exactly these members.
+    // Called from other threads.
     std::function<std::optional<std::int64_t>()> committed;
     bool planned = true;
   };
-  // `view` was made by the gateway of options.node. The board must outlive the bridge.
+  // `view` must be prepared by the gateway of options.node. The board must outlive the bridge.
   Bridge(std::shared_ptr<const ActiveView> view, const Board& board, Options options);
   Bridge(const Bridge&) = delete;
   Bridge& operator=(const Bridge&) = delete;
   ~Bridge() { stop(); }
 
   const View& view() const { return view_->view; }
-  // What the other gateway's kStream message must say.
+  // The required content of the other gateway's kStream message.
   static nlohmann::json purpose(const View& view, const std::string& to_node);
   bool expects(int peer, const nlohmann::json& purpose) const;
   void accept(int peer, Descriptor socket);
   bool connected() const;  // with all other nodes
 
-  // A view that was started by message. When this node is one of `lagging`, it gets the step before
-  // the first one from `source`; restored() says when it has it (at once when it needs nothing).
+  // For a view that was started by message. If this node is one of `lagging`, it receives the step
+  // before the first one from `source`. restored() becomes true when that step has arrived, or at
+  // once if none is needed.
   struct Start {
     std::int64_t first_step = 0;
     std::string source;
@@ -71,11 +71,11 @@ class Bridge {
   void start(const Start& start);
   bool restored() const { return restored_.load(std::memory_order_acquire); }
 
-  // Why it cannot go on; "" when it can.
+  // Why the bridge cannot continue; "" if it can.
   std::string problem() const;
-  // This worker goes: sends what is on the board, then ends.
+  // Call when this worker leaves: the bridge sends what is on the board, then ends.
   void close();
-  bool finished() const;  // all was sent and received
+  bool finished() const;  // everything was sent and received
   void stop();
 
  private:

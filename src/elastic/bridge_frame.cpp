@@ -6,7 +6,7 @@ namespace rubato::elastic {
 
 namespace {
 
-constexpr std::uint32_t kMagic = 0x31474252;  // "RBG1"
+constexpr std::uint32_t kBridgeMagic = 0x31474252;  // "RBG1"
 constexpr std::int64_t kLargestNumber = std::int64_t{1} << 56;
 
 class Writer {
@@ -57,7 +57,7 @@ bool known(std::uint32_t type) {
 BridgeHeaderBytes encode(const BridgeHeader& header) {
   BridgeHeaderBytes bytes{};
   Writer out(bytes);
-  out.put(kMagic);
+  out.put(kBridgeMagic);
   out.put(static_cast<std::uint32_t>(header.type));
   out.put(header.member);
   out.put(header.flag);
@@ -77,7 +77,7 @@ BridgeHeaderBytes encode(const BridgeHeader& header) {
 std::optional<BridgeHeader> decode_bridge_header(
     std::span<const std::byte, kBridgeHeaderBytes> bytes) {
   Reader in(bytes);
-  if (in.get<std::uint32_t>() != kMagic) return std::nullopt;
+  if (in.get<std::uint32_t>() != kBridgeMagic) return std::nullopt;
   const auto type = in.get<std::uint32_t>();
   if (!known(type)) return std::nullopt;
   BridgeHeader header;
@@ -98,7 +98,7 @@ std::optional<BridgeHeader> decode_bridge_header(
        {header.view, header.next_view, header.next_first_step, header.compute_us, header.step_us}) {
     if (number < 0 || number > kLargestNumber) return std::nullopt;
   }
-  for (const std::int64_t number : {header.step, header.stall_us}) {  // -1: there is none
+  for (const std::int64_t number : {header.step, header.stall_us}) {  // -1: none
     if (number < -1 || number > kLargestNumber) return std::nullopt;
   }
   if (header.member < 0 || header.watchers < 0 || header.watchers > kMaxWorkers * 16 ||
@@ -110,7 +110,7 @@ std::optional<BridgeHeader> decode_bridge_header(
 }
 
 const char* problem_of(const BridgeHeader& header, const BridgeExpectation& expected) {
-  if (header.view != expected.view) return "it is of another view";
+  if (header.view != expected.view) return "a frame of another view";
   if (header.type == BridgeFrame::kArrived) {
     if (header.step != expected.arrived + 1 || header.step != expected.reduced + 1) {
       return "a step out of order";

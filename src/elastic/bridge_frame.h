@@ -1,6 +1,6 @@
-// Frames on the streams between nodes: a header of fixed size, then a payload whose length the
-// receiver knows before it reads the header, from the view and the job's shape. So a length is
-// checked and never believed, and every byte goes straight to where it belongs.
+// Frames on the streams between nodes: a fixed-size header, then a payload. The receiver knows the
+// payload length before it reads the header, from the view and the job's shape. A length is
+// therefore checked, never trusted, and every byte is received directly into its destination.
 #pragma once
 
 #include <array>
@@ -15,14 +15,14 @@ enum class BridgeFrame : std::uint32_t {
   // Between the bridges of two nodes (bridge.h).
   kArrived = 1,  // a member has computed a step: its logical workers' slots and its partial sums
   kReduced,      // a member has summed its slice of a step: the slice
-  kRestore,      // a complete step for a node that had not got all of it: gradient and all slots
-  kEnd,          // nothing more in this view
+  kRestore,      // a complete step for a node that lacks part of it: gradient and all slots
+  kEnd,          // no more frames in this view
   // Between a newcomer and a member of another node (feed.h).
-  kNext = 16,  // newcomer: what comes after `step` of `view`?
-  kUnit,       // newcomer: a unit of the state, please
-  kStep,       // answer to kNext: the next complete step, perhaps with its gradient, and all slots
-  kAnnounce,   // answer to kNext: the view is followed by another
-  kSnapshot,   // answer to kNext: begin anew from here, with all slots
+  kNext = 16,  // newcomer asks: what comes after `step` of `view`?
+  kUnit,       // newcomer asks for a unit of the state
+  kStep,       // answer to kNext: the next complete step, with all slots and perhaps its gradient
+  kAnnounce,   // answer to kNext: another view follows this one
+  kSnapshot,   // answer to kNext: start over from here, with all slots
   kNothing,    // answer to kNext or kUnit: ask again
   kUnitData,   // answer to kUnit
 };
@@ -36,11 +36,11 @@ struct BridgeHeader {
   std::int64_t next_view = 0;
   std::int64_t next_first_step = 0;
   std::int32_t next_members = 0;
-  std::int32_t watchers = 0;    // kArrived of the leader: newcomers that want to see gradients
+  std::int32_t watchers = 0;    // kArrived of the leader: number of newcomers that need gradients
   std::int64_t compute_us = 0;  // of the step
   std::int64_t stall_us = 0;    // as in MemberRow
   std::int64_t step_us = 0;
-  std::int32_t flag = 0;  // kStep: whether the gradient is in the payload
+  std::int32_t flag = 0;  // kStep: 1 if the payload contains the gradient
   std::uint64_t payload_bytes = 0;
 
   friend bool operator==(const BridgeHeader&, const BridgeHeader&) = default;
@@ -49,13 +49,13 @@ struct BridgeHeader {
 inline constexpr std::size_t kBridgeHeaderBytes = 96;
 using BridgeHeaderBytes = std::array<std::byte, kBridgeHeaderBytes>;
 
-// Little-endian, whatever the machine.
+// Little-endian on every machine.
 BridgeHeaderBytes encode(const BridgeHeader& header);
-// Nothing when it is no header of this version, or a field is out of its range.
+// Nothing if it is not a header of this version or a field is out of range.
 std::optional<BridgeHeader> decode_bridge_header(
     std::span<const std::byte, kBridgeHeaderBytes> bytes);
 
-// What a receiver may take next in a view, given how far the member's row is.
+// The frame a receiver may accept next in a view, given the progress in the member's row.
 struct BridgeExpectation {
   std::int64_t view = 0;
   std::int64_t arrived = 0;  // of the member's row
@@ -63,7 +63,7 @@ struct BridgeExpectation {
   std::size_t arrived_bytes = 0;  // payload lengths
   std::size_t reduced_bytes = 0;
 };
-// What is wrong with a kArrived or kReduced of that member; "" when nothing is.
+// What is wrong with a kArrived or kReduced frame of that member; "" if nothing is.
 const char* problem_of(const BridgeHeader& header, const BridgeExpectation& expected);
 
 }  // namespace rubato::elastic

@@ -1,4 +1,4 @@
-// Which node of a view hosts, owns and sends what. A pure function of the view.
+// Which node of a view hosts, owns and sends what: a pure function of the view.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ struct NodeShare {
   std::string name;
   int gateway = -1;                    // the member that runs the node's bridge: the lowest id
   std::vector<std::size_t> positions;  // of its members in the view
-  std::vector<Slice> slices;  // of the gradient, which its members own; merged where adjacent
+  std::vector<Slice> slices;  // slices of the gradient that its members own; merged where adjacent
 };
 
 class BridgeLayout {
@@ -24,11 +24,11 @@ class BridgeLayout {
 
   const std::vector<NodeShare>& nodes() const { return nodes_; }
   const NodeShare* find(const std::string& name) const;
-  // Of the member at a position, to a node.
+  // Payload sizes: of the member at a position, to a node.
   std::size_t arrived_bytes(std::size_t position, const NodeShare& to) const;
   std::size_t reduced_bytes(std::size_t position) const;
   std::size_t restore_bytes() const;
-  // Where its partial sums are, in the member's segment.
+  // The member's exported partial sums and where they are in its segment.
   const std::vector<HostRoot>& roots(std::size_t position) const { return roots_[position]; }
   LogicalRange hosts(std::size_t position) const { return hosts_[position]; }
   Slice slice(std::size_t position) const { return slices_[position]; }
@@ -44,10 +44,11 @@ class BridgeLayout {
   std::size_t gradient_floats_;
 };
 
-// Who runs the bridge of a node in a view; -1 when none of its workers is a member.
+// The member that runs the bridge of a node in a view; -1 if none of the node's workers is a
+// member.
 int gateway_of(const View& view, const std::string& node);
 bool several_nodes(const View& view);
-// Names a membership: equal for two views of equal members and hosting.
+// Identifies a membership: equal for two views with equal number, members and hosting.
 std::string membership_of(const View& view);
 
 }  // namespace rubato::elastic

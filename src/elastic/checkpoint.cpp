@@ -23,7 +23,7 @@ constexpr std::string_view kPrefix = "checkpoint-";
 constexpr std::string_view kSuffix = ".rubato";
 constexpr std::string_view kUnfinished = ".unfinished";  // then the writer's process id
 
-// Padded, so that a sorted list of names is in the order of the steps.
+// Padded, so that sorted names are in step order.
 std::string name_of(std::int64_t step) { return fmt::format("{}{:012}{}", kPrefix, step, kSuffix); }
 
 std::optional<std::int64_t> step_of(std::string_view name) {
@@ -31,7 +31,7 @@ std::optional<std::int64_t> step_of(std::string_view name) {
   std::string_view digits = name.substr(kPrefix.size());
   digits.remove_suffix(std::min(digits.size(), kSuffix.size()));
   const auto step = parse_int(digits);
-  // Only the spelling that we write: otherwise two files could have the same step.
+  // Accept only the spelling that we write: otherwise two files could have the same step.
   if (!step || *step < 0 || name_of(*step) != name) return std::nullopt;
   return step;
 }
@@ -45,7 +45,7 @@ Error io_error(const std::string& path, std::string_view doing, std::string_view
           fmt::format("{}: cannot {}: {}; {}", path, doing, std::strerror(errno), advice)};
 }
 
-// Makes what happened to the names in a folder durable.
+// Makes created and renamed entries of a folder durable.
 Status sync_folder(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return io_error(path, "open the folder", "check its permissions");
@@ -65,7 +65,7 @@ Result<CheckpointFolder> CheckpointFolder::open(std::string path, int keep) {
     const Status made = make_directories(path);
     if (!made) {
       return Error{made.error().code,
-                   made.error().message + "; choose a folder for checkpoints that can be written"};
+                   made.error().message + "; choose a writable folder for checkpoints"};
     }
     const std::string parent = std::filesystem::path(path).lexically_normal().parent_path();
     const Status synced = sync_folder(parent.empty() ? "." : parent);
@@ -85,17 +85,18 @@ Result<CheckpointFolder> CheckpointFolder::open(std::string path, int keep) {
 }
 
 Status CheckpointFolder::write(const CheckpointParts& checkpoint) const {
-  RUBATO_CHECK(checkpoint.step >= 0, "a checkpoint of a negative step");
+  RUBATO_CHECK(checkpoint.step >= 0, "the step of a checkpoint must not be negative");
   const std::string target = path_ + "/" + name_of(checkpoint.step);
   const std::string beside = fmt::format("{}{}{}", target, kUnfinished, ::getpid());
-  ::unlink(beside.c_str());  // of a process that had this id before
+  ::unlink(beside.c_str());  // left by an earlier process with the same id
   const Status written = write_checkpoint_file(beside, checkpoint);
   if (!written) {
     ::unlink(beside.c_str());
-    return Error{written.error().code,
-                 fmt::format("{}: {}; the checkpoints before are untouched: make room or make the "
-                             "folder writable",
-                             target, written.error().message)};
+    return Error{
+        written.error().code,
+        fmt::format("{}: {}; the older checkpoints are intact; free some space or make the "
+                    "folder writable",
+                    target, written.error().message)};
   }
   if (::rename(beside.c_str(), target.c_str()) != 0) {
     Error error = io_error(target, "move the finished file to this name", "check the folder");
@@ -105,7 +106,7 @@ Status CheckpointFolder::write(const CheckpointParts& checkpoint) const {
   Status synced = sync_folder(path_);
   if (!synced) return synced;
 
-  // One that cannot be deleted only takes room; the checkpoint itself is safe.
+  // One that cannot be deleted only takes up space; the new checkpoint is safe.
   const auto all = steps();
   if (!all) return ok_status();
   const auto newer = std::upper_bound(all->begin(), all->end(), checkpoint.step);
@@ -140,7 +141,7 @@ Result<std::vector<std::int64_t>> CheckpointFolder::steps() const {
   for (const std::string& name : *names) {
     if (const auto step = step_of(name)) steps.push_back(*step);
   }
-  std::sort(steps.begin(), steps.end());  // beyond 12 digits the order of the names is another
+  std::sort(steps.begin(), steps.end());  // beyond 12 digits, name order is not step order
   return steps;
 }
 

@@ -1,6 +1,6 @@
-// Durable checkpoints: one file per checkpoint in a folder, written beside its final name, fsynced
-// (file and folder) and renamed, so a file with the final name is complete. Every block carries a
-// checksum, so a torn or bit-flipped file is recognised and the one before it is used.
+// Durable checkpoints: one file per checkpoint in a folder. Each is written beside its final name,
+// fsynced (file and folder) and renamed, so a file with the final name is complete. Every block
+// carries a checksum, so a torn or bit-flipped file is detected and the previous one is used.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@
 
 namespace rubato::elastic {
 
-// What is stored; the parts are opaque here.
+// The content of a checkpoint. The parts are opaque here.
 struct CheckpointParts {
-  std::int64_t step = 0;    // the next step to do
-  std::string description;  // JSON about the job: refuses a checkpoint of another job or shape
+  std::int64_t step = 0;    // the next step to run
+  std::string description;  // JSON about the job; must match when a checkpoint is loaded
   std::vector<std::span<const std::byte>> parts;
 };
 struct LoadedCheckpoint {
@@ -28,21 +28,22 @@ struct LoadedCheckpoint {
 
 class CheckpointFolder {
  public:
-  // Makes the folder when it is missing; removes leftovers of interrupted writes.
+  // Creates the folder if it is missing. Removes leftovers of interrupted writes.
   static Result<CheckpointFolder> open(std::string path, int keep);
 
-  // Returns after the checkpoint is durable; then deletes the oldest ones beyond `keep` (>= 1).
-  // Files of later steps, which load_newest refused, do not count and stay until training gets
-  // there: they never push out a good one. An error leaves the older checkpoints as they are.
+  // Returns when the checkpoint is durable and the oldest checkpoints beyond `keep` (>= 1) are
+  // deleted. Files of later steps, which load_newest refused, do not count and stay until training
+  // reaches them, so they never displace a good one. An error leaves the older checkpoints as they
+  // are.
   Status write(const CheckpointParts& checkpoint) const;
 
   struct Found {
     std::optional<LoadedCheckpoint> newest;  // the newest valid one with this description
-    std::vector<std::string> refused;        // a line for each newer file: which, why
+    std::vector<std::string> refused;        // one line for each newer file: which one and why
   };
   Result<Found> load_newest(const std::string& description) const;
 
-  // Steps of the files that are there, ascending; unchecked.
+  // Steps of the existing files, ascending; the files are not checked.
   Result<std::vector<std::int64_t>> steps() const;
 
  private:

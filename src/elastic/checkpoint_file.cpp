@@ -16,23 +16,24 @@
 
 namespace rubato::elastic {
 
-static_assert(std::endian::native == std::endian::little, "the format is written as it lies");
+static_assert(std::endian::native == std::endian::little,
+              "the format is the little-endian memory layout");
 
 namespace {
 
-constexpr std::array<char, 8> kMagic{'R', 'U', 'B', 'A', 'T', 'O', 'C', 'K'};
+constexpr std::array<char, 8> kCheckpointMagic{'R', 'U', 'B', 'A', 'T', 'O', 'C', 'K'};
 constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kBlock = 1 << 20;
 constexpr std::size_t kCrc = sizeof(std::uint32_t);
 
 struct Header {
-  std::array<char, 8> magic = kMagic;
+  std::array<char, 8> magic = kCheckpointMagic;
   std::uint32_t version = kVersion;
   std::uint32_t unused = 0;
   std::int64_t step = 0;
   std::uint64_t payload = 0;
   std::uint32_t unused2 = 0;
-  std::uint32_t crc = 0;  // of all before it
+  std::uint32_t crc = 0;  // of everything before it
 };
 static_assert(sizeof(Header) == 40 && std::has_unique_object_representations_v<Header>);
 
@@ -73,7 +74,7 @@ bool write_all(int fd, std::span<const std::byte> bytes) {
   return true;
 }
 
-// False at an early end of the file too, with errno 0.
+// Also returns false at a premature end of the file, with errno 0.
 bool read_all(int fd, std::span<std::byte> bytes) {
   while (!bytes.empty()) {
     errno = 0;
@@ -117,16 +118,16 @@ class BlockWriter {
   std::uint64_t number_ = 0;
 };
 
-// Hands out only bytes of blocks whose checksum was right.
+// Returns only bytes of blocks whose checksum is correct.
 class BlockReader {
  public:
   BlockReader(int fd, std::uint64_t payload) : fd_(fd), unread_(payload) {}
 
-  // Bytes of the payload that were not handed out yet.
+  // Bytes of the payload that were not returned yet.
   std::uint64_t remaining() const { return unread_ + block_.size() - used_; }
 
   Status get(std::span<std::byte> out) {
-    if (out.size() > remaining()) return invalid_input("lengths inside do not fit the file");
+    if (out.size() > remaining()) return invalid_input("the lengths inside do not match the file");
     while (!out.empty()) {
       if (used_ == block_.size()) {
         Status next = next_block();
@@ -153,12 +154,11 @@ class BlockReader {
     std::uint32_t crc = 0;
     if (!read_all(fd_, block_) || !read_all(fd_, std::as_writable_bytes(std::span(&crc, 1)))) {
       if (errno != 0) return system_error("read");
-      return invalid_input("it ended while it was read; is something else writing to it?");
+      return invalid_input("it ended unexpectedly; is another process writing to it?");
     }
     if (crc != block_crc(number_, block_)) {
-      return invalid_input(
-          fmt::format("damaged: block {} of {} bytes has another checksum than it was written with",
-                      number_, block_.size()));
+      return invalid_input(fmt::format(
+          "damaged: the checksum of block {} ({} bytes) does not match", number_, block_.size()));
     }
     unread_ -= block_.size();
     used_ = 0;
@@ -185,11 +185,12 @@ Result<std::uint64_t> read_header(int fd, std::int64_t step) {
   const auto size = static_cast<std::uint64_t>(info.st_size);
   Header header;
   if (size < sizeof header) {
-    return invalid_input(fmt::format("truncated: {} bytes are less than a header", size));
+    return invalid_input(fmt::format("truncated: {} bytes, shorter than a header", size));
   }
   if (!read_all(fd, std::as_writable_bytes(std::span(&header, 1)))) return system_error("read");
-  if (header.magic != kMagic) return invalid_input("damaged, or not a checkpoint: wrong beginning");
-  if (header.crc != crc_of(header)) return invalid_input("damaged: checksum of the header");
+  if (header.magic != kCheckpointMagic)
+    return invalid_input("damaged, or not a checkpoint: wrong magic");
+  if (header.crc != crc_of(header)) return invalid_input("damaged: wrong header checksum");
   if (header.version != kVersion) {
     return invalid_input(
         fmt::format("format version {}; this program reads version {}", header.version, kVersion));
@@ -197,13 +198,13 @@ Result<std::uint64_t> read_header(int fd, std::int64_t step) {
   if (header.step != step) {
     return invalid_input(fmt::format("holds step {}; was it renamed?", header.step));
   }
-  // Compared without computing the size from the length, which may be absurd.
+  // Compared without computing the size from the payload length, which may be nonsense.
   const std::uint64_t rest = size - sizeof header;
   const std::uint64_t blocks = rest / (kBlock + kCrc) + (rest % (kBlock + kCrc) != 0 ? 1 : 0);
   if (rest < blocks * kCrc || rest - blocks * kCrc != header.payload) {
     return invalid_input(
-        fmt::format("truncated or extended: {} bytes, which do not hold the {} "
-                    "bytes that the header announces",
+        fmt::format("truncated or extended: {} bytes do not match the {} payload "
+                    "bytes given in the header",
                     size, header.payload));
   }
   return header.payload;
@@ -235,13 +236,13 @@ Status write_checkpoint_file(const std::string& path, const CheckpointParts& che
 
 Result<LoadedCheckpoint> read_checkpoint_file(const std::string& path, std::int64_t step,
                                               const std::string& description) {
-  // Not blocking: something else with this name may be a pipe.
+  // Non-blocking: something else with this name may be a pipe.
   const OpenFile file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (file.fd() < 0) return system_error("open");
   const auto payload = read_header(file.fd(), step);
   if (!payload) return payload.error();
   BlockReader in(file.fd(), *payload);
-  const Error misfit = invalid_input("lengths inside do not fit the file");
+  const Error misfit = invalid_input("the lengths inside do not match the file");
 
   LoadedCheckpoint loaded;
   loaded.step = step;
@@ -253,7 +254,7 @@ Result<LoadedCheckpoint> read_checkpoint_file(const std::string& path, std::int6
   if (!status) return status.error();
   if (loaded.description != description) {
     return invalid_input(fmt::format(
-        "of another job or shape: {}; this job is {}; give each job a folder of its own",
+        "it belongs to another job or shape: {}; this job is {}; give each job its own folder",
         shortened(loaded.description), shortened(description)));
   }
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/json_text.h"
+
 namespace rubato::elastic {
 
 namespace {
@@ -131,13 +133,13 @@ void Coordinator::commit_prepared(std::int64_t step) {
   view.first_step = step + 1;
   view.prepare_s = std::max(0.0, unix_seconds() - proposal_asked_at_);
   const Result<bool> won =
-      registry_.compare_and_swap(kViewRecord, view.number - 1, to_json(view).dump());
+      registry_.compare_and_swap(kViewRecord, view.number - 1, compact_json(to_json(view)));
   proposal_.reset();
   if (!won.ok() || !*won) {
     cancelled_ = true;
     return;
   }
-  // Not before: of a number that another view has won, the block is in use.
+  // Not before winning: if another view has won the number, its block is in use.
   board_->start_block(view.number, static_cast<int>(view.members.size()), view.first_step);
   ViewBlock& block = board_->block(view.number - 1);
   block.next_first_step.store(view.first_step, std::memory_order_release);
@@ -147,23 +149,22 @@ void Coordinator::commit_prepared(std::int64_t step) {
 std::optional<View> Coordinator::view_at(std::int64_t number) const {
   const Result<std::optional<std::string>> record = registry_.at(kViewRecord, number);
   if (!record.ok() || !record->has_value()) return std::nullopt;
-  Result<View> view = parse_view(nlohmann::json::parse(**record, nullptr, false));
+  Result<View> view = parse_view(parse_json(**record));
   if (!view.ok()) return std::nullopt;
   return std::move(*view);
 }
 
-// The announced view as it was committed. What this worker has prepared may be an attempt that was
-// given up, so the registry has the last word. Null: not a member.
+// The announced view as committed. What this worker has prepared may be an abandoned attempt, so
+// the registry has the final say. Null: this worker is not a member.
 std::shared_ptr<const ActiveView> Coordinator::committed_view(std::int64_t number, bool* empty) {
   const std::optional<View> view = view_at(number);
   if (!view) return nullptr;
   if (empty != nullptr) *empty = view->empty();
   if (view->find(id()) == nullptr) return nullptr;
   const auto found = prepared_.find(number);
-  RUBATO_CHECK(found != prepared_.end(), "a view was committed that a member had not prepared");
+  RUBATO_CHECK(found != prepared_.end(), "a committed view was not prepared by a member");
   auto active = std::make_shared<ActiveView>(*found->second);
-  RUBATO_CHECK(active->view.ids() == view->ids(),
-               "a view was committed that differs from prepared");
+  RUBATO_CHECK(active->view.ids() == view->ids(), "a committed view differs from the prepared one");
   active->view = *view;
   return active;
 }
@@ -182,7 +183,7 @@ Coordinator::Next Coordinator::after_step(const ActiveView& view, std::int64_t s
 std::shared_ptr<const ActiveView> Coordinator::admitted_at(std::int64_t step) {
   const MutexLock lock(mutex_);
   if (interrupted_) return nullptr;
-  // The view it observed last may be followed by several others already.
+  // Several views may already follow the one it observed last.
   for (std::int64_t number = observed_; number > 0;) {
     const ViewBlock& block = board_->block(number);
     if (block.view != number) return nullptr;
@@ -190,8 +191,8 @@ std::shared_ptr<const ActiveView> Coordinator::admitted_at(std::int64_t step) {
     if (next.view == 0 || board_->completed() < next.first_step - 1) return nullptr;
     if (next.first_step == step && prepared_.contains(next.view)) {
       auto view = committed_view(next.view, nullptr);
-      // Others begin by message only: on a node's board they may be on before the streams to other
-      // nodes are made anew.
+      // The others begin only by message: they may have begun on a node's board before the streams
+      // to other nodes are reopened.
       if (view) return view->view.planned() ? view : nullptr;
     }
     number = next.view;
@@ -201,7 +202,7 @@ std::shared_ptr<const ActiveView> Coordinator::admitted_at(std::int64_t step) {
 
 void Coordinator::entered(std::shared_ptr<const ActiveView> view) {
   const MutexLock lock(mutex_);
-  // A freeze, the start of a later view, or an exclusion that came meanwhile is still to be obeyed.
+  // A freeze, the start of a later view, or an exclusion that arrived meanwhile still applies.
   if (!frozen_ && !to_start_ && !excluded_) interrupted_ = false;
   prepared_.erase(prepared_.begin(), prepared_.upper_bound(view->view.number));
   entered_number_ = view->view.number;
@@ -217,12 +218,12 @@ void Coordinator::finish() {
 }
 
 void Coordinator::depart() {
-  if (!has_streams_) {  // what it has published is on its node's board, which others pass on
+  if (!has_streams_) {  // everything it published is on its node's board; others pass it on
     const MutexLock lock(mutex_);
     delivered_ = true;
     return;
   }
-  // Whom one waits for may be lost, which takes the failure timeout to be seen.
+  // A worker it waits for may be lost, and detecting that takes the failure timeout.
   const auto deadline =
       steady_clock::now() +
       std::chrono::duration_cast<steady_clock::duration>(
@@ -267,7 +268,7 @@ void Coordinator::run() {
     if (stopping_ || gone_) return;
   }
   for (;;) {
-    // A newcomer waits for connections, a recovery for processes to end: look often then.
+    // A newcomer waits for connections, a recovery for processes to end: poll frequently.
     const bool busy = recovery_.has_value() || change_.has_value() || to_prepare_.has_value() ||
                       pending_start_.has_value() || founding_ || active_number_ == 0;
     mesh_->poll(busy ? 2 : 20);
@@ -301,7 +302,7 @@ void Coordinator::run() {
   }
 }
 
-// Between two who meet in a prepared view and were both newcomers before.
+// Of two members of a prepared view that were both newcomers, the one with the higher id dials.
 void Coordinator::want(const WorkerAddress& peer) { mesh_->want(peer, id() > peer.id); }
 
 void Coordinator::on_connected(const WorkerAddress& peer) {
@@ -310,8 +311,8 @@ void Coordinator::on_connected(const WorkerAddress& peer) {
   say_again(peer.id);
 }
 
-// A connection that broke between two living workers may have swallowed messages. Whatever this
-// worker still waits for, or the other may not have heard, is said again; all of it may come twice.
+// A connection that broke between two living workers may have lost messages. Send again whatever
+// this worker still waits for or the other may have missed; duplicates are harmless.
 void Coordinator::say_again(int peer) {
   if (recovery_ && recovery_->unfrozen.contains(peer)) mesh_->send(peer, Message::kFreeze, {});
   if (change_ && change_->unprepared.contains(peer)) {
@@ -418,11 +419,11 @@ void Coordinator::on_lost(int peer, const std::string& why) {
   forget_peer(peer);
 }
 
-// Maps what is not mapped yet, so that the view can be trained in.
+// Maps everything that is not mapped yet, so that the view can be trained.
 Result<std::shared_ptr<const ActiveView>> Coordinator::map_view(const View& view) {
   const int expected = options_.batches.logical_workers(static_cast<int>(view.members.size()));
   if (view.logical_workers() != expected) {
-    return invalid_input(fmt::format("view {} hosts {} logical workers instead of {}", view.number,
+    return invalid_input(fmt::format("view {} hosts {} logical workers; expected {}", view.number,
                                      view.logical_workers(), expected));
   }
   for (const Member& member : view.members) {
@@ -435,7 +436,7 @@ Result<std::shared_ptr<const ActiveView>> Coordinator::map_view(const View& view
   return make_active_view(view, id(), *board_, segments_);
 }
 
-// A view that was started by message, after a failure or by a founder.
+// Begins a view that was started by message, after a failure or by a founder.
 void Coordinator::begin_view(const View& view) {
   if (view.find(id()) == nullptr) {
     leave("this worker is not part of the next view");
@@ -472,11 +473,11 @@ void Coordinator::tick() {
   bool say_ready = false;
   {
     const MutexLock lock(mutex_);
-    if (finished_ || departing_) return;  // whoever goes now is not missed
+    if (finished_ || departing_) return;  // losses no longer matter
     entered.swap(entered_);
     say_ready = ready_ && !said_ready_;
   }
-  // The news may be older than a view that was started by message since.
+  // The news may be older than a view that has since been started by message.
   if (entered && entered->view.number >= current_.number) {
     const View before = std::exchange(current_, entered->view);
     remove_mirrors(before);
@@ -506,13 +507,13 @@ void Coordinator::tick() {
   if (steady_clock::now() - last_registry_look_ >= kRegistryInterval) follow_registry();
   if (gone_) return;
 
-  // Someone who matters is lost: whoever should lead recovers, the others wait for it.
+  // A relevant worker is lost: the one that should lead recovers, the others wait for it.
   if (recovery_) {
     continue_recovery();
     return;
   }
   if (!founding_) {
-    if (lost_member() >= 0) follow_registry();  // perhaps it left by plan
+    if (lost_member() >= 0) follow_registry();  // it may have left as planned
     if (gone_) return;
     const int lost = lost_member();
     if (lost >= 0 && lead_now() == id()) {

@@ -1,21 +1,23 @@
-// The membership of one worker. A thread of its own talks to the other workers and to the registry;
-// the training thread asks it a few questions at step boundaries and is otherwise left alone.
+// The membership of one worker. A thread of its own talks to the other workers and to the registry.
+// The training thread asks it a few questions at step boundaries and is otherwise undisturbed.
 //
-// How a view comes to be:
-//   planned   the leader collects newcomers that are ready and workers that go, sends kPrepare with
-//             the next view to its members, and when all have it mapped its training thread commits
-//             it at the next boundary: compare-and-swap in the registry, then announcement on the
-//             board before arriving. Everybody sees the announcement when that step is complete.
-//   failure   the leader, or the lowest surviving worker when the leader is lost, freezes all
-//             survivors (they publish nothing more), reads from the board how far the view came,
-//             commits a view without the lost ones, makes sure that those are dead, and starts it.
-//   founding  the first worker of a job commits a view of itself, waits for the others, and starts
-//             the view with all of them like after a failure.
-// Members may be on several nodes. Then each node has a board of its own, which bridges keep alike
-// (bridge.h), and a view that is started by message begins on a node when the node's gateway has
-// its board ready for it (coordinator_nodes.cpp).
-// In every case the compare-and-swap decides, so two halves of a job can never both go on: a step
-// needs all members of a view, and of two next views only one exists.
+// How views come about:
+//   planned   The leader collects ready newcomers and leaving workers and sends kPrepare with the
+//             next view to its members. When all have mapped it, the leader's training thread
+//             commits it at the next boundary: compare-and-swap in the registry, then an
+//             announcement on the board, then arrival. Everybody sees the announcement when that
+//             step is complete.
+//   failure   The leader, or the lowest surviving worker if the leader is lost, freezes all
+//             survivors (they publish nothing more), reads the view's progress from the board,
+//             commits a view without the lost workers, makes sure that those are dead, and starts
+//             the view.
+//   founding  The first worker of a job commits a view of itself, waits for the others, and starts
+//             the view with all of them as after a failure.
+// Members may be on several nodes. Then each node has a board of its own; bridges keep the boards
+// identical (bridge.h). A view that is started by message begins on a node when the node's gateway
+// has prepared its board (coordinator_nodes.cpp). In every case the compare-and-swap decides, so
+// two halves of a job can never both continue: a step needs all members of a view, and of two
+// candidates for the next view only one is committed.
 #pragma once
 
 #include <atomic>
@@ -56,14 +58,14 @@ class Coordinator final : private Mesh::Listener {
     JobSettings settings;
     int worker = 0;
     ProgramShape shape;
-    std::string description;  // must be equal on all workers: what is trained, in which shape
+    std::string description;  // what is trained and in which shape; must be equal on all workers
     std::vector<Program::Trait> fingerprint;
-    std::int64_t first_step = 0;  // of a founder: where its state stands
-    int logical_slots = 1;        // of a founder: for so many logical workers the board has room
-    std::int64_t batch = 1;       // of a logical worker of a consistent job
+    std::int64_t first_step = 0;  // founder: the step its state is at
+    int logical_slots = 1;        // founder: the number of logical workers the board has room for
+    std::int64_t batch = 1;       // consistent job: samples per logical worker
     BatchRule batches;
-    std::optional<DataBoardShape> data;                 // of an adaptive job
-    std::function<void(const nlohmann::json&)> record;  // an event for the job's event log
+    std::optional<DataBoardShape> data;                 // adaptive job
+    std::function<void(const nlohmann::json&)> record;  // writes an event to the job's event log
     NodeIdentity node;
   };
   static Result<std::unique_ptr<Coordinator>> start(const Options& options, Registry& registry,
@@ -73,60 +75,63 @@ class Coordinator final : private Mesh::Listener {
 
   // --- For the training thread ---
   enum class Event {
-    kFound,     // first of the job: fill the board's private state for first_step, then filled()
+    kFound,     // first worker: fill the board's private state for first_step, then call filled()
     kObserve,   // accepted as a newcomer: copy the state of view() and follow it
     kStart,     // view() starts at its first step
     kFinished,  // the job is done
-    kLeave,     // this worker is no longer part of the job; reason() says why
+    kLeave,     // this worker is no longer part of the job; see reason()
   };
-  // Waits for the next event (at most this long; nothing when the time is over).
+  // Waits for the next event; nothing on timeout.
   std::optional<Event> wait_event(std::chrono::milliseconds at_most);
-  bool pending();  // an event waits
-  // Of kStart; null when an earlier event has brought it already (a later view replaces one that
-  // was not begun).
+  bool pending();  // an event is waiting
+  // The view of kStart. Null if an earlier event has already delivered it: a later view replaces
+  // one that has not begun.
   std::shared_ptr<const ActiveView> started_view();
   std::string reason();
   bool was_refused();
   // Of the worker that restarted the job: steps done before all workers were gone.
   std::int64_t steps_before_restart() const { return steps_before_restart_; }
   const Board& board();           // after the first event
-  const DataBoard& data_board();  // likewise, of an adaptive job
+  const DataBoard& data_board();  // likewise, for an adaptive job
 
-  // A newcomer: whose state to copy; null when the donor of before is gone and no other is known.
+  // Newcomer: the worker whose state to copy; null if the previous donor is gone and no other is
+  // known.
   std::shared_ptr<const Donor> donor();
-  // A newcomer: whether the board has the view that it observes, as admitted_at() needs. The board
-  // of a node without members may be empty still.
+  // Newcomer: whether the board has the view it observes, as admitted_at() requires. The board of a
+  // node without members may still be empty.
   bool sees_view();
-  void ready();   // a newcomer's state follows the view
-  void filled();  // a founder has filled the board
+  void ready();   // newcomer: its state follows the view
+  void filled();  // founder: it has filled the board
 
-  // True when the training thread must stop the current step and wait for an event.
+  // True if the training thread must abandon the current step and wait for an event.
   bool interrupted() const { return interrupted_.load(std::memory_order_acquire); }
-  // Runs a publication on the board, unless interrupted (false). A survivor that has promised to be
-  // frozen publishes nothing.
+  // Runs a publication on the board, unless interrupted (returns false). A survivor that has
+  // confirmed the freeze publishes nothing.
   bool publish(const std::function<void()>& write);
-  // Leader, before arriving at `step`: commits the prepared view, if any, to start at step + 1.
+  // Leader, before arriving at `step`: commits the prepared view, if any, starting at step + 1.
   void commit_prepared(std::int64_t step);
-  // What follows after `step` is complete.
+  // What follows once `step` is complete.
   struct Next {
     enum class Kind { kSame, kSwitch, kGone, kInterrupted } kind = Kind::kSame;
-    std::shared_ptr<const ActiveView> view;  // of kSwitch
-    bool job_stops = false;                  // of kGone: nobody goes on
+    std::shared_ptr<const ActiveView> view;  // for kSwitch
+    bool job_stops = false;                  // for kGone: nobody continues
   };
   Next after_step(const ActiveView& view, std::int64_t step);
-  // A newcomer whose state stands before `step`: the announced view that starts there and has it as
-  // a member; null when there is none (yet).
+  // For a newcomer whose state is that before `step`: the announced view that starts there and has
+  // the newcomer as a member; null if there is none (yet).
   std::shared_ptr<const ActiveView> admitted_at(std::int64_t step);
-  // Whether no later view without this worker as leader exists. The others cannot end an excluded
-  // worker of another node, so it must look before it touches what only a leader may.
+  // Whether this worker still leads: no later view with another leader exists. The others cannot
+  // end an excluded worker on another node, so it must check this before it touches anything
+  // reserved for the leader.
   bool newest_leads(const View& view);
-  // The training thread now runs in this view.
+  // Reports that the training thread now runs in this view.
   void entered(std::shared_ptr<const ActiveView> view);
   // Leader: all steps are done and the result is written.
   void finish();
-  // This worker is done, well: waits until other nodes have from here what they need to go on.
+  // This worker ends normally. Waits until other nodes have everything from it that they need to
+  // continue.
   void depart();
-  void ask_to_leave();  // asynchronous: another view follows; safe in any thread
+  void ask_to_leave();  // asynchronous, from any thread: another view follows
 
  private:
   struct Joiner {
@@ -134,23 +139,23 @@ class Coordinator final : private Mesh::Listener {
     bool ready = false;
     double since = 0;  // unix seconds
   };
-  // A planned change on its way.
+  // A planned change in progress.
   struct Change {
     View view;
     std::int64_t attempt = 0;
-    std::set<int> unprepared;  // this worker among them while its memory is not ready
+    std::set<int> unprepared;  // includes this worker until its own memory is ready
     std::unique_ptr<MemoryTouch> touch;
     bool proposed = false;
     double asked_at = 0;  // unix seconds
     std::chrono::steady_clock::time_point began;
   };
   struct Recovery {
-    View latest;  // the newest view when it began
+    View latest;  // the newest view when the recovery began
     std::set<int> unfrozen;
-    std::map<int, std::int64_t> complete;  // by worker: the newest step that its board has whole
+    std::map<int, std::int64_t> complete;  // by worker: the newest complete step on its board
     std::set<int> to_fence;
     std::optional<View> committed;
-    std::set<int> audience;  // who hears of the start
+    std::set<int> audience;  // workers that are told of the start
     std::chrono::steady_clock::time_point began;
   };
 
@@ -159,7 +164,7 @@ class Coordinator final : private Mesh::Listener {
     View view;
     std::string source;  // node that has the step before the first one
     std::vector<std::string> lagging;
-    std::set<int> to_fence;  // of this node
+    std::set<int> to_fence;  // lost workers of this node
     std::chrono::steady_clock::time_point since;
   };
 
@@ -187,7 +192,7 @@ class Coordinator final : private Mesh::Listener {
   bool is_leader() const { return active_number_ > 0 && current_.leader == id(); }
   int id() const { return options_.worker; }
 
-  // coordinator_newcomer.cpp: how a worker comes in
+  // coordinator_newcomer.cpp: entering the job
   bool enter_job();
   void be_newcomer(bool say_ready);
   void acknowledge_prepared();
@@ -210,7 +215,7 @@ class Coordinator final : private Mesh::Listener {
   std::int64_t view_here() const;
   void tell_of_loss(int worker);
   void on_broken(const nlohmann::json& body);
-  int lead_now() const;  // who should lead: the leader, else the lowest reachable member
+  int lead_now() const;  // worker that should lead: the leader, else the lowest reachable
   void recover();
   void continue_recovery();
   void on_freeze(int peer);
@@ -252,13 +257,13 @@ class Coordinator final : private Mesh::Listener {
   std::map<std::int64_t, std::shared_ptr<const ActiveView>> prepared_ RUBATO_GUARDED_BY(mutex_);
   // Newcomer: number of the view it observes.
   std::int64_t observed_ RUBATO_GUARDED_BY(mutex_) = 0;
-  // Leader: to be committed by the training thread.
+  // Leader: the view for the training thread to commit.
   std::shared_ptr<const ActiveView> proposal_ RUBATO_GUARDED_BY(mutex_);
   double proposal_asked_at_ RUBATO_GUARDED_BY(mutex_) = 0;
-  // News from the training thread.
+  // Updates from the training thread.
   std::shared_ptr<const ActiveView> entered_ RUBATO_GUARDED_BY(mutex_);
   std::int64_t entered_number_ RUBATO_GUARDED_BY(mutex_) = 0;
-  bool cancelled_ RUBATO_GUARDED_BY(mutex_) = false;  // the commitment of the proposal failed
+  bool cancelled_ RUBATO_GUARDED_BY(mutex_) = false;  // committing the proposal failed
   bool ready_ RUBATO_GUARDED_BY(mutex_) = false;
   bool filled_ RUBATO_GUARDED_BY(mutex_) = false;
   bool finished_ RUBATO_GUARDED_BY(mutex_) = false;
@@ -271,16 +276,16 @@ class Coordinator final : private Mesh::Listener {
   int donor_worker_ RUBATO_GUARDED_BY(mutex_) = -1;
   bool departing_ RUBATO_GUARDED_BY(mutex_) = false;
   bool departed_ RUBATO_GUARDED_BY(mutex_) = false;
-  bool delivered_ RUBATO_GUARDED_BY(mutex_) = false;  // all that others wait for
+  bool delivered_ RUBATO_GUARDED_BY(mutex_) = false;  // others have everything they need from here
   std::atomic<bool> interrupted_{false};
   std::atomic<bool> wants_to_leave_{false};
   std::atomic<bool> has_streams_{false};  // to or from other nodes
 
-  // --- Of the coordinator's thread only ---
-  View current_;                    // the view this worker runs in, or observes
-  std::int64_t active_number_ = 0;  // its number when this worker runs in it; 0: newcomer
+  // --- Used only by the coordinator's thread ---
+  View current_;                    // the view this worker runs in or observes
+  std::int64_t active_number_ = 0;  // its number if this worker runs in it; 0: newcomer
   SegmentMap segments_;
-  View latest_;  // the newest in the registry, as last seen
+  View latest_;  // the newest view in the registry, as last seen
   std::map<int, WorkerAddress> peers_;
   std::set<int> lost_;
   std::map<int, std::string> lost_reasons_;
@@ -288,10 +293,10 @@ class Coordinator final : private Mesh::Listener {
   bool accepted_ = false;
   bool gone_ = false;
   bool said_finished_ = false;
-  bool founding_ = false;  // committed a view of itself, waits for the others
+  bool founding_ = false;  // it committed a view of itself and waits for the others
   std::chrono::steady_clock::time_point founded_at_;
   std::atomic<std::int64_t> steps_before_restart_ = 0;
-  int joined_leader_ = -1;  // newcomer: whom it has asked
+  int joined_leader_ = -1;  // newcomer: the leader it has asked
   bool said_ready_ = false;
   int leave_sent_to_ = -1;
   std::int64_t reported_refusals_ = 0;
@@ -302,8 +307,8 @@ class Coordinator final : private Mesh::Listener {
   std::optional<Change> change_;
   std::int64_t attempts_ = 0;
   double asked_at_ = 0;
-  // A view this worker was asked to prepare and cannot acknowledge before all members are
-  // connected and its memory is ready.
+  // A view this worker was asked to prepare. It acknowledges when all members are connected and its
+  // memory is ready.
   struct ToPrepare {
     View view;
     int leader = -1;
@@ -314,15 +319,15 @@ class Coordinator final : private Mesh::Listener {
   std::optional<Recovery> recovery_;
   Handshake::Identity identity_;
   std::map<std::int64_t, std::unique_ptr<Bridge>>
-      bridges_;  // by view; where this worker is gateway
+      bridges_;  // by view; those whose gateway is this worker
   std::optional<PendingStart> pending_start_;
   std::unique_ptr<FeedServer> feed_server_;
   std::unique_ptr<FeedClient> feed_;
-  std::set<int> said_done_;  // leavers that have finished their last step
+  std::set<int> said_done_;  // leaving workers that have finished their last step
   std::int64_t broken_view_ = 0;
   std::string broken_why_;
   std::chrono::steady_clock::time_point broken_since_;
-  std::chrono::steady_clock::time_point lost_since_;  // somebody, whom the leader has not lost
+  std::chrono::steady_clock::time_point lost_since_;  // for a member that the leader has not lost
   std::optional<std::chrono::steady_clock::time_point> finished_at_;
   StragglerWatch stragglers_;
   std::int64_t judged_step_ = -1;

@@ -1,10 +1,12 @@
-// Planned changes: the leader brings in newcomers that are ready, lets go who should go, and
-// re-balances slow workers. One change at a time; what is asked meanwhile is merged into the next.
+// Planned changes: the leader admits newcomers that are ready, releases workers that should leave,
+// and re-balances slow workers. There is one change at a time; requests that arrive meanwhile are
+// merged into the next.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "base/json_text.h"
 #include "base/text.h"
 #include "elastic/coordinator.h"
 #include "elastic/hosting.h"
@@ -15,14 +17,14 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// Newcomers of one request come in together if they are about as fast.
+// Newcomers of one request are admitted together if they become ready at about the same time.
 constexpr double kWaitForOthersS = 3.0;
 constexpr auto kFoundingWait = std::chrono::seconds(30);
 constexpr auto kPrepareTimeout = std::chrono::seconds(10);
 
 }  // namespace
 
-// Which part of the environment differs, or "".
+// The part of the environment that differs, or "".
 static std::string fingerprint_difference(const std::vector<Program::Trait>& ours,
                                           const nlohmann::json& theirs) {
   for (const Program::Trait& trait : ours) {
@@ -35,7 +37,7 @@ static std::string fingerprint_difference(const std::vector<Program::Trait>& our
 }
 
 void Coordinator::on_join(int peer, const nlohmann::json& body) {
-  if (current_.find(peer) != nullptr) return;  // said twice; it has come in meanwhile
+  if (current_.find(peer) != nullptr) return;  // a repeated message; it has been admitted meanwhile
   const auto refuse = [&](const std::string& reason) {
     options_.record({{"type", "refused"}, {"worker", peer}, {"reason", reason}});
     mesh_->send(peer, Message::kRefused, {{"reason", reason}});
@@ -51,13 +53,14 @@ void Coordinator::on_join(int peer, const nlohmann::json& body) {
   const std::string difference = fingerprint_difference(
       options_.fingerprint, body.value("fingerprint", nlohmann::json::object()));
   if (!difference.empty()) {
-    return refuse(fmt::format(
-        "its results would differ in bits: {}. Make them equal, or run the job with --consistency "
-        "d2",
-        difference));
+    return refuse(
+        fmt::format("its results would not be bit-identical: {}. Make them equal, or run the job "
+                    "with --consistency "
+                    "d2",
+                    difference));
   }
-  // Workers of a node train on one board. Newcomers that share another one with members who have
-  // left since will leave, too; one that has come too early for the members' board tries again.
+  // Workers of a node train on one board. A newcomer that arrived too early for the members' board
+  // tries again. Newcomers that share another board with former members will leave, too.
   const auto other_board = [&](const WorkerAddress& w) {
     return w.node == address->node && w.board != address->board;
   };
@@ -91,7 +94,8 @@ void Coordinator::lead() {
   }
   if (!change_->unprepared.empty()) {
     if (steady_clock::now() - change_->began > kPrepareTimeout) {
-      // Alive, but unable to prepare: without it, or its successor, the change can go on.
+      // A worker is alive but unable to prepare. The change can proceed without it or with its
+      // successor.
       for (const int worker : change_->unprepared) {
         if (!joiners_.contains(worker)) continue;
         mesh_->fence(worker);
@@ -111,7 +115,7 @@ void Coordinator::lead() {
     change_.reset();
   } else if (!change_->proposed) {
     change_->proposed = true;
-    if (change_->view.empty()) {  // everybody goes: nothing to map
+    if (change_->view.empty()) {  // everybody leaves: nothing to map
       auto nothing = std::make_shared<ActiveView>();
       nothing->view = change_->view;
       proposal_ = std::move(nothing);
@@ -119,7 +123,7 @@ void Coordinator::lead() {
       const auto found = prepared_.find(change_->view.number);
       if (found != prepared_.end()) {
         proposal_ = found->second;
-      } else {  // the leader itself goes
+      } else {  // the leader itself leaves
         auto view = std::make_shared<ActiveView>();
         view->view = change_->view;
         proposal_ = std::move(view);
@@ -156,7 +160,7 @@ int Coordinator::wanted_workers() const {
 std::optional<View> Coordinator::next_membership() {
   const auto wanted = static_cast<std::size_t>(wanted_workers());
   View view{.number = current_.number + 1, .leader = current_.leader, .board = current_.board};
-  if (target_.stop && !founding_) {  // a job that is being founded can stop after that
+  if (target_.stop && !founding_) {  // a job being founded can stop only after that
     view.cause = "stop";
     view.leader = -1;
     asked_at_ = unix_seconds();
@@ -175,7 +179,7 @@ std::optional<View> Coordinator::next_membership() {
     if (std::any_of(stay.begin(), stay.end(), [&](const WorkerAddress& w) {
           return w.node == address.node && w.board != address.board;
         })) {
-      continue;  // workers of its node have come in meanwhile, on another board
+      continue;  // workers of its node have been admitted meanwhile, on another board
     }
     first_join = std::min(first_join, joiner.since);
     if (joiner.ready) {
@@ -194,14 +198,14 @@ std::optional<View> Coordinator::next_membership() {
   const std::size_t missing = wanted > stay.size() ? wanted - stay.size() : 0;
   if (!founding_ && missing > fresh.size() && !fresh.empty() && leaving_.empty() &&
       (more_coming || fresh.size() < missing) && unix_seconds() - oldest_ready < kWaitForOthersS) {
-    return std::nullopt;  // others of the same request are on their way
+    return std::nullopt;  // others of the same request are still starting
   }
   const auto surplus = [&](const std::string& name) {
     const auto there = std::count_if(stay.begin(), stay.end(),
                                      [&](const WorkerAddress& w) { return w.node == name; });
     return static_cast<int>(there) - target_.on_node(name, options_.settings.home);
   };
-  // Newcomers of a node come in for what is missing there.
+  // Newcomers of a node fill the vacancies of that node first.
   std::stable_partition(fresh.begin(), fresh.end(),
                         [&](const WorkerAddress& w) { return surplus(w.node) < 0; });
   std::size_t used = 0;
@@ -216,7 +220,7 @@ std::optional<View> Coordinator::next_membership() {
     *found = fresh[used++];
     joined = left = true;
   }
-  // Newcomers whom nobody has asked for are spares.
+  // Newcomers that nobody asked for are spares.
   bool replaced = false;
   for (WorkerAddress& worker : stay) {
     if (used >= fresh.size() || founding_) break;
@@ -225,8 +229,8 @@ std::optional<View> Coordinator::next_membership() {
     replaced = true;
   }
   while (stay.size() > wanted) {
-    // Who goes: somebody about to be replaced anyway, else a straggler, else the newest; the leader
-    // last.
+    // Which worker leaves: one of a node with a surplus, but preferably not the leader; then one
+    // about to be replaced anyway, then a straggler, then the newest.
     const auto rank = [&](const WorkerAddress& w) {
       const bool migrating =
           std::find(target_.migrate.begin(), target_.migrate.end(), w.id) != target_.migrate.end();
@@ -237,7 +241,7 @@ std::optional<View> Coordinator::next_membership() {
                                 [&](const auto& a, const auto& b) { return rank(a) < rank(b); }));
     left = true;
   }
-  if (stay.empty()) return std::nullopt;  // the last one cannot leave before another has come
+  if (stay.empty()) return std::nullopt;  // the last one cannot leave before another has joined
   host_evenly(view, stay);
   const bool leader_stays = view.find(current_.leader) != nullptr;
   if (!leader_stays) view.leader = view.members.front().address.id;
@@ -303,15 +307,15 @@ void Coordinator::cancel_change() {
   change_.reset();
 }
 
-// Nothing trains yet, so the coordinator commits by itself and starts the view by message.
+// Nobody trains yet, so the coordinator commits by itself and starts the view by message.
 void Coordinator::commit_founding() {
   View view = change_->view;
   view.first_step = options_.first_step;
   view.prepare_s = std::chrono::duration<double>(steady_clock::now() - founded_at_).count();
   const Result<bool> won =
-      registry_.compare_and_swap(kViewRecord, view.number - 1, to_json(view).dump());
+      registry_.compare_and_swap(kViewRecord, view.number - 1, compact_json(to_json(view)));
   if (!won.ok() || !*won) {
-    leave("another founder was faster");
+    leave("another worker founded the job first");
     return;
   }
   latest_ = view;
@@ -324,8 +328,8 @@ void Coordinator::commit_founding() {
   start_by_message(view, "", {});
 }
 
-// Step by step, as far back as the board remembers; not the first step of a view, which maps memory
-// and touches caches for the first time.
+// Judges every step as far back as the board remembers, except the first step of a view, which maps
+// memory and warms up caches.
 void Coordinator::watch_stragglers() {
   const std::int64_t step = board_->completed();
   if (founding_ || step <= judged_step_ || current_.members.size() < 2) return;
@@ -338,7 +342,7 @@ void Coordinator::watch_stragglers() {
     for (std::size_t i = 0; i < current_.members.size(); ++i) {
       const Member& member = current_.members[i];
       const std::optional<std::int64_t> spent = block.rows[i].compute_us(next);
-      if (!spent) break;  // overwritten meanwhile, or of another view
+      if (!spent) break;  // overwritten meanwhile, or from another view
       samples.push_back(
           {member.address.id, static_cast<double>(*spent) * 1e-6 / member.hosts.size()});
     }

@@ -1,7 +1,8 @@
-// How a worker comes into a job: it founds it, or follows the view of others until it is in one.
+// How a worker enters a job: it founds the job, or follows the others' view until it is a member.
 #include <algorithm>
 #include <utility>
 
+#include "base/json_text.h"
 #include "elastic/coordinator.h"
 
 namespace rubato::elastic {
@@ -37,17 +38,23 @@ bool Coordinator::enter_job() {
                                              .gradient_floats = options_.shape.gradient_floats,
                                              .private_bytes = options_.shape.private_bytes,
                                              .batch = options_.data ? 0 : options_.batch});
-  if (!board.ok()) {
-    leave(board.error().message);
+  // The next founder on this machine would fail in the same way: the launcher must count it as a
+  // failure, not as a worker that the job went on without.
+  const auto cannot_found = [this](const Error& error) {
+    {
+      const MutexLock lock(mutex_);
+      refused_ = true;
+    }
+    leave(error.message);
     return false;
-  }
+  };
+  if (!board.ok()) return cannot_found(board.error());
   std::optional<DataBoard> data;
   if (options_.data) {
     Result<DataBoard> made = DataBoard::create(DataBoard::name_for(name), *options_.data);
     if (!made.ok()) {
       remove_segment(name);
-      leave(made.error().message);
-      return false;
+      return cannot_found(made.error());
     }
     data.emplace(std::move(*made));
   }
@@ -61,10 +68,11 @@ bool Coordinator::enter_job() {
             .batch = options_.batches.batch(1, 1, 0)};
   board->start_block(view.number, 1, view.first_step);
   board->completed() = view.first_step - 1;
-  // There is no gradient of it, but all else that nodes without members may ask for (feed.h).
+  // There is no gradient for it, but everything else that nodes without members may ask for
+  // (feed.h).
   board->gradient_step(view.first_step - 1) = -2 - (view.first_step - 1);
   const Result<bool> won =
-      registry_.compare_and_swap(kViewRecord, latest->number, to_json(view).dump());
+      registry_.compare_and_swap(kViewRecord, latest->number, compact_json(to_json(view)));
   if (!won.ok()) leave(won.error().message);
   if (!won.ok() || !*won) {
     remove_segment(name);
@@ -102,7 +110,7 @@ void Coordinator::be_newcomer(bool say_ready) {
     said_ready_ = true;
     mesh_->send(current_.leader, Message::kReady, {});
   }
-  // Whose state to copy: any member that is alive.
+  // Copy the state of any member that is alive.
   const bool all_lost = std::all_of(current_.members.begin(), current_.members.end(),
                                     [&](const Member& m) { return lost_.contains(m.address.id); });
   if (all_lost && !current_.empty()) {
@@ -136,11 +144,11 @@ void Coordinator::acknowledge_prepared() {
     if (!active.ok()) return;  // the leader gives up after a while
     to_prepare_->touch = std::make_unique<MemoryTouch>(*active, *board_);
   }
-  // The board of a newcomer's node, which it shares with no members, may be behind the view, or
-  // have been left for good; without the view before it would never see this one begin.
+  // The board of a newcomer's node, if it has no members, may lag behind the view or have been
+  // abandoned. Without the previous view on it, the newcomer would never see this one begin.
   const std::int64_t before = to_prepare_->view.number - 1;
   if (board_->block(before).view != before) return;
-  // Without enough memory the leader gives up as well.
+  // If memory is short, the leader gives up as well.
   if (!to_prepare_->touch->done() || to_prepare_->touch->failed()) return;
   if (!bridge_ready(to_prepare_->touch->view())) return;
   {
@@ -160,20 +168,21 @@ void Coordinator::follow_registry() {
   if (latest->number > latest_.number) latest_ = *latest;
   if (latest_.number <= current_.number) return;
   if (current_.find(id()) != nullptr) {
-    // A planned change reaches the training thread through the board. A failure view without this
-    // worker was made by others who hold it for dead.
+    // A planned change reaches the training thread through the board. If a failure view lacks this
+    // worker, the others consider it dead.
     if (latest_.find(id()) == nullptr &&
         (latest_.cause == "failure" || latest_.cause == "restart")) {
-      leave("the others went on without this worker");
+      leave("the others continued without this worker");
     }
     return;
   }
   if (latest_.empty()) {
-    leave("the job was stopped or restarts");
+    leave("the job was stopped or is restarting");
     return;
   }
-  // A view that has this worker as a member comes first, even when the next one has not: it may be
-  // on, and then nobody gets further without this worker. admitted_at() or kStart brings it in.
+  // A view with this worker as a member comes first, even if the view after it lacks this worker:
+  // it may have begun, and then nobody makes progress without this worker. admitted_at() or kStart
+  // lets it enter.
   for (std::int64_t number = current_.number + 1; number <= latest_.number; ++number) {
     const std::optional<View> view = view_at(number);
     if (!view || view->find(id()) != nullptr) break;

@@ -1,13 +1,13 @@
-// Members on other nodes: whose memory cannot be mapped, whose processes cannot be ended from here.
+// Members on other nodes: their memory cannot be mapped and their processes cannot be ended from
+// here.
 //
-// - Every node has a board. In a view of several nodes the lowest member of each (its gateway) runs
-//   a bridge, which keeps the boards alike. Gateways are a function of the view: when one is lost,
-//   the next view has another.
+// - Every node has a board. In a view of several nodes, the lowest member of each node (its
+//   gateway) runs a bridge, which keeps the boards identical. Gateways are a function of the view:
+//   if one is lost, the next view has another.
 // - Newcomers on a node without members share a board that one of them feeds (feed.h).
-// - After a failure the survivors of each node end the lost processes of their own node, the
-// gateway
-//   gets the last complete step where its board lacks it, opens the view's block on the board, and
-//   with that the view begins for the members of the node.
+// - After a failure, the survivors of each node end the lost processes of their own node. The
+//   gateway obtains the last complete step if its board lacks it, then opens the view's block on
+//   the board; with that the view begins for the members of the node.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,14 +22,15 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// A process that ends closes its streams and its control connection; the latter says who is lost.
+// A process that ends closes its streams and its control connection; the latter tells which worker
+// is lost.
 constexpr auto kTimeToTell = std::chrono::milliseconds(300);
-// For a worker that said that it goes: its launcher should see how it ended.
+// For a worker that announced its departure: its launcher should see how it ended.
 constexpr auto kTimeToEnd = std::chrono::milliseconds(500);
 
 }  // namespace
 
-// The board that this node's members use; without members, the one that its newcomers share.
+// The board that this node's members use, or without members the one that its newcomers share.
 Status Coordinator::adopt_board(const View& latest) {
   const MutexLock lock(mutex_);
   if (board_) return ok_status();
@@ -47,7 +48,7 @@ Status Coordinator::adopt_board(const View& latest) {
                                  .gradient_floats = options_.shape.gradient_floats,
                                  .private_bytes = options_.shape.private_bytes,
                                  .batch = options_.batch});
-    // Another newcomer may be making it.
+    // Another newcomer may be creating it.
     for (int tries = 0; !board.ok() && tries < 200; ++tries) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       board = Board::open(name);
@@ -88,9 +89,9 @@ void Coordinator::drop_segments(const std::function<bool(int)>& unneeded) {
                 [&](const auto& entry) { return entry.first != id() && unneeded(entry.first); });
 }
 
-// A mirror keeps its name as long as anybody of this node may still map it, perhaps for a view that
-// this worker has not entered: two mirrors of one name would be two memories. Who has left a view
-// never comes back.
+// A mirror keeps its name as long as any worker of this node may still map it, perhaps for a view
+// that this worker has not entered: two mirrors of one name would be two separate memories. A
+// worker that has left a view never returns.
 void Coordinator::remove_mirrors(const View& before) const {
   for (const Member& member : before.members) {
     if (here(member.address) || current_.find(member.address.id) != nullptr) continue;
@@ -98,7 +99,7 @@ void Coordinator::remove_mirrors(const View& before) const {
   }
 }
 
-// Any member that is alive, of this node if there is one.
+// Any living member, preferably of this node.
 std::shared_ptr<const Donor> Coordinator::choose_donor(int* worker) const {
   for (const Member& member : current_.members) {
     const int candidate = member.address.id;
@@ -117,7 +118,7 @@ std::shared_ptr<const Donor> Coordinator::choose_donor(int* worker) const {
   return nullptr;
 }
 
-// Members of a node beside each other, so that what a node sums and owns is in few pieces.
+// Places members of a node next to each other, so that a node's sums and slices form few pieces.
 void Coordinator::order_by_node(std::vector<WorkerAddress>& workers) const {
   std::map<std::string, int> lowest;
   for (const WorkerAddress& worker : workers) {
@@ -136,7 +137,8 @@ bool Coordinator::newest_leads(const View& view) {
 
 // --- Streams -------------------------------------------------------------------------------------
 
-// A founder's board lacks the private states before that; whoever was fed would train with others.
+// Until then a founder's board lacks the private states; a newcomer fed from it would train with
+// wrong ones.
 bool Coordinator::board_filled() {
   const MutexLock lock(mutex_);
   return !founding_ || filled_;
@@ -163,7 +165,7 @@ std::function<void(Descriptor)> Coordinator::on_stream(int peer, const nlohmann:
   return {};
 }
 
-// Whether all that the view needs between nodes is there, as far as it is for this worker to do.
+// Whether everything the view needs between nodes is set up, as far as this worker is responsible.
 bool Coordinator::bridge_ready(const std::shared_ptr<const ActiveView>& view) {
   if (!several_nodes(view->view) || gateway_of(view->view, node()) != id()) return true;
   std::unique_ptr<Bridge>& bridge = bridges_[view->view.number];
@@ -189,7 +191,7 @@ bool Coordinator::bridge_ready(const std::shared_ptr<const ActiveView>& view) {
 
 void Coordinator::stop_bridges() { bridges_.clear(); }
 
-// True: this worker must recover the view, though nobody is lost.
+// True: this worker must recover the view although nobody is lost.
 bool Coordinator::bridge_broken() {
   if (active_number_ == 0 || !several_nodes(current_) || latest_.number > current_.number) {
     return false;
@@ -223,7 +225,7 @@ bool Coordinator::bridge_broken() {
   return true;
 }
 
-// Keeps the board of a node without members up to date, if this newcomer is the one to do it.
+// Keeps the board of a node without members up to date, if that is this newcomer's task.
 void Coordinator::feed_board() {
   const bool frozen = [&] {
     const MutexLock lock(mutex_);
@@ -238,7 +240,7 @@ void Coordinator::feed_board() {
   const int gateway = gateway_of(latest_, node());
   if (active_number_ == 0 && gateway >= 0 && latest_.find(id()) == nullptr &&
       latest_.find(gateway)->address.board != board_->name()) {
-    leave("workers of this node have come in on another board");
+    leave("workers of this node have joined on another board");
     return;
   }
   if (!feed_) {
@@ -255,10 +257,10 @@ void Coordinator::feed_board() {
     };
     const ViewBlock& block = board_->block(current_.number);
     if (block.view == current_.number && successor(block.next_view) != Successor::kNobody) {
-      return;  // all is said
+      return;  // nothing more to feed
     }
     if (used) {
-      // Former members may still be there, stopped or leaving, and write to it.
+      // Former members, stopped or leaving, may still write to it.
       leave("all other workers of this node have left the job");
       return;
     }
@@ -288,7 +290,7 @@ void Coordinator::tick_nodes() {
   });
   if (finished_at_ && steady_clock::now() - *finished_at_ >
                           std::chrono::duration<double>(2 * options_.settings.failure_timeout_s)) {
-    const MutexLock lock(mutex_);  // the rest of the last step will never come
+    const MutexLock lock(mutex_);  // the rest of the last step will never arrive
     interrupted_ = true;
     board_->pulse();
   }
@@ -318,7 +320,7 @@ void Coordinator::start_by_message(const View& view, const std::string& source,
                                    const std::vector<std::string>& lagging) {
   if (pending_start_ && pending_start_->view.number >= view.number) return;
   if (view.find(id()) == nullptr) {
-    begin_view(view);  // which it is not part of
+    begin_view(view);  // it is not part of this view
     return;
   }
   PendingStart pending{.view = view,
@@ -326,7 +328,7 @@ void Coordinator::start_by_message(const View& view, const std::string& source,
                        .lagging = lagging,
                        .to_fence = {},
                        .since = steady_clock::now()};
-  // The leader has done it on its own node.
+  // The leader has already fenced those of its own node.
   if (!here(view.find(view.leader)->address)) {
     for (std::int64_t number = current_.number; number < view.number; ++number) {
       const std::optional<View> before = view_at(number);
@@ -374,19 +376,19 @@ void Coordinator::continue_start() {
     if (!bridge->restored()) return;
     if (block.view != view.number) open_block(view);
   } else if (gateway_of(view, node()) == id() && block.view != view.number) {
-    open_block(view);  // all members are here, the leader lacked nothing
+    open_block(view);  // all members are here; the leader lacked nothing
   }
   if (block.view == view.number) begin_view(view);
 }
 
-// Makes the board of this node ready for the view, and links the view's block to the one before, so
-// that whoever must recover next follows it.
+// Prepares the board of this node for the view and links the view's block to the previous one, so
+// that the next recovery follows it.
 void Coordinator::open_block(const View& view) const {
   const std::int64_t complete = view.first_step - 1;
   ViewBlock& before = last_begun_block();
   mark_completed(*board_, complete);
   const auto members = static_cast<std::size_t>(before.members.load());
-  for (std::size_t i = 0; i < members; ++i) {  // where the last step came from another node
+  for (std::size_t i = 0; i < members; ++i) {  // if the last step came from another node
     MemberRow& row = before.rows[i];
     if (row.reduced >= complete) continue;
     row.arrived = complete;

@@ -1,15 +1,16 @@
-// Failures: survivors agree on how far the view came and go on without the lost ones.
+// Failures: the survivors agree on the progress of the view and continue without the lost workers.
 //
-// Why it is safe. A frozen worker publishes nothing, so once every member of the views in question
-// is frozen or excluded, the last complete step can no longer change for anybody who counts: the
-// survivors obey the first step of the next view. An excluded worker may still write to the board
-// until it is dead; the next view starts only after that. What it wrote is either a slice of a step
-// that is repeated (and overwritten with the same bits) or nothing anybody reads.
+// Why it is safe: a frozen worker publishes nothing. Once every member of the views in question is
+// frozen or excluded, the last complete step can no longer change for any survivor, and all of them
+// obey the first step of the next view. An excluded worker may still write to the board until it is
+// dead; the next view starts only after that. What it wrote is either a slice of a step that is
+// repeated (and overwritten with the same bits) or something nobody reads.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "base/json_text.h"
 #include "elastic/bridge_layout.h"
 #include "elastic/coordinator.h"
 #include "elastic/hosting.h"
@@ -20,33 +21,33 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// For a worker that gave up and said so: its launcher should see how it ended.
-constexpr auto kTimeToEnd = std::chrono::milliseconds(500);
-// Whoever should recover from a loss sees it itself, and begins, within this time.
+// For a worker that announced that it gives up: its launcher should see how it ended.
+constexpr auto kGiveUpTime = std::chrono::milliseconds(500);
+// The worker that should recover from a loss detects it, and begins, within this time.
 constexpr auto kTimeToAct = std::chrono::milliseconds(300);
 
 }  // namespace
 
-// Somebody without whom the view that runs or starts here cannot go on; -1: nobody.
+// A lost worker without which the view that runs or starts here cannot continue; -1: none.
 int Coordinator::lost_member() const {
   const auto lost_of = [&](const View& view) {
     const auto found = std::find_if(view.members.begin(), view.members.end(),
                                     [&](const Member& m) { return lost_.contains(m.address.id); });
     return found == view.members.end() ? -1 : found->address.id;
   };
-  // Who is not in it is excluded already. Asking again would keep it from ever beginning.
+  // Workers outside it are already excluded. Asking again would keep the view from ever beginning.
   if (pending_start_) return lost_of(pending_start_->view);
-  if (active_number_ == 0 && latest_.find(id()) == nullptr) return -1;  // a mere observer
+  if (active_number_ == 0 && latest_.find(id()) == nullptr) return -1;  // only an observer
   if (latest_.number <= current_.number) return lost_of(current_);
-  // A planned change is on its way. Who leaves by it may end as soon as its last step is done, but
-  // not before: the others would wait for it for ever.
+  // A planned change is in progress. A worker that leaves with it may end once its last step is
+  // done, but not before: the others would wait for it forever.
   const ViewBlock& block = board_->block(current_.number);
   const Announcement next = block.announcement();
   for (std::size_t i = 0; i < current_.members.size(); ++i) {
     const int worker = current_.members[i].address.id;
     if (!lost_.contains(worker)) continue;
     if (latest_.find(worker) != nullptr) return worker;
-    // From another node its row may come later than its word, by way of that node's gateway.
+    // On another node, its row may arrive after its message, through that node's gateway.
     const int gateway = gateway_of(current_, current_.members[i].address.node);
     const bool done =
         said_done_.contains(worker) && (!lost_.contains(gateway) || said_done_.contains(gateway));
@@ -61,8 +62,8 @@ std::int64_t Coordinator::view_here() const {
   return pending_start_ ? pending_start_->view.number : current_.number;
 }
 
-// Whoever should lead may not have lost that worker, and so does not know that this one has. The
-// two cannot go on together: who is lost is never listened to again.
+// The worker that should lead may not have lost that worker, so it does not know that this one has.
+// The two cannot continue together: messages from a lost worker are never accepted again.
 void Coordinator::tell_of_loss(int worker) {
   const auto now = steady_clock::now();
   if (worker < 0 || lost_since_ == steady_clock::time_point()) {
@@ -111,7 +112,7 @@ void Coordinator::on_freeze(int peer) {
     proposal_.reset();
   }
   change_.reset();
-  // What other nodes send must not reach this board any more either. A frozen view never goes on.
+  // Data from other nodes must not reach this board any more either. A frozen view never continues.
   to_prepare_.reset();
   pending_start_.reset();
   feed_.reset();
@@ -122,16 +123,16 @@ void Coordinator::on_freeze(int peer) {
 
 void Coordinator::recover() {
   Result<View> latest = newest_view(registry_);
-  if (!latest.ok()) return;  // tried again at the next tick
+  if (!latest.ok()) return;  // retried at the next tick
   latest_ = *latest;
   if (latest_.number > current_.number && latest_.find(id()) == nullptr) {
-    leave("the others went on without this worker");
+    leave("the others continued without this worker");
     return;
   }
   Recovery recovery;
   recovery.latest = latest_;
   recovery.began = steady_clock::now();
-  // Everybody who may still publish: the members of all views from the one that runs here on.
+  // Everybody who may still publish: the members of all views since the one that runs here.
   std::set<int> everybody;
   for (std::int64_t number = current_.number; number <= latest_.number; ++number) {
     if (number == current_.number) {
@@ -145,7 +146,7 @@ void Coordinator::recover() {
   on_freeze(id());
   for (const int worker : everybody) {
     if (worker == id()) continue;
-    // Whom this worker has never met, or has seen go, will not answer.
+    // A worker that this one has never met, or has seen leave, will not answer.
     if (lost_.contains(worker) || !peers_.contains(worker)) {
       recovery.to_fence.insert(worker);
     } else {
@@ -158,21 +159,21 @@ void Coordinator::recover() {
   continue_recovery();
 }
 
-// The newest step that is whole on this node's board; -1 when that is not known.
+// The newest complete step on this node's board; -1 if unknown.
 std::int64_t Coordinator::complete_here() const {
   if (!board_) return -1;
   const ViewBlock& begun = board_->block(current_.number);
   if (begun.view != current_.number || begun.members == 0) return -1;
   const std::int64_t step = last_begun_block().complete();
-  // A board that was fed may lack the gradient of its newest step, or be in the middle of a later
-  // one that takes the place of what the next step reads: nobody could go on from there.
+  // A board that was fed may lack the gradient of its newest step, or be receiving a later step
+  // that overwrites what the next step reads. Nobody could continue from there.
   const bool fed = gateway_of(current_, node()) < 0;
   return fed && board_->gradient_step(step) != step ? -1 : step;
 }
 
 void Coordinator::continue_recovery() {
   Recovery& recovery = *recovery_;
-  // A worker that was lost meanwhile changes the question; ask again from the start.
+  // A worker lost meanwhile changes the question; start over.
   const bool another_lost = std::any_of(recovery.audience.begin(), recovery.audience.end(),
                                         [&](int worker) { return lost_.contains(worker); });
   if (another_lost) {
@@ -192,14 +193,14 @@ void Coordinator::continue_recovery() {
     for (const Member& member : recovery.latest.members) {
       if (lost_.contains(member.address.id)) continue;
       survivors.push_back(member.address);
-      // Nodes may differ by a step: who lacks it gets it from one that has it.
+      // Nodes may differ by one step: those that lack it get it from one that has it.
       complete = std::max(complete, recovery.complete[member.address.id]);
     }
     view.first_step = complete + 1;
     host_evenly(view, survivors);
     view.prepare_s = std::chrono::duration<double>(steady_clock::now() - recovery.began).count();
-    const Result<bool> won =
-        registry_.compare_and_swap(kViewRecord, recovery.latest.number, to_json(view).dump());
+    const Result<bool> won = registry_.compare_and_swap(kViewRecord, recovery.latest.number,
+                                                        compact_json(to_json(view)));
     if (!won.ok() || !*won) {
       recovery_.reset();  // somebody else was faster; its start or the next tick decides
       return;
@@ -208,7 +209,7 @@ void Coordinator::continue_recovery() {
     recovery.committed = std::move(view);
   }
   bool all_dead = true;
-  const bool patient = steady_clock::now() - recovery.began < kTimeToEnd;
+  const bool patient = steady_clock::now() - recovery.began < kGiveUpTime;
   for (const int worker : recovery.to_fence) {
     const bool dead =
         patient && said_bye_.contains(worker) ? mesh_->ended(worker) : mesh_->fence(worker);
@@ -258,7 +259,7 @@ void Coordinator::start_recovered() {
   }
 }
 
-// From the view that runs here, along the announcements, to the last one that began.
+// Follows the announcements from the view that runs here to the last one that has begun.
 ViewBlock& Coordinator::last_begun_block() const {
   ViewBlock* block = &board_->block(current_.number);
   for (;;) {

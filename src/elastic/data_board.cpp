@@ -12,12 +12,14 @@ namespace rubato::elastic {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x3130617461647572;  // "rudata01"
+constexpr std::uint64_t kDataBoardMagic = 0x3130617461647572;  // "rudata01"
+
+}  // namespace
 
 using Word = std::atomic<std::int64_t>;
 static_assert(sizeof(Word) == sizeof(std::int64_t));
 
-// A step's facts; `step` is written last and says of which step the others are.
+// A step's facts. `step` is written last and identifies the step of the others.
 struct FactsEntry {
   Word step;
   Word epoch;
@@ -25,6 +27,8 @@ struct FactsEntry {
   Word batch;
   Word logical_workers;
 };
+
+namespace {
 
 std::size_t words_before_samples(const DataBoardShape& shape) {
   return 2 * (1 + most_words(shape.most_logical_workers));  // each with its length
@@ -59,7 +63,7 @@ Result<DataBoard> DataBoard::create(const std::string& name, const DataBoardShap
   auto& header = *reinterpret_cast<Header*>(segment->data());
   header.shape = shape;
   for (FactsEntry& entry : header.facts) entry.step = -1;
-  header.magic.store(kMagic, std::memory_order_release);
+  header.magic.store(kDataBoardMagic, std::memory_order_release);
   return DataBoard(std::move(*segment));
 }
 
@@ -67,8 +71,10 @@ Result<DataBoard> DataBoard::open(const std::string& name) {
   Result<Segment> segment = Segment::open(name, Segment::Access::kReadWrite);
   if (!segment.ok()) return segment.error();
   if (segment->size() < sizeof(Header) ||
-      reinterpret_cast<Header*>(segment->data())->magic.load(std::memory_order_acquire) != kMagic) {
-    return invalid_input(fmt::format("shared memory '{}' is no data board of this version", name));
+      reinterpret_cast<Header*>(segment->data())->magic.load(std::memory_order_acquire) !=
+          kDataBoardMagic) {
+    return invalid_input(
+        fmt::format("shared memory '{}' is not a data board of this version", name));
   }
   return DataBoard(std::move(*segment));
 }
@@ -81,7 +87,7 @@ Word* DataBoard::words(std::int64_t step) const {
 DataState DataBoard::state(std::int64_t step) const {
   const Word* from = words(step);
   std::vector<std::int64_t> copy(static_cast<std::size_t>(from[0].load(std::memory_order_acquire)));
-  RUBATO_CHECK(copy.size() < state_stride_, "the data state of a step that nobody has written");
+  RUBATO_CHECK(copy.size() < state_stride_, "the data state of this step was never written");
   for (std::size_t i = 0; i < copy.size(); ++i) {
     copy[i] = from[i + 1].load(std::memory_order_relaxed);
   }
@@ -92,7 +98,7 @@ DataState DataBoard::state(std::int64_t step) const {
 
 void DataBoard::put_state(std::int64_t step, const DataState& state) const {
   const std::vector<std::int64_t> from = to_words(state);
-  RUBATO_CHECK(from.size() < state_stride_, "a data state of too many logical workers");
+  RUBATO_CHECK(from.size() < state_stride_, "the data state has too many logical workers");
   Word* to = words(step);
   for (std::size_t i = 0; i < from.size(); ++i) to[i + 1].store(from[i], std::memory_order_relaxed);
   to[0].store(static_cast<std::int64_t>(from.size()), std::memory_order_release);
@@ -114,11 +120,12 @@ std::optional<StepFacts> DataBoard::facts(std::int64_t step) const {
 
 void DataBoard::put_facts(const StepFacts& facts) const {
   FactsEntry& entry = header().facts[static_cast<std::size_t>(facts.step & 1)];
-  // Several members write the same one after another; what is there must not be taken for torn.
+  // Several members write the same facts one after another; those already there must not look torn.
   if (entry.step.load(std::memory_order_relaxed) != facts.step) {
     entry.step.store(-1, std::memory_order_relaxed);
   }
-  // Each releases the -1: who reads one of them does not find the old step after its barrier.
+  // Each store releases the -1: a reader that sees one of them does not find the old step after its
+  // barrier.
   entry.epoch.store(facts.epoch, std::memory_order_release);
   entry.used.store(facts.used, std::memory_order_release);
   entry.batch.store(facts.batch, std::memory_order_release);

@@ -1,9 +1,10 @@
 // Shared memory of an adaptive job beside its board: the data state before and after the current
-// step, which samples the last steps used, and with which batch.
+// step, and the samples and batch of the last steps.
 //
-// Like the private states on the board, everything exists twice: step s reads what has parity s and
-// writes what has parity s + 1, so that the input of a step is intact until the step is complete.
-// All members of a view write the same state and facts; so it does not matter who of them survives.
+// Like the private states on the board, everything exists twice: step s reads the copy of parity s
+// and writes the copy of parity s + 1, so the input of a step is intact until the step is complete.
+// All members of a view write the same state and facts, so it does not matter which of them
+// survive.
 #pragma once
 
 #include <cstdint>
@@ -31,15 +32,17 @@ class DataBoard {
   // The name of the data board that belongs to a board.
   static std::string name_for(const std::string& board) { return board + ".data"; }
 
-  // Before `step`; who may ask knows that the step before is complete and this one is not.
+  // The data state before `step`. Call it only if the previous step is complete and this one is
+  // not.
   DataState state(std::int64_t step) const;
   void put_state(std::int64_t step, const DataState& state) const;
 
-  // Of a complete step; nothing when it was overwritten, which only a newcomer must expect.
+  // The facts of a complete step; nothing if they were overwritten, which can happen only to a
+  // newcomer.
   std::optional<StepFacts> facts(std::int64_t step) const;
   void put_facts(const StepFacts& facts) const;
 
-  // The ids of the samples that a step used, logical worker after logical worker.
+  // The ids of the samples that a step used, ordered by logical worker.
   std::span<std::int64_t> samples(std::int64_t step) const;
 
  private:

@@ -9,7 +9,7 @@ namespace rubato::elastic {
 
 namespace {
 
-// The finaliser of splitmix64: every input bit changes every output bit with probability 1/2.
+// The finalizer of splitmix64: every input bit changes every output bit with probability 1/2.
 constexpr std::uint64_t mix(std::uint64_t x) {
   x ^= x >> 30;
   x *= 0xbf58476d1ce4e5b9ULL;
@@ -20,8 +20,8 @@ constexpr std::uint64_t mix(std::uint64_t x) {
 
 constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15ULL;
 
-// A key from a seed and a number, in a stream of its own so that epochs and shares with equal
-// numbers have unrelated keys.
+// A key from a seed and a number. Epochs and shares use separate streams, so that equal numbers
+// give unrelated keys.
 constexpr std::uint64_t key(std::uint64_t seed, std::uint64_t stream, std::uint64_t number) {
   return mix(mix(seed + kGolden * stream) + kGolden * (number + 1));
 }
@@ -43,7 +43,7 @@ DataOrder::DataOrder(const Options& options) : options_(options) {
 }
 
 std::int64_t DataOrder::steps_per_epoch() const {
-  // A step that takes more samples than there are takes them all; also keeps the product small.
+  // A step larger than the data set takes all samples. This also keeps the product small.
   const std::int64_t batch = std::min(options_.batch, options_.samples);
   const std::int64_t logical = std::min<std::int64_t>(options_.logical_workers, options_.samples);
   if (batch > options_.samples / logical) return 1;
@@ -52,14 +52,14 @@ std::int64_t DataOrder::steps_per_epoch() const {
 }
 
 std::int64_t DataOrder::sample_at(std::int64_t epoch, std::int64_t position) const {
-  RUBATO_CHECK(position >= 0 && position < options_.samples, "a position outside of the epoch");
+  RUBATO_CHECK(position >= 0 && position < options_.samples, "the position is outside the epoch");
   if (!options_.shuffle) return position;
   const std::uint64_t epoch_key =
       key(options_.seed, kEpochStream, static_cast<std::uint64_t>(epoch));
   const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
   auto value = static_cast<std::uint64_t>(position);
-  // The network permutes the next power of four, which is less than four times as large; the cycle
-  // through a position inside comes back inside after four applications on average.
+  // The network permutes the next power of four, which is less than four times as large. Starting
+  // from a valid position, the cycle returns to a valid one after four applications on average.
   do {
     std::uint64_t left = value >> half_bits_;
     std::uint64_t right = value & mask;
@@ -81,7 +81,7 @@ std::uint64_t DataOrder::share_seed(std::int64_t step, int logical) const {
 
 void DataOrder::share(std::int64_t step, int logical, MiniBatch& out) const {
   RUBATO_CHECK(step >= 0 && logical >= 0 && logical < options_.logical_workers,
-               "a share of no step or of no logical worker");
+               "step or logical worker out of range");
   const std::int64_t steps = steps_per_epoch();
   const std::int64_t workers = options_.logical_workers;
   out.step = step;
@@ -91,7 +91,7 @@ void DataOrder::share(std::int64_t step, int logical, MiniBatch& out) const {
   out.random_seed = share_seed(step, logical);
 
   const std::int64_t in_epoch = step % steps;
-  // Only the last step of an epoch may be short, so earlier ones cannot overflow.
+  // Only the last step of an epoch may be short, so earlier steps cannot overflow.
   const std::int64_t first = in_epoch == 0 ? 0 : in_epoch * workers * options_.batch;
   const std::int64_t left = options_.samples - first;
   std::int64_t begin = 0;
@@ -101,7 +101,7 @@ void DataOrder::share(std::int64_t step, int logical, MiniBatch& out) const {
     count = options_.batch;
     out.weight = 1.0;
   } else {
-    const std::int64_t larger = left % workers;  // so many shares have one sample more
+    const std::int64_t larger = left % workers;  // this many shares have one extra sample
     count = left / workers + (logical < larger ? 1 : 0);
     begin = first + logical * (left / workers) + std::min<std::int64_t>(logical, larger);
     out.weight =

@@ -1,12 +1,12 @@
 // Which samples a logical worker uses in a step: a pure function of (seed, epoch, step, logical
 // worker). Nothing is stored, so nothing can be lost or repeated: each sample is used exactly once
-// per epoch whoever computes it.
+// per epoch, whichever worker computes it.
 //
-// An epoch is a keyed permutation of the samples (a Feistel network over the next power of four,
-// walking the cycle until it lands inside), computed per index in O(1). A step takes the next
-// N x batch positions; logical worker i takes the i-th block of `batch` of them. The last step of
-// an epoch may be short: its samples are divided as evenly as possible, lower logical workers
-// first, so some logical workers may have none.
+// An epoch is a keyed permutation of the samples, computed per index in O(1): a Feistel network
+// over the next power of four, which walks the cycle until it lands on a valid index. A step takes
+// the next N x batch positions; logical worker i takes the i-th block of `batch` of them. The last
+// step of an epoch may be short: its samples are divided as evenly as possible, lower logical
+// workers first, so some logical workers may have none.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ struct MiniBatch {
   int logical = 0;
   int logical_workers = 1;
   std::vector<std::int64_t> samples;
-  // What this share's mean loss counts for beside an even division: samples.size() * N / (samples
-  // of the whole step). 1 except in a short last step; 0 when the share is empty.
+  // Weight of this share's mean loss relative to an even division: samples.size() * N / (samples of
+  // the whole step). 1 except in a short last step; 0 if the share is empty.
   double weight = 1.0;
-  // Seeds every random source of this share (dropout, augmentation): a function of (seed, step,
-  // logical worker), so a repeated step draws the same numbers on whatever worker.
+  // Seeds every random source of this share (dropout, augmentation). It is a function of (seed,
+  // step, logical worker), so a repeated step draws the same numbers on any worker.
   std::uint64_t random_seed = 0;
 };
 
@@ -38,7 +38,7 @@ class DataOrder {
     std::int64_t batch = 1;  // per logical worker
     bool shuffle = true;
   };
-  explicit DataOrder(const Options& options);  // all counts positive
+  explicit DataOrder(const Options& options);  // all counts must be positive
 
   const Options& options() const { return options_; }
   std::int64_t steps_per_epoch() const;

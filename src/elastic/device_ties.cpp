@@ -28,7 +28,7 @@ int DeviceTies::hold(const View& view, int wanted, const WorkerProcesses& proces
   end_newcomers(view, wanted, processes);
   const int surplus = static_cast<int>(processes.size()) - wanted;
   end_surplus(view, surplus, processes);
-  // The devices that are too many after a job has shrunk are whoever's from now on.
+  // After a job has shrunk, its surplus devices are free for others.
   if (surplus <= 0 && devices_.size() > static_cast<std::size_t>(wanted)) {
     std::stable_partition(devices_.begin(), devices_.end(),
                           [&](const std::string& device) { return in_use(device, processes); });
@@ -37,7 +37,7 @@ int DeviceTies::hold(const View& view, int wanted, const WorkerProcesses& proces
   return -surplus;
 }
 
-// Whoever has not come in yet gives its device back at once.
+// Newcomers that have not joined yet give their device back at once.
 void DeviceTies::end_newcomers(const View& view, int wanted, const WorkerProcesses& processes) {
   const auto members = static_cast<int>(
       std::count_if(processes.all().begin(), processes.all().end(),
@@ -49,7 +49,7 @@ void DeviceTies::end_newcomers(const View& view, int wanted, const WorkerProcess
   }
 }
 
-// Members leave by the next view; who does not in time is asked, then killed.
+// Members leave with the next view. Those that do not leave in time get SIGTERM, then SIGKILL.
 void DeviceTies::end_surplus(const View& view, int surplus, const WorkerProcesses& processes) {
   if (surplus <= 0) {
     surplus_since_.reset();
@@ -62,7 +62,7 @@ void DeviceTies::end_surplus(const View& view, int surplus, const WorkerProcesse
   const bool kill = passed > term_after_s_ + kill_after_s_;
   if (passed <= term_after_s_ || (asked_ && !kill)) return;
   asked_ = true;
-  // Who has left the view already goes first, the leader last.
+  // Workers that have already left the view go first, the leader last.
   std::vector<WorkerProcess> order = processes.all();
   const auto rank = [&](const WorkerProcess& process) {
     return std::tuple(view.find(process.worker) == nullptr, process.worker != view.leader,

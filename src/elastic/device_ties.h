@@ -1,6 +1,6 @@
-// A job whose target names devices: each worker has one of its own, and there are never more
-// processes than devices. Somebody else may use a device as soon as status.json says that the job
-// does not keep it.
+// For a job whose target names devices: each worker has a device of its own, and there are never
+// more processes than devices. Others may use a device as soon as status.json no longer lists it
+// for this job.
 #pragma once
 
 #include <chrono>
@@ -16,21 +16,20 @@ namespace rubato::elastic {
 
 class DeviceTies {
  public:
-  // A worker too many is asked to leave with SIGTERM and killed, after so many seconds and so many
-  // more.
+  // A surplus worker gets SIGTERM after term_after_s and SIGKILL kill_after_s later.
   DeviceTies(double term_after_s, double kill_after_s)
       : term_after_s_(term_after_s), kill_after_s_(kill_after_s) {}
 
-  // The newest target, again and again.
+  // Takes the newest target. Call it repeatedly.
   void obey(std::int64_t version, const std::vector<std::string>& devices);
   std::int64_t target_version() const { return version_; }
   bool tied() const { return !devices_.empty(); }
-  const std::vector<std::string>& devices() const { return devices_; }  // that the job keeps
+  const std::vector<std::string>& devices() const { return devices_; }  // devices the job keeps
 
-  // Looks after processes and devices that are too many. Returns how many workers may be started to
-  // have `wanted` (or fewer, if there are fewer devices).
+  // Releases surplus processes and devices. Returns how many workers may be started to reach
+  // `wanted` (or fewer, if there are fewer devices).
   int hold(const View& view, int wanted, const WorkerProcesses& processes);
-  // For the next worker; empty when workers are not tied to devices.
+  // The device for the next worker; empty if workers are not tied to devices.
   std::string free_device(const WorkerProcesses& processes) const;
 
  private:

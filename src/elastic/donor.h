@@ -1,4 +1,4 @@
-// Whose state a newcomer copies.
+// The worker whose state a newcomer copies.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@ namespace rubato::elastic {
 class Donor {
  public:
   virtual ~Donor() = default;
-  // Copies a unit and returns the version it has, or nothing when that failed (now).
+  // Copies a unit and returns its version, or nothing if that failed (this time).
   virtual std::optional<std::int64_t> copy_unit(std::size_t index,
                                                 std::span<std::byte> out) const = 0;
-  // Makes a copy_unit() of another thread return soon, and every later one fail.
+  // Makes a copy_unit() in another thread return soon and every later call fail.
   virtual void cancel() const {}
 };
 

@@ -4,10 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+
 namespace rubato::elastic {
 
 std::string describe_event(std::string_view json_line) {
-  const nlohmann::json event = nlohmann::json::parse(json_line, nullptr, false);
+  const nlohmann::json event = parse_json(json_line);
   if (!event.is_object()) return std::string(json_line);
   try {
     const std::string type = event.value("type", "");
@@ -40,7 +42,7 @@ std::string describe_event(std::string_view json_line) {
       return fmt::format("failed   {}{}", who, event.value("reason", ""));
     }
     if (type == "recovered") {
-      return fmt::format("well     worker {}: no longer slow", event.value("worker", -1));
+      return fmt::format("recovered worker {}: no longer slow", event.value("worker", -1));
     }
     if (type == "straggler") {
       return fmt::format("slow     worker {}: {:.2f} times the median for 10 steps",

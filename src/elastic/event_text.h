@@ -1,4 +1,4 @@
-// A line of the event log as a person reads it.
+// A line of the event log in human-readable form.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace rubato::elastic {
 
-// Unknown or malformed lines are given back as they are.
+// Returns unknown or malformed lines unchanged.
 std::string describe_event(std::string_view json_line);
 
 }  // namespace rubato::elastic

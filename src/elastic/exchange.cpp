@@ -3,7 +3,7 @@
 namespace rubato::elastic {
 
 void mark_completed(const Board& board, std::int64_t step) {
-  // A leaver may come late, when the others are steps ahead: never backwards.
+  // Never move backwards: a leaving worker may get here late, when the others are steps ahead.
   std::int64_t known = board.completed();
   while (known < step && !board.completed().compare_exchange_weak(known, step)) {
   }
@@ -21,10 +21,10 @@ bool exchange(const Board& board, const ActiveView& view, std::int64_t step, flo
   if (!guard.publish([&] { row.reduced = step; })) return false;
   if (!board.wait([&] { return view.block->all_reduced(step); }, interrupted)) return false;
   // Only a worker that is not frozen may conclude that the step is complete: a worker that the
-  // others have given up might publish late.
+  // others have declared lost might publish late.
   return guard.publish([&] {
     mark_completed(board, step);
-    // Likewise: the memory may hold a later step's gradient by now.
+    // For the same reason, the memory may already hold a later step's gradient.
     std::int64_t expected = being_written;
     board.gradient_step(step).compare_exchange_strong(expected, step);
   });

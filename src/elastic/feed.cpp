@@ -59,8 +59,8 @@ bool FeedServer::answer_next(Session& session, const BridgeHeader& request) {
   session.view = request.view;
   const ViewBlock& block = board_.block(request.view);
   if (request.view == 0 || block.view != request.view) return send_snapshot(session);
-  // The newcomer may have been told of the view by a node that was lost with the only step that
-  // made it begin; the job has gone another way from the view before.
+  // The newcomer may know the view from a node that was lost together with the only step that made
+  // it begin. The job has since continued differently from the previous view.
   if (view_ > request.view && block.next_view == 0) return send_snapshot(session);
   const auto until = steady_clock::now() + kAnswerWithin;
   const auto followed = [&] {
@@ -84,15 +84,15 @@ bool FeedServer::answer_next(Session& session, const BridgeHeader& request) {
   }
   const std::int64_t done = board_.completed();
   std::int64_t step = request.step + 1;
-  if (done > step + 1) step = done;  // its gradient is overwritten, or soon will be
+  if (done > step + 1) step = done;  // its gradient is already overwritten or soon will be
   if (next.view != 0) step = std::min(step, next.first_step - 1);
   if (!went_through_board(step))
     return session.stream.send(encode({.type = BridgeFrame::kNothing}));
   return send_step(session, request.view, step, step == request.step + 1);
 }
 
-// Of a step that a worker did alone, results may still be on its device (Training::reduce_alone).
-// They are on the board before a later step goes through it.
+// If a worker ran a step alone, the results may still be on its device (Training::reduce_alone).
+// They reach the board before a later step goes through it.
 bool FeedServer::went_through_board(std::int64_t step) const {
   const std::int64_t mark = board_.gradient_step(step);
   return std::max(mark, -2 - mark) >= step;
@@ -106,7 +106,7 @@ bool FeedServer::send_snapshot(Session& session) {
     if (number == 0 || block.view != number || block.members == 0) {
       return session.stream.send(encode({.type = BridgeFrame::kNothing}));
     }
-    // A later view may be on already, of which the owner has not heard.
+    // A later view may have begun that the owner does not know yet.
     const Announcement next = block.announcement();
     if (next.view != 0 && next.first_step - 1 < step) {
       if (board_.block(next.view).view != next.view) {
@@ -132,7 +132,7 @@ bool FeedServer::send_snapshot(Session& session) {
 // The gradient may be overwritten while it is sent; a second header says whether it was.
 bool FeedServer::send_step(Session& session, std::int64_t view, std::int64_t step,
                            bool with_gradient) {
-  // It is marked right after the step is complete, unless a failure came between.
+  // The gradient is marked right after the step is complete, unless a failure intervened.
   const auto until = steady_clock::now() + kAnswerWithin;
   board_.wait([&] { return board_.gradient_step(step) != -2 - step; },
               [&] { return stop_ || steady_clock::now() >= until; });
@@ -269,7 +269,7 @@ void FeedClient::run() {
   }
 }
 
-// Asks once; false: the connection is of no use any more.
+// Asks once. False: the connection is no longer usable.
 bool FeedClient::follow(const Stream& stream) {
   BridgeHeaderBytes bytes;
   if (!stream.send(encode({.type = BridgeFrame::kNext, .view = view_, .step = step_})) ||
@@ -286,7 +286,8 @@ bool FeedClient::take(const Stream& stream, const BridgeHeader& header) {
       return header.payload_bytes == 0;
     case BridgeFrame::kSnapshot:
       if (header.view < 1 || header.payload_bytes != all_slot_bytes(board_)) return false;
-      if (options_.successor(header.view) != Successor::kNobody) return false;  // not its to say
+      // A view in which this node has members is not the feed's to report.
+      if (options_.successor(header.view) != Successor::kNobody) return false;
       if (header.next_members < 1 || !take_slots(stream, header.step + 1)) return false;
       board_.gradient_step(0) = -1;
       board_.gradient_step(1) = -1;
@@ -336,7 +337,7 @@ bool FeedClient::take(const Stream& stream, const BridgeHeader& header) {
         block.next_view.store(header.next_view, std::memory_order_release);
         board_.pulse();
       }
-      // The last thing it says: what it knows.
+      // The last message tells the donor which view this node knows.
       if (ended_) stream.send(encode({.type = BridgeFrame::kNext, .view = view_, .step = step_}));
       return true;
     }

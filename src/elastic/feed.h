@@ -1,8 +1,8 @@
-// How newcomers on a node without members get what a node with members has in its memory: a feed of
-// the board (complete steps with their gradients, slots, announcements of views), and units of the
-// state. The newcomer asks, a member's thread answers from memory; nobody who trains waits for it.
-// A newcomer that is too slow for the gradients skips steps and copies the state again
-// (state_follower.h), as it would on one machine.
+// How newcomers on a node without members get what is in the memory of a node with members: a feed
+// of the board (complete steps with their gradients, slots, announcements of views), and units of
+// the state. The newcomer asks, and a thread of a member answers from memory; training never waits
+// for it. A newcomer that is too slow for the gradients skips steps and copies the state again
+// (state_follower.h), as on one machine.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ namespace rubato::elastic {
 
 inline constexpr const char* kFeedPurpose = "feed";
 
-// A member's side.
+// The member's side.
 class FeedServer {
  public:
   FeedServer(const Board& board, std::shared_ptr<const WorkerSegment> own, ProgramShape shape)
@@ -35,12 +35,12 @@ class FeedServer {
   FeedServer& operator=(const FeedServer&) = delete;
   ~FeedServer() { stop(); }
 
-  // The view that runs here now.
+  // Sets the view that runs here now.
   void set_view(std::int64_t number) { view_ = number; }
   void serve(Descriptor socket);
-  // Whether everybody who is fed has been told of `view` (whoever goes waits for it).
+  // Whether every newcomer fed from here knows `view`. A leaving worker waits for this.
   bool told(std::int64_t view) const;
-  void reap();  // forgets those who have gone
+  void reap();  // removes sessions that have ended
   void stop();
 
  private:
@@ -48,7 +48,7 @@ class FeedServer {
     Stream stream;
     std::atomic<bool> ended{false};
     std::atomic<bool> feeds_board{false};
-    std::atomic<std::int64_t> view{0};  // the newest that the newcomer knows
+    std::atomic<std::int64_t> view{0};  // the newest view the newcomer knows
     std::vector<std::byte> unit;
     std::thread thread;
   };
@@ -65,23 +65,23 @@ class FeedServer {
   ProgramShape shape_;
   std::atomic<std::int64_t> view_{0};
   std::atomic<bool> stop_{false};
-  std::list<Session> sessions_;  // of the owner's thread
+  std::list<Session> sessions_;  // used only by the owner's thread
 };
 
-// A newcomer's side: keeps the board of its node up to date. One per node, the holder of the
-// board's lock.
+// The newcomer's side: keeps the board of its node up to date. There is one per node, in the holder
+// of the board's lock.
 class FeedClient {
  public:
   struct Options {
     Handshake::Identity identity;
-    // The view that the newcomer observes. When the board has it already, from a feeder that has
-    // gone, this one goes on after the last whole step there.
+    // The view that the newcomer observes. If the board already has it, from an earlier feeder,
+    // this one continues after the last complete step there.
     std::int64_t view = 0;
-    // How the feed goes on with a view.
+    // What happens to the feed when a view follows.
     enum class Successor {
-      kNobody,   // no members here: the feed goes on
-      kBridge,   // members here: the feed says that the view begins, then the bridge takes over
-      kGateway,  // and it is started by message: the gateway opens it, perhaps has already
+      kNobody,   // no members here: the feed continues
+      kBridge,   // members here: the feed announces the view, then the bridge takes over
+      kGateway,  // members here and started by message: the gateway opens it, or already has
     };
     std::function<Successor(std::int64_t view)> successor;
   };
@@ -90,7 +90,7 @@ class FeedClient {
   FeedClient& operator=(const FeedClient&) = delete;
   ~FeedClient();
 
-  // Whom to ask from now on.
+  // Sets the member to ask from now on.
   void set_donor(const WorkerAddress& donor);
   int donor() const;                     // -1: none, or the last one does not answer
   bool ready() const { return ready_; }  // the board has been filled once

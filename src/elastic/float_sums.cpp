@@ -8,12 +8,12 @@ namespace rubato::elastic {
 
 namespace {
 
-// Four floats are a vector on every processor we run on. With eight no difference above the noise
-// was measured on arrays that exceed the first-level cache.
+// Four floats are one vector on every processor we run on. Eight made no measurable difference on
+// arrays larger than the first-level cache.
 constexpr std::size_t kWidth = 4;
 
-// Compilers do not vectorise this loop by themselves when `out` may be an input; reading all inputs
-// of a vector before writing it is right in that case too.
+// Compilers do not vectorize this loop by themselves if `out` may be an input. Reading all inputs
+// of a vector before writing it is correct in that case, too.
 template <std::size_t kInputs, bool kScaled>
 void sum_loop(const float* const* inputs, float scale, float* out, std::size_t count) {
   using Vector [[gnu::vector_size(kWidth * sizeof(float))]] = float;
@@ -64,7 +64,7 @@ void sum_any(std::span<const float* const> inputs, float scale, float* out, std:
     case 4:
       return sum_loop<4, kScaled>(inputs.data(), scale, out, count);
     default:
-      RUBATO_CHECK(false, "sums have 1 to 4 inputs");
+      RUBATO_CHECK(false, "a sum must have 1 to 4 inputs");
   }
 }
 

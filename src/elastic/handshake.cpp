@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/json_text.h"
 
 namespace rubato::elastic {
 
@@ -15,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kLargestMessage = 1024;  // of the handshake; before anything is proven
+constexpr std::size_t kLargestMessage = 1024;  // of the handshake, before authentication
 
 bool is_hex_of_32_bytes(std::string_view text) {
   return text.size() == 64 && std::ranges::all_of(text, [](char c) {
@@ -23,7 +24,7 @@ bool is_hex_of_32_bytes(std::string_view text) {
          });
 }
 
-// A string field of an object; nothing when it is missing or something else.
+// A string field of an object; nothing if it is missing or not a string.
 std::optional<std::string> text_field(const json& message, const char* name) {
   const auto it = message.find(name);
   if (it == message.end() || !it->is_string()) return std::nullopt;
@@ -36,7 +37,7 @@ std::optional<std::string> hex_field(const json& message, const char* name) {
   return text;
 }
 
-// The digest of a field that hex_field() let through.
+// The digest in a field that hex_field() has validated.
 Sha256Digest digest_of(std::string_view hex) {
   const auto value = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
   Sha256Digest digest{};
@@ -49,7 +50,7 @@ Sha256Digest digest_of(std::string_view hex) {
 // An object, or "discarded".
 json parse(const Frame& frame) {
   if (frame.payload.size() > kLargestMessage) return json(json::value_t::discarded);
-  json message = json::parse(frame.payload, nullptr, false);
+  json message = parse_json(frame.payload);
   return message.is_object() ? message : json(json::value_t::discarded);
 }
 
@@ -64,9 +65,9 @@ bool is_worker_id(std::string_view text) {
 
 Handshake::Handshake(bool accepts, Identity identity, const Nonce& nonce, std::string peer)
     : accepts_(accepts), identity_(std::move(identity)), peer_(std::move(peer)) {
-  RUBATO_CHECK(identity_.secret.size() == kSecretBytes, "a secret of another length");
-  RUBATO_CHECK(is_worker_id(identity_.worker), "an id that peers would refuse");
-  RUBATO_CHECK(peer_.empty() || is_worker_id(peer_), "an id that no peer has");
+  RUBATO_CHECK(identity_.secret.size() == kSecretBytes, "the secret has the wrong length");
+  RUBATO_CHECK(is_worker_id(identity_.worker), "peers would refuse this worker id");
+  RUBATO_CHECK(peer_.empty() || is_worker_id(peer_), "not a valid id for a peer");
   nonces_[accepts ? 0 : 1] = to_hex(nonce);
   to_ = peer_;
 }
@@ -82,7 +83,7 @@ Handshake Handshake::connector(Identity identity, const Nonce& nonce, std::strin
 std::string Handshake::start() const {
   if (!accepts_) return {};
   return encode_frame(kChallengeFrame,
-                      json{{"version", kWireVersion}, {"nonce", nonces_[0]}}.dump());
+                      compact_json(json{{"version", kWireVersion}, {"nonce", nonces_[0]}}));
 }
 
 std::string Handshake::handle(const Frame& frame) {
@@ -94,7 +95,7 @@ std::string Handshake::handle(const Frame& frame) {
 std::string Handshake::handle_challenge(const Frame& frame) {
   const json message = parse(frame);
   if (frame.type != kChallengeFrame || message.is_discarded()) {
-    return fail("the peer did not begin with a challenge; is it a worker of this job?");
+    return fail("the peer did not start with a challenge; is it a worker of this job?");
   }
   const auto version = message.find("version");
   if (version == message.end() || !version->is_number_integer()) {
@@ -102,19 +103,18 @@ std::string Handshake::handle_challenge(const Frame& frame) {
   }
   if (*version != kWireVersion) {
     return fail(
-        fmt::format("the peer speaks version {}, this program version {}; use the same "
+        fmt::format("the peer uses protocol version {}, this program version {}; use the same "
                     "program for all workers",
                     version->dump(), kWireVersion));
   }
   const auto nonce = hex_field(message, "nonce");
-  if (!nonce) return fail("the challenge has no nonce of 32 bytes");
+  if (!nonce) return fail("the challenge lacks a nonce of 32 bytes");
   if (*nonce == nonces_[1]) return fail("the challenge reflects this worker's own nonce");
   nonces_[0] = *nonce;
-  return encode_frame(kAnswerFrame, json{{"nonce", nonces_[1]},
-                                         {"worker", identity_.worker},
-                                         {"to", to_},
-                                         {"hmac", to_hex(proof(false))}}
-                                        .dump());
+  return encode_frame(kAnswerFrame, compact_json(json{{"nonce", nonces_[1]},
+                                                      {"worker", identity_.worker},
+                                                      {"to", to_},
+                                                      {"hmac", to_hex(proof(false))}}));
 }
 
 std::string Handshake::handle_answer(const Frame& frame) {
@@ -127,7 +127,7 @@ std::string Handshake::handle_answer(const Frame& frame) {
   const auto to = text_field(message, "to");
   const auto hmac = hex_field(message, "hmac");
   if (!nonce || !worker || !to || !hmac) return fail("the answer lacks a field");
-  if (!is_worker_id(*worker)) return fail("the answer's worker id is none");
+  if (!is_worker_id(*worker)) return fail("the answer has an invalid worker id");
   if (*nonce == nonces_[0]) return fail("the answer reflects the challenge's nonce");
   if (!to->empty() && *to != identity_.worker) return fail("the answer is for another worker");
   nonces_[1] = *nonce;
@@ -137,8 +137,8 @@ std::string Handshake::handle_answer(const Frame& frame) {
     return fail("the peer does not hold the secret of this job");
   }
   state_ = State::kAuthenticated;
-  return encode_frame(kWelcomeFrame,
-                      json{{"worker", identity_.worker}, {"hmac", to_hex(proof(true))}}.dump());
+  return encode_frame(kWelcomeFrame, compact_json(json{{"worker", identity_.worker},
+                                                       {"hmac", to_hex(proof(true))}}));
 }
 
 std::string Handshake::handle_welcome(const Frame& frame) {
@@ -149,9 +149,9 @@ std::string Handshake::handle_welcome(const Frame& frame) {
   const auto worker = text_field(message, "worker");
   const auto hmac = hex_field(message, "hmac");
   if (!worker || !hmac) return fail("the welcome lacks a field");
-  if (!is_worker_id(*worker)) return fail("the welcome's worker id is none");
+  if (!is_worker_id(*worker)) return fail("the welcome has an invalid worker id");
   if (!to_.empty() && *worker != to_) {
-    return fail(fmt::format("worker '{}' welcomes; '{}' was to be reached", *worker, to_));
+    return fail(fmt::format("worker '{}' answered; expected worker '{}'", *worker, to_));
   }
   peer_ = *worker;
   if (!equal_in_constant_time(digest_of(*hmac), proof(true))) {
@@ -171,10 +171,11 @@ std::string Handshake::fail(std::string reason) {
 Sha256Digest Handshake::proof(bool by_acceptor) const {
   const std::string& connector = accepts_ ? peer_ : identity_.worker;
   const std::string& acceptor = accepts_ ? identity_.worker : peer_;
-  // The connector does not know for sure whom it talks to when it answers; it says whom it means.
+  // The connector is not sure who its peer is when it answers, so it names the worker it wants to
+  // reach.
   const std::string& receiver = by_acceptor ? acceptor : to_;
   std::string message;
-  // Each field with its length: no two lists of fields give the same bytes.
+  // Each field is preceded by its length, so no two lists of fields give the same bytes.
   for (const std::string& field :
        {std::string(by_acceptor ? "rubato acceptor" : "rubato connector"),
         std::to_string(kWireVersion), nonces_[0], nonces_[1], identity_.job, connector, receiver}) {

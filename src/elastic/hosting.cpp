@@ -10,8 +10,8 @@ namespace rubato::elastic {
 
 namespace {
 
-// The most logical workers each worker finishes within `seconds`, at most `most`. The products are
-// those of finish_seconds(), so no rounding can tell them apart.
+// The number of logical workers each worker finishes within `seconds`, at most `most`. The products
+// are the same as in finish_seconds(), so rounding cannot make them differ.
 std::vector<int> capacities(std::span<const double> seconds_per_logical, double seconds, int most) {
   std::vector<int> capacity;
   for (const double each : seconds_per_logical) {
@@ -39,7 +39,7 @@ bool suffices(const std::vector<int>& capacity, int logical_workers) {
   return sum >= logical_workers;
 }
 
-// The earliest time by which all can be done.
+// The earliest time by which all workers can be done.
 double finish_seconds(int logical_workers, std::span<const double> seconds_per_logical) {
   const int most = logical_workers - static_cast<int>(seconds_per_logical.size()) + 1;
   std::vector<double> candidates;
@@ -58,7 +58,7 @@ std::vector<LogicalRange> divide_logical_workers(int logical_workers,
                                                  std::span<const double> seconds_per_logical) {
   const std::size_t workers = seconds_per_logical.size();
   RUBATO_CHECK(workers >= 1 && workers <= static_cast<std::size_t>(logical_workers),
-               "every worker needs a logical worker");
+               "every worker needs at least one logical worker");
   RUBATO_CHECK(std::ranges::all_of(
                    seconds_per_logical,
                    [](double s) { return s > 0 && s < std::numeric_limits<double>::max() / 1e9; }),
@@ -67,7 +67,7 @@ std::vector<LogicalRange> divide_logical_workers(int logical_workers,
   const std::vector<int> capacity = capacities(
       seconds_per_logical, finish_seconds(logical_workers, seconds_per_logical), logical_workers);
 
-  // fewest[w][b]: roots that the workers from w on export when they host [b, N).
+  // fewest[w][b]: the fewest roots exported by workers w and up if they host [b, N).
   constexpr int kImpossible = std::numeric_limits<int>::max() / 2;
   std::vector<std::vector<int>> fewest(workers + 1, std::vector<int>(n + 1, kImpossible));
   fewest[workers][n] = 0;

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "elastic/secret.h"
 
 namespace rubato::elastic {
@@ -20,7 +21,7 @@ namespace {
 using nlohmann::json;
 
 Result<json> parse(const std::string& text, const std::string& where) {
-  json parsed = json::parse(text, nullptr, false);
+  json parsed = parse_json(text);
   if (parsed.is_discarded() || !parsed.is_object()) {
     return invalid_input(fmt::format("{}: not a JSON object", where));
   }
@@ -97,7 +98,7 @@ Result<JobSettings> parse_settings(const json& settings, const std::string& wher
 }
 
 Status JobFolder::write_settings(const JobSettings& settings) const {
-  return write_file(settings_file(), to_json(settings).dump(2) + "\n");
+  return write_file(settings_file(), indented_json(to_json(settings)) + "\n");
 }
 
 Result<JobSettings> JobFolder::read_settings() const {
@@ -115,8 +116,8 @@ Result<std::string> JobFolder::read_secret() const {
 }
 
 Status JobFolder::append_event(const json& event) const {
-  // A program's last words, which may be in it, need not be text.
-  const std::string line = event.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  // An event may contain a program's last output, which need not be valid text.
+  const std::string line = compact_json(event) + "\n";
   const int file = ::open(events_file().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   const bool written =
       file >= 0 && write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
@@ -135,7 +136,7 @@ Result<View> newest_view(Registry& registry) {
   if (!value.ok()) return value.error();
   Result<View> view = parse_view(*value);
   if (view.ok() && view->number != record->version) {
-    return invalid_input("view in the registry: its number is not its version");
+    return invalid_input("view in the registry: its number differs from its version");
   }
   return view;
 }
@@ -173,7 +174,7 @@ Status change_target(Registry& registry, const std::function<Status(Target&)>& c
                         {"elsewhere", target->elsewhere}, {"migrate", target->migrate},
                         {"stop", target->stop},           {"at", target->at},
                         {"devices", target->devices}};
-    Result<bool> won = registry.compare_and_swap(kTargetRecord, version, value.dump());
+    Result<bool> won = registry.compare_and_swap(kTargetRecord, version, compact_json(value));
     if (!won.ok()) return won.error();
     if (*won) return ok_status();
   }
@@ -193,7 +194,7 @@ Result<int> next_worker_id(Registry& registry) {
   for (;;) {
     Result<Record> record = registry.get(kWorkerRecord);
     if (!record.ok()) return record.error();
-    // Version v of the record is the claim to id v - 1; its value says nothing.
+    // Version v of the record is the claim to id v - 1; the value is irrelevant.
     Result<bool> won = registry.compare_and_swap(kWorkerRecord, record->version, "{}");
     if (!won.ok()) return won.error();
     if (*won) return static_cast<int>(record->version);

@@ -1,13 +1,13 @@
 // The folder of a job: everything that the launcher, its workers and the command line share.
 //
-//   job.json       what the launcher was told (JobSettings)
-//   secret         random bytes; who holds them may join (mode 0600)
+//   job.json       the job's settings (JobSettings)
+//   secret         random bytes; a worker that holds them may join (mode 0600)
 //   registry/      views and the target (elastic/registry.h)
 //   events.jsonl   one line per view change and other events
-//   status.json    the launcher's process, state, worker processes and their devices
-//   nodes/         what the launchers of further nodes say (elastic/node_status.h)
-//   result.json    left by a finished job
-//   replay.json    left by 'rubato replay'
+//   status.json    the launcher's process and state, worker processes and their devices
+//   nodes/         status from the launchers of further nodes (elastic/node_status.h)
+//   result.json    written when the job finishes
+//   replay.json    written by 'rubato replay'
 //   checkpoints/   elastic/checkpoint.h
 //   logs/          output of the workers
 #pragma once
@@ -32,8 +32,7 @@ inline constexpr int kMostLogicalWorkers = 4096;
 struct JobSettings {
   std::string name;
   std::string token;  // names the shared memory: "rubato.<token>."
-  // 0: the program's own number (elastic/logical_workers.h); of an adaptive job: the most it can
-  // have.
+  // 0: the program's own number (elastic/logical_workers.h). Adaptive job: the most it can have.
   int logical_workers = 1;
   int max_workers = 1;
   int spares = 0;    // newcomers kept ready beyond the target
@@ -44,32 +43,33 @@ struct JobSettings {
   int checkpoint_keep = 2;
   std::string ledger;              // empty: none
   std::string consistency = "d1";  // d1 | d2
-  // Adaptive jobs: the batch and the number of logical workers follow the views.
+  // Adaptive jobs: the batch and the number of logical workers depend on the view.
   bool adaptive = false;
   BatchRange batch_range;
   LrRule lr_rule = LrRule::kLinear;
-  int first_workers = 1;  // with which the job began; the learning rate is meant for their batch
+  int first_workers = 1;  // initial workers; the learning rate is meant for their batch
   std::vector<std::string> command;
 };
 
-// What the owner wants; a record of the registry, so the newest wins and none is half-written.
+// What the owner wants. It is a record of the registry, so the newest wins and none is
+// half-written.
 struct Target {
-  int workers = 1;         // of all nodes together
-  std::int64_t batch = 0;  // of all `workers` together; 0: as many per worker as at the start
-  std::map<std::string, int> elsewhere;  // of them by node, on nodes other than the job's first
+  int workers = 1;         // on all nodes together
+  std::int64_t batch = 0;  // over all `workers`; 0: the same per worker as at the start
+  std::map<std::string, int> elsewhere;  // by node: how many of them run on nodes other than home
   std::vector<int> migrate;              // workers to be replaced
   bool stop = false;
-  double at = 0;  // seconds since 1970, when it was asked
-  // One for each worker of the job's first node; a newcomer gets one that no living worker has.
-  // Empty: workers are not tied to devices. Otherwise there are never more processes than devices.
+  double at = 0;  // time of the request, in seconds since 1970
+  // One for each worker on the home node; a newcomer gets one that no living worker has. Empty:
+  // workers are not tied to devices. Otherwise there are never more processes than devices.
   std::vector<std::string> devices{};
 
-  // How many of the workers should be on a node; `home` is the job's first one.
+  // How many of the workers should be on a node; `home` is the node that started the job.
   int on_node(const std::string& node, const std::string& home) const;
 };
 
 nlohmann::json to_json(const JobSettings& settings);
-// `where` is for messages.
+// `where` is used in error messages.
 Result<JobSettings> parse_settings(const nlohmann::json& settings, const std::string& where);
 
 class JobFolder {
@@ -85,13 +85,13 @@ class JobFolder {
   std::string replay_file() const { return path_ + "/replay.json"; }
   std::string checkpoint_folder() const { return path_ + "/checkpoints"; }
   std::string log_file(int worker) const;
-  std::string node_file(const std::string& node) const;  // of node_status.h
+  std::string node_file(const std::string& node) const;  // see node_status.h
 
   Status write_settings(const JobSettings& settings) const;
   Result<JobSettings> read_settings() const;
   Status make_secret() const;
   Result<std::string> read_secret() const;
-  // Appends one line with one write, so that lines of several writers never mix.
+  // Appends a line with a single write, so that lines of several writers never mix.
   Status append_event(const nlohmann::json& event) const;
 
  private:
@@ -105,10 +105,10 @@ inline constexpr const char* kWorkerRecord = "worker";
 // The newest view; number 0 before the first.
 Result<View> newest_view(Registry& registry);
 Result<Target> newest_target(Registry& registry, std::int64_t* version = nullptr);
-// Reads, changes and writes the target until no other change interferes.
+// Applies `change` to the target; retries if another change interferes.
 Status change_target(Registry& registry, const std::function<Status(Target&)>& change);
 
-// An id that no worker of the job has had, on whatever node.
+// An id that no worker of the job has had, on any node.
 Result<int> next_worker_id(Registry& registry);
 
 double unix_seconds();

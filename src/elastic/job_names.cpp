@@ -47,8 +47,7 @@ Status make_names_folder() {
 Status register_job(const std::string& name, const std::string& folder) {
   if (name.empty() || name.find('/') != std::string::npos || name.front() == '.') {
     return invalid_input(fmt::format(
-        "'{}' cannot be the name of a job: it must not be empty, start with '.' or contain '/'",
-        name));
+        "'{}' is not a valid job name: it must not be empty, start with '.' or contain '/'", name));
   }
   Status made = make_names_folder();
   if (!made.ok()) return made;
@@ -57,7 +56,7 @@ Status register_job(const std::string& name, const std::string& folder) {
   const std::filesystem::path link = names / name;
   const std::filesystem::path draft = names / fmt::format(".{}.{}", name, getpid());
   std::filesystem::create_symlink(std::filesystem::absolute(folder), draft, error);
-  if (!error) std::filesystem::rename(draft, link, error);  // the newest job has the name
+  if (!error) std::filesystem::rename(draft, link, error);  // the newest job gets the name
   if (error) {
     return Error{ErrorCode::kIo,
                  fmt::format("{}: cannot create: {}", link.string(), error.message())};

@@ -24,7 +24,7 @@ Result<JobPlan> JobPlan::make(const JobSettings& settings, const Program& progra
   Result<AdaptiveTerms> terms =
       AdaptiveTerms::make(plan.order, settings.batch_range, settings.lr_rule, epochs, steps);
   if (!terms.ok()) return terms.error();
-  // Room for every number of workers: a job may be continued with more or fewer.
+  // Leave room for any number of workers: a job may be continued with more or fewer.
   plan.data_board = {.most_logical_workers = kMaxWorkers,
                      .most_samples = terms->most_samples(),
                      .data_set = data.samples};

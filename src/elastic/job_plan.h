@@ -1,4 +1,4 @@
-// What a job's settings, its program and the program's arguments make of a job.
+// What follows for a job from its settings, its program and the program's arguments.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@
 namespace rubato::elastic {
 
 struct JobPlan {
-  DataOrder order;  // of an adaptive job: that of its first batch
+  DataOrder order;  // adaptive job: that of its first batch
   BatchRule batches;
-  std::optional<AdaptiveTerms> adaptive;     // of an adaptive job
-  std::optional<DataBoardShape> data_board;  // likewise
-  std::int64_t total_steps = 0;              // of a consistent one
+  std::optional<AdaptiveTerms> adaptive;     // adaptive job only
+  std::optional<DataBoardShape> data_board;  // adaptive job only
+  std::int64_t total_steps = 0;              // consistent job only
   std::string description;                   // binds checkpoints and newcomers to the job
 
-  // `steps` ends the job earlier than `epochs`, unless negative.
+  // If not negative, `steps` may end the job before `epochs` do.
   static Result<JobPlan> make(const JobSettings& settings, const Program& program,
                               std::int64_t epochs, std::int64_t steps);
 };

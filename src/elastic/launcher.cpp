@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "elastic/board.h"
 #include "elastic/command_check.h"
 #include "elastic/descriptor.h"
@@ -39,11 +40,11 @@ using std::chrono::steady_clock;
 constexpr auto kLook = std::chrono::milliseconds(20);
 constexpr int kMostFailuresWithoutProgress = 5;
 constexpr auto kLockPatience = std::chrono::seconds(3);
-// While the job trains, newcomers that fail are tried again after a while, up to this long.
+// While the job trains, failed newcomers are retried with increasing pauses, up to this long.
 constexpr auto kFirstPause = std::chrono::milliseconds(100);
 constexpr auto kLongestPause = std::chrono::seconds(30);
 
-volatile std::sig_atomic_t g_interrupts = 0;  // Ctrl-C: once to stop, twice to kill
+volatile std::sig_atomic_t g_interrupts = 0;  // Ctrl-C: once stops, twice kills
 void on_interrupt(int) { g_interrupts = g_interrupts + 1; }
 
 class Launcher {
@@ -62,7 +63,7 @@ class Launcher {
     processes_.set_variable(kListenVariable, options.node.listen);
     const Result<Consistency> level = parse_consistency(settings_.consistency);
     if (!level.ok()) return;
-    // Set by the launcher, so that a worker need not execute itself anew.
+    // Set by the launcher, so that a worker need not execute itself again.
     for (const auto& [name, value] : pinned_variables(*level)) processes_.set_variable(name, value);
   }
 
@@ -83,8 +84,8 @@ class Launcher {
     return result;
   }
 
-  // Whether members of the newest view live on other nodes. It takes a while to be sure that they
-  // do not.
+  // Whether members of the newest view are alive on other nodes. It takes a while to be sure that
+  // none are.
   Result<bool> trains_elsewhere() {
     for (;;) {
       Result<View> view = newest_view(*registry_);
@@ -99,8 +100,9 @@ class Launcher {
       std::this_thread::sleep_for(kLook);
     }
   }
-  // Nobody of the view is alive: it is history. After a restart, how each of them was lost is told;
-  // `reason` of those whose end this launcher has not seen.
+  // Call when nobody of the existing view is alive: the view is history. After a restart, an event
+  // reports how each of its members was lost; `reason` is for members whose end this launcher did
+  // not see.
   Status clear_view(const std::string& cause, const std::string& reason = "gone") {
     Result<View> latest = newest_view(*registry_);
     if (!latest.ok()) return latest.error();
@@ -111,7 +113,7 @@ class Launcher {
       if (board.ok()) empty.first_step = board->completed() + 1;
     }
     const Result<bool> won =
-        registry_->compare_and_swap(kViewRecord, latest->number, to_json(empty).dump());
+        registry_->compare_and_swap(kViewRecord, latest->number, compact_json(to_json(empty)));
     if (!won.ok()) return won.error();
     if (*won && cause == "restart") tell_lost(*latest, empty.number, reason);
     remove_segments(prefix());
@@ -180,7 +182,7 @@ class Launcher {
     }
   }
 
-  // Starts what is missing. Returns why the job must be given up, or "".
+  // Starts missing workers. Returns why the job must be given up, or "".
   std::string keep_alive(const View& view, const Target& target) {
     int members = 0;
     int joining = 0;
@@ -196,14 +198,14 @@ class Launcher {
       }
     }
     if (members > 0) note_progress(view);
-    // As long as somebody trains, the job is well.
+    // As long as some worker trains, the job is healthy.
     if (members == 0 && failures_ >= kMostFailuresWithoutProgress) {
       return fmt::format("{} failures in a row without progress; the last one: {}", failures_,
                          last_failure_);
     }
     const bool begins_anew = view.empty() && view.number != last_empty_view_;
     if (begins_anew || (member_here(view) == nullptr && node_had_members_)) {
-      // What is left of them does not share memory with those who come.
+      // Remaining processes of former members do not share memory with new workers.
       node_had_members_ = false;
       board_number_ = -1;
       if (view.empty()) last_empty_view_ = view.number;
@@ -211,12 +213,12 @@ class Launcher {
     node_had_members_ = node_had_members_ || members > 0;
     if (!view.empty() && members == 0) {
       members_elsewhere = !home() || (on_other_nodes(view) && others_.any_alive(view));
-      // The survivors, or the first launcher when there are none, will exclude the dead of this
-      // node; newcomers would only meet what is left of them.
+      // The survivors, or the home launcher if there are none, will exclude this node's dead
+      // workers. Until then newcomers would only find their remains.
       if (members_elsewhere && member_here(view) != nullptr) return "";
     }
     if (!view.empty() && members == 0 && !members_elsewhere) {
-      // Everybody who had the state is gone. Newcomers cannot go on alone.
+      // All workers with the state are gone. Newcomers cannot continue alone.
       processes_.end_all();
       const Status cleared = clear_view("restart");
       if (!cleared.ok()) return cleared.error().message;
@@ -258,14 +260,14 @@ class Launcher {
     return "";
   }
 
-  // As many as there are logical workers, once their number is known.
+  // The largest useful number of workers: that of the logical workers, once it is known.
   int most_workers() {
     if (settings_.logical_workers > 0) return settings_.logical_workers;
     if (!program_workers_) program_workers_ = agreed_logical_workers(*registry_);
     return program_workers_.value_or(kMaxWorkers);
   }
 
-  // Says once for a number of workers that some of them would have nothing to do.
+  // Warns that some workers would have nothing to do; once per number of workers.
   void note_surplus(int workers, int useful) {
     if (!home() || workers == noted_surplus_) return;
     noted_surplus_ = workers;
@@ -277,7 +279,7 @@ class Launcher {
                       useful, useful == 1 ? "" : "s", useful, useful == 1 ? "" : "s", workers)}}));
   }
 
-  // Ends this many workers, if there are so many, that have not come in.
+  // Ends up to this many workers that have not joined yet.
   void end_newcomers(const View& view, int surplus) {
     for (const WorkerProcess& process : processes_.all()) {
       if (surplus <= 0) return;
@@ -287,8 +289,8 @@ class Launcher {
     }
   }
 
-  // While a job stops in order, its members finish a step and write a checkpoint. Newcomers have
-  // nothing to save, and neither has a job that has not done a step since it was started.
+  // During an orderly stop, members finish a step and write a checkpoint. Newcomers have nothing to
+  // save. Neither has a job that has not completed a step since it was started.
   std::string stop_who_has_nothing(const View& view) {
     const bool before_first_step = home() && !view.empty() && !on_other_nodes(view) &&
                                    (view.cause == "start" || view.cause == "restart") && board_ &&
@@ -316,7 +318,7 @@ class Launcher {
                        [&](const Member& member) { return member.address.node != node(); });
   }
 
-  // Nobody starts workers on a node whose launcher is gone; the job must not wait for them.
+  // Nobody starts workers on a node whose launcher is gone, so the job must not wait for them.
   void forget_gone_nodes(const Target& target) {
     if (target.elsewhere.empty() || steady_clock::now() - last_beat_ < kNodeBeat) return;
     last_beat_ = steady_clock::now();
@@ -334,7 +336,7 @@ class Launcher {
     }
   }
 
-  // Newcomers that cannot reach the job do not hear that it has finished.
+  // Newcomers that cannot reach the job do not learn that it has finished.
   void end_unheard_newcomers() {
     const auto now = steady_clock::now();
     if (!finished_since_) finished_since_ = now;
@@ -344,7 +346,7 @@ class Launcher {
     }
   }
 
-  // For the first launcher of the job.
+  // The heartbeat for the job's home launcher.
   void beat() {
     std::vector<int> alive;
     for (const WorkerProcess& process : processes_.all()) alive.push_back(process.worker);
@@ -369,8 +371,8 @@ class Launcher {
       board_.emplace(std::move(*board));
       board_name_ = name;
     }
-    // Steps that a restart repeats are no progress: a program that always fails at the same step
-    // must not be restarted for ever.
+    // Steps that a restart repeats are not progress: a program that always fails at the same step
+    // must not be restarted forever.
     const std::int64_t step = board_->completed();
     if (step > last_step_) {
       last_step_ = step;
@@ -396,10 +398,9 @@ class Launcher {
     return processes_.start(*worker, ties_.free_device(processes_));
   }
 
-  // How a worker ended.
   struct WorkerEnd {
     std::string how{};
-    bool failed = false;  // and may fail again; a killed one is somebody's doing
+    bool failed = false;  // and may fail again; a killed worker was killed by somebody
   };
   WorkerEnd describe_end(int worker, int status, const Result<View>& view) const {
     if (!WIFEXITED(status)) {
@@ -410,7 +411,8 @@ class Launcher {
       return {.how = fmt::format("crashed: {}", strsignal(signal)), .failed = true};
     }
     if (WEXITSTATUS(status) == kWorkerDone) {
-      // Well, unless it is expected to train: the program ended in the middle of a step.
+      // A normal end, unless the worker is expected to train: then the program ended in the middle
+      // of a step.
       const bool trains =
           !is_file(folder_.result_file()) && view.ok() && view->find(worker) != nullptr;
       return {.how = "ended in the middle of training", .failed = trains};
@@ -422,7 +424,7 @@ class Launcher {
   void note_end(const WorkerProcesses::End& end) {
     const WorkerProcess& child = end.process;
     const Result<View> view = newest_view(*registry_);
-    // Steps since the last look count: otherwise the next start would seem to come further.
+    // Count the steps since the last look. Otherwise the next start would seem to get further.
     if (view.ok()) note_progress(*view);
     const WorkerEnd known = describe_end(child.worker, end.status, view);
     if (child.was_member) ends_[child.worker] = known;
@@ -460,14 +462,14 @@ class Launcher {
     }
   }
 
-  // Only when it says something new.
+  // Writes status.json if its content has changed.
   void write_status(const std::string& message) {
     if (!home()) return;
     nlohmann::json newcomers = nlohmann::json::array();
     nlohmann::json workers = nlohmann::json::array();
     for (const WorkerProcess& process : processes_.all()) {
       workers.push_back({{"id", process.worker}, {"pid", process.pid}, {"device", process.device}});
-      // For 'rubato ps': spares, and others that have not come in yet.
+      // For 'rubato ps': spares and other workers that have not joined yet.
       if (!process.was_member) {
         newcomers.push_back({{"id", process.worker}, {"pid", process.pid}});
       }
@@ -478,8 +480,7 @@ class Launcher {
                              {"devices", ties_.devices()}};
     if (state_ != "running") status["step"] = last_step_ + 1;
     if (status == status_) return;
-    const std::string text =
-        status.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    const std::string text = compact_json(status) + "\n";
     if (write_file(folder_.status_file(), text).ok()) status_ = std::move(status);
   }
 
@@ -505,7 +506,7 @@ class Launcher {
   DeviceTies ties_;
   NodeWatch others_;
   std::map<std::string, std::int64_t> first_beats_;
-  NodeStatus node_status_;  // of this node, when it is not the job's first
+  NodeStatus node_status_;  // this node's, if it is not the home node
   steady_clock::time_point last_beat_;
   int board_number_ = -1;
   bool node_had_members_ = false;
@@ -514,7 +515,7 @@ class Launcher {
   std::map<int, WorkerEnd> ends_;  // of former members, since the job was last started
   int failures_ = 0;               // since the job last made progress
   std::string last_failure_;
-  steady_clock::duration pause_{};  // after newcomers that failed
+  steady_clock::duration pause_{};  // between starts, after failed newcomers
   steady_clock::time_point next_start_;
   std::optional<Board> board_;
   std::string board_name_;
@@ -523,7 +524,7 @@ class Launcher {
   std::optional<int> program_workers_;  // logical ones, of a job whose owner gave no number
   int noted_surplus_ = 0;
   std::string state_ = "running";
-  nlohmann::json status_;  // as written
+  nlohmann::json status_;  // as last written
 
  public:
   void hide_earlier_events() {
@@ -532,7 +533,7 @@ class Launcher {
   }
 };
 
-// A job keeps its logical workers when it is continued.
+// Refuses to continue a job with another number of logical workers.
 Status check_logical_workers(const LaunchOptions& options, const JobSettings& before,
                              Registry& registry) {
   const int asked = options.settings.logical_workers;
@@ -546,7 +547,7 @@ Status check_logical_workers(const LaunchOptions& options, const JobSettings& be
                   options.folder, agreed, agreed));
 }
 
-// One launcher per node and job: a lock that ends with the process.
+// One launcher per node and job: the lock ends with the process.
 Result<Descriptor> lock_node(const JobFolder& folder, const std::string& node) {
   Status made = make_directories(folder.path() + "/nodes");
   if (!made.ok()) return made.error();
@@ -555,7 +556,7 @@ Result<Descriptor> lock_node(const JobFolder& folder, const std::string& node) {
   if (!file.valid()) {
     return Error{ErrorCode::kIo, fmt::format("{}: cannot open: {}", path, std::strerror(errno))};
   }
-  // A worker that a killed launcher was about to start holds it until it is scheduled.
+  // A worker that a killed launcher was about to start holds the lock until it runs.
   bool locked = flock(file.get(), LOCK_EX | LOCK_NB) == 0;
   for (const auto began = steady_clock::now();
        !locked && steady_clock::now() - began < kLockPatience;) {
@@ -564,7 +565,7 @@ Result<Descriptor> lock_node(const JobFolder& folder, const std::string& node) {
   }
   if (!locked) {
     return invalid_input(
-        fmt::format("{}: node '{}' has workers of this job already; use 'rubato scale', or another "
+        fmt::format("{}: node '{}' already has workers of this job; use 'rubato scale' or another "
                     "--node",
                     folder.path(), node));
   }
@@ -644,7 +645,7 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
       Status cleared = launcher.clear_view("restart", "gone with its launcher");
       if (!cleared.ok()) return cleared.error();
     }
-    // Of newcomers without a view, too.
+    // Also the memory of newcomers without a view.
     remove_segments(node_prefix(settings.token, options.node.name));
   }
   if (!options.keep_target) {
@@ -668,15 +669,15 @@ Result<LaunchResult> join(const LaunchOptions& options) {
   Result<JobSettings> settings = folder.read_settings();
   if (!settings.ok()) return settings.error();
   if (settings->home == options.node.name) {
-    return invalid_input(
-        fmt::format("{}: '{}' is the job's first node; use 'rubato scale' there, or give this node "
-                    "another name with --node",
-                    options.folder, options.node.name));
+    return invalid_input(fmt::format(
+        "{}: '{}' is the node that started the job; use 'rubato scale' there or give this node "
+        "another name with --node",
+        options.folder, options.node.name));
   }
   if (settings->adaptive) {
     return invalid_input(
-        fmt::format("{}: holds an adaptive job, and those run on one machine; use 'rubato scale' "
-                    "there, or run it with --mode consistent",
+        fmt::format("{}: holds an adaptive job, which runs on one machine only; use 'rubato scale' "
+                    "there or run it with --mode consistent",
                     options.folder));
   }
   settings->spares = 0;

@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "base/json_text.h"
 
 namespace rubato::elastic {
 
@@ -44,7 +45,7 @@ std::optional<std::int64_t> skip_number(std::string_view& text) {
   return value;
 }
 
-// The step of a line that looks like ours.
+// The step of a line that looks like one of ours.
 std::optional<std::int64_t> step_of(std::string_view line) {
   if (!skip(line, "{\"step\":")) return std::nullopt;
   const auto step = skip_number(line);
@@ -53,13 +54,13 @@ std::optional<std::int64_t> step_of(std::string_view line) {
   return step;
 }
 
-// Reads lines without their ends.
+// Reads lines without their terminators.
 class Lines {
  public:
   explicit Lines(int fd) : fd_(fd) {}
 
-  enum class Kind { kLine, kTorn, kEnd, kFailed };  // kTorn: a last line without its end
-  // `line` is good until the next call.
+  enum class Kind { kLine, kTorn, kEnd, kFailed };  // kTorn: a last line without terminator
+  // `line` is valid until the next call.
   Kind next(std::string_view& line) {
     while (true) {
       const std::size_t end = buffer_.find('\n', searched_);
@@ -90,7 +91,7 @@ class Lines {
   int fd_;
   std::string buffer_;
   std::size_t begin_ = 0;     // of the current line
-  std::size_t searched_ = 0;  // no line end before
+  std::size_t searched_ = 0;  // no line ends before this position
 };
 
 }  // namespace
@@ -98,12 +99,12 @@ class Lines {
 Result<Ledger> Ledger::open(const std::string& path, std::int64_t next_step) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0) {
-    return io_error(path, "open the ledger", "choose a file in a folder that can be written");
+    return io_error(path, "open the ledger", "choose a file in a writable folder");
   }
   Ledger ledger(fd, path, 0, 0);  // closes the file on every return
   struct stat info {};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    return invalid_input(path + ": not a regular file; choose another one for the ledger");
+    return invalid_input(path + ": not a regular file; choose another file for the ledger");
   }
   Lines lines(fd);
   std::string_view line;
@@ -118,23 +119,23 @@ Result<Ledger> Ledger::open(const std::string& path, std::int64_t next_step) {
     const std::int64_t number = ledger.next_step_ + 1;
     if (!step) {
       return line_error(path, number,
-                        "not a line of a ledger; choose another file, or move this one away");
+                        "not a ledger line; choose another file or move this one away");
     }
     if (*step != ledger.next_step_) {
-      return line_error(path, number,
-                        fmt::format("step {}; expected step {}: lines are missing or doubled; move "
-                                    "the file away to start a new one",
-                                    *step, ledger.next_step_));
+      return line_error(
+          path, number,
+          fmt::format("step {}; expected step {}: lines are missing or duplicated; move "
+                      "the file away to start a new one",
+                      *step, ledger.next_step_));
     }
     ++ledger.next_step_;
     ledger.size_ += static_cast<std::int64_t>(line.size()) + 1;
   }
   if (next_step <= 0) {
-    // Everything goes; yet a file that was never a ledger is somebody's.
+    // Everything is cut off, but a file that was never a ledger belongs to somebody.
     const Lines::Kind kind = lines.next(line);
     if (kind == Lines::Kind::kLine && !step_of(line)) {
-      return line_error(path, 1,
-                        "not a line of a ledger; choose another file, or move this one away");
+      return line_error(path, 1, "not a ledger line; choose another file or move this one away");
     }
   }
   if (::ftruncate(fd, ledger.size_) != 0) {
@@ -167,7 +168,7 @@ Ledger::~Ledger() {
 
 Status Ledger::append(std::int64_t step, std::int64_t epoch,
                       std::span<const std::vector<std::int64_t>> samples_by_logical) {
-  RUBATO_CHECK(step == next_step_, "ledger lines are appended in the order of the steps");
+  RUBATO_CHECK(step == next_step_, "ledger lines must be appended in step order");
   line_.clear();
   auto out = std::back_inserter(line_);
   fmt::format_to(out, "{{\"step\":{},\"epoch\":{},\"samples\":[", step, epoch);
@@ -180,14 +181,14 @@ Status Ledger::append(std::int64_t step, std::int64_t epoch,
     line_ += ']';
   }
   line_ += "]}\n";
-  // After a failure the next try starts at the same place, over what this one left.
+  // After a failure, the next attempt starts at the same position and overwrites the remains.
   std::string_view left = line_;
   while (!left.empty()) {
     const auto at = size_ + static_cast<std::int64_t>(line_.size() - left.size());
     const ssize_t count = ::pwrite(file_, left.data(), left.size(), at);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
-      return io_error(path_, fmt::format("append step {} to the ledger", step), "make room");
+      return io_error(path_, fmt::format("append step {} to the ledger", step), "free some space");
     }
     left.remove_prefix(static_cast<std::size_t>(count));
   }
@@ -206,19 +207,19 @@ bool Ledger::intact() const {
 
 namespace {
 
-// Checks lines one after another.
+// Checks lines one by one.
 class LedgerChecker {
  public:
   explicit LedgerChecker(std::int64_t samples)
       : step_of_sample_(static_cast<std::size_t>(samples), kUnused) {}
 
-  // What is wrong with the next line; empty when nothing is.
+  // What is wrong with the next line; empty if nothing is.
   std::string add(const std::string& line) {
-    const auto json = nlohmann::json::parse(line, nullptr, false);
+    const auto json = parse_json(line);
     if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer() ||
         !json.contains("epoch") || !json["epoch"].is_number_integer() ||
         !json.contains("samples") || !json["samples"].is_array()) {
-      return "not a line of a ledger; expected {\"step\":..,\"epoch\":..,\"samples\":[[..],..]}";
+      return "not a ledger line; expected {\"step\":..,\"epoch\":..,\"samples\":[[..],..]}";
     }
     const auto step = json["step"].get<std::int64_t>();
     if (step != summary_.steps) return fmt::format("step {}; expected {}", step, summary_.steps);
@@ -286,15 +287,15 @@ class LedgerChecker {
 }  // namespace
 
 Result<LedgerSummary> check_ledger(const std::string& path, std::int64_t samples) {
-  RUBATO_CHECK(samples >= 1, "a data set has samples");
+  RUBATO_CHECK(samples >= 1, "a data set must have samples");
   std::ifstream file(path);
-  if (!file) return io_error(path, "open the ledger", "give the file that --ledger named");
+  if (!file) return io_error(path, "open the ledger", "pass the file given to --ledger");
   LedgerChecker checker(samples);
   std::string line;
   for (std::int64_t number = 1; std::getline(file, line); ++number) {
     if (file.eof()) {
       return line_error(path, number,
-                        "the line has no end: the job stopped while it wrote it; restart the job "
+                        "the line is incomplete: the job stopped while writing it; restart the job "
                         "with this ledger to repair it");
     }
     const std::string problem = checker.add(line);

@@ -1,11 +1,11 @@
 // The record of every consumed sample: one JSON line per finished step,
 //   {"step":12,"epoch":0,"samples":[[logical worker 0's ids],[1's],...]}
-// written once per step by the leader. A new leader or a restarted job goes on where the state is:
-// lines of steps that are to be repeated, and a torn last line, are cut off when it opens the file.
+// written once per step by the leader. A new leader or a restarted job continues from its state:
+// opening the file cuts off the lines of steps to be repeated and a torn last line.
 //
-// A former leader on another machine may do that late, when its successor has written further: then
-// the successor's next line leaves a hole. It notices (intact()), opens the file again, which cuts
-// it off at the hole, and writes what is missing once more.
+// A former leader on another machine may cut lines off late, when its successor has written more.
+// The successor's next line then leaves a hole. The successor notices (intact()), opens the file
+// again, which cuts it off at the hole, and rewrites the missing lines.
 #pragma once
 
 #include <cstdint>
@@ -20,22 +20,23 @@ namespace rubato::elastic {
 
 class Ledger {
  public:
-  // Keeps the lines of steps below `next_step` and cuts off the rest; makes the file when there is
-  // none. A file that is no ledger is an error with the line, and stays as it is. Looks only at the
-  // beginning and the end of each line, so this takes about as long as reading the file.
+  // Keeps the lines of steps below `next_step` and cuts off the rest. Creates the file if there is
+  // none. If the file is not a ledger, the error names the line and the file is left as it is.
+  // Checks only the beginning and the end of each line, so opening takes about as long as reading
+  // the file.
   static Result<Ledger> open(const std::string& path, std::int64_t next_step);
   Ledger(Ledger&& other) noexcept;
   Ledger& operator=(Ledger&& other) noexcept;
   ~Ledger();
 
-  // The step that append() must be given next: one past the last line. It is less than what was
-  // given to open() when the file lacks lines (the machine crashed: lines are not synced one by
-  // one); the caller can append them, because the samples of a step are a pure function.
+  // The step to append next: one past the last line. It is less than the argument of open() if the
+  // file lacks lines (after a machine crash: lines are not synced one by one). The caller can
+  // append them, because the samples of a step are a pure function.
   std::int64_t next_step() const { return next_step_; }
-  // Whether the lines are there still, as far as the end of the file tells.
+  // Whether the lines are still there, as far as the end of the file shows.
   bool intact() const;
-  // Writes at the place where the line belongs, whatever else is in the file. So a former leader
-  // that wakes up late and appends once more writes the bytes that are there already.
+  // Writes at the position where the line belongs, whatever else is in the file. A former leader
+  // that wakes up late and appends once more therefore writes the bytes that are already there.
   Status append(std::int64_t step, std::int64_t epoch,
                 std::span<const std::vector<std::int64_t>> samples_by_logical);
 
@@ -47,11 +48,11 @@ class Ledger {
   std::int64_t next_step_ = 0;
   std::int64_t size_ = 0;       // bytes of all lines
   std::int64_t last_line_ = 0;  // where it begins
-  std::string line_;            // kept for its memory
+  std::string line_;            // kept to reuse its memory
 };
 
-// Reads a ledger and checks that every epoch used each of 0..samples-1 exactly once, the last one,
-// which may be incomplete, none twice. The error names line, epoch and sample.
+// Reads a ledger and checks that every epoch used each of 0..samples-1 exactly once. The last epoch
+// may be incomplete but must not use a sample twice. The error names line, epoch and sample.
 struct LedgerSummary {
   std::int64_t steps = 0;
   std::int64_t epochs_complete = 0;

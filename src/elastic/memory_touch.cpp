@@ -13,8 +13,8 @@ namespace rubato::elastic {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-// The kernel holds a lock of the address space for the length of a call, which the training
-// thread's allocations want as well.
+// During a call the kernel holds a lock of the address space, which the training thread's
+// allocations need as well.
 constexpr std::size_t kAtOnce = std::size_t{2} << 20;
 
 }  // namespace
@@ -35,7 +35,7 @@ void MemoryTouch::run(const Board& board) {
   for (const HostRoot& root : view.host.roots) {
     enough = enough && touch(own.buffer(root.buffer), bytes, MADV_POPULATE_WRITE);
   }
-  // A worker that is alone uses the board as soon as a newcomer wants to follow.
+  // A worker that is alone uses the board as soon as a newcomer follows it.
   for (const std::int64_t parity : {0, 1}) {
     enough = enough && touch(board.gradient(parity), bytes, MADV_POPULATE_WRITE);
   }
@@ -60,7 +60,7 @@ bool MemoryTouch::touch(const void* begin, std::size_t bytes, int advice) {
     const std::size_t part = std::min<std::size_t>(kAtOnce, end - at);
     if (madvise(pages + at, part, advice) != 0) {
       if (errno == EAGAIN || errno == EINTR) continue;
-      return errno == EINVAL;  // a kernel before 5.14: the first step does it
+      return errno == EINVAL;  // kernels before 5.14: the first step faults the pages in
     }
     at += part;
   }

@@ -1,8 +1,8 @@
-// Gets the memory ready that the first step of a view will use: takes gradient buffers that this
+// Prepares the memory that the first step of a view will use: allocates gradient buffers that this
 // worker has not used before, and maps the parts of the other workers' buffers and of the board
-// that it will read or write. For a large model that is hundreds of milliseconds of page faults,
-// which a thread spends here, before the view is acknowledged, instead of all members inside a
-// step.
+// that it will read or write. For a large model, the page faults take hundreds of milliseconds. A
+// thread handles them here, before the view is acknowledged; otherwise all members would pay for
+// them inside a step.
 #pragma once
 
 #include <atomic>
@@ -16,13 +16,13 @@ namespace rubato::elastic {
 
 class MemoryTouch {
  public:
-  // Begins at once. The board must outlive it. No content changes.
+  // Starts at once. The board must outlive this object. Memory contents do not change.
   MemoryTouch(std::shared_ptr<const ActiveView> view, const Board& board);
   MemoryTouch(const MemoryTouch&) = delete;
   MemoryTouch& operator=(const MemoryTouch&) = delete;
   ~MemoryTouch();  // stops early
 
-  // When done, `failed` says whether there was not enough memory.
+  // Once done, `failed` says whether memory ran out.
   bool done() const { return done_.load(std::memory_order_acquire); }
   bool failed() const { return failed_; }
   const std::shared_ptr<const ActiveView>& view() const { return view_; }

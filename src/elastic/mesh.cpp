@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json_text.h"
 #include "base/text.h"
 #include "elastic/descriptor.h"
 #include "elastic/handshake.h"
@@ -36,11 +37,11 @@ namespace {
 using std::chrono::steady_clock;
 using Time = steady_clock::time_point;
 
-// Connections that have not proven themselves: strangers can exhaust neither descriptors nor
-// memory, and since the oldest one makes room they cannot keep a worker out either.
+// Limit for connections that have not authenticated. Strangers can exhaust neither descriptors nor
+// memory. The oldest one makes room for the next, so they cannot keep a worker out either.
 constexpr std::size_t kMostStrangers = 128;
-constexpr std::size_t kMostOfAStranger = 4096;        // bytes held for it
-constexpr std::size_t kMostUnsent = 4 * 1024 * 1024;  // a peer that reads nothing is given up
+constexpr std::size_t kMostOfAStranger = 4096;        // bytes buffered for a stranger
+constexpr std::size_t kMostUnsent = 4 * 1024 * 1024;  // a peer that reads nothing is dropped
 constexpr auto kReconnectInterval = std::chrono::milliseconds(50);
 constexpr auto kHandshakeTime = std::chrono::seconds(5);
 
@@ -51,7 +52,7 @@ class ProcessHandle {
       : fd_(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0))) {
     ended_ = !fd_.valid() && errno == ESRCH;
   }
-  int descriptor() const { return fd_.get(); }  // readable when it has ended; -1: none
+  int descriptor() const { return fd_.get(); }  // readable once the process has ended; -1: none
   bool ended() const {
     if (ended_ || !fd_.valid()) return ended_;
     pollfd entry{.fd = fd_.get(), .events = POLLIN, .revents = 0};
@@ -76,21 +77,21 @@ struct Connection {
   bool outgoing = false;
   bool connecting = false;
   bool broken = false;
-  bool refused = false;  // nothing more of what it sent is looked at
+  bool refused = false;  // no more of its input is processed
   Time opened = steady_clock::now();
   Time heard = steady_clock::now();
 };
 
 struct Peer {
   WorkerAddress address;
-  Connection* connection = nullptr;  // authenticated and greeted
+  Connection* connection = nullptr;  // authenticated, hello received
   std::optional<ProcessHandle> process;
-  bool dials = false;    // it is on this side to connect
-  bool dialled = false;  // a connection attempt is under way
+  bool dials = false;    // this side connects
+  bool dialled = false;  // a connection attempt is in progress
   bool was_connected = false;
   bool lost = false;
   bool port_closed = false;  // nobody listens there any more
-  Descriptor probe;          // a connection attempt that only asks that
+  Descriptor probe;          // a connection attempt that only checks the port
   Time broken_at;
   Time next_dial;
 };
@@ -132,7 +133,7 @@ class SocketMesh final : public Mesh {
   void send(int id, Message message, const nlohmann::json& body) override {
     const auto found = peers_.find(id);
     if (found == peers_.end() || found->second.connection == nullptr) return;
-    queue(*found->second.connection, static_cast<std::uint8_t>(message), body.dump());
+    queue(*found->second.connection, static_cast<std::uint8_t>(message), compact_json(body));
     flush(*found->second.connection);
   }
 
@@ -168,14 +169,14 @@ class SocketMesh final : public Mesh {
           {connection.socket.get(), static_cast<short>(POLLIN | (writing ? POLLOUT : 0)), 0});
       order.push_back(&connection);
     }
-    // A killed process closes its sockets a moment before it counts as ended, and both the verdict
-    // and the fence wait for the latter.
+    // A killed process closes its sockets slightly before it counts as ended, and both judging and
+    // fencing wait for the latter.
     for (const auto& [id, peer] : peers_) {
       if (peer.connection != nullptr || !peer.process) continue;
       if (!peer.process->ended()) {
         entries.push_back({peer.process->descriptor(), POLLIN, 0});
       } else if (!peer.lost) {
-        milliseconds = 0;  // it ended since it was judged last: nothing else would wake us up
+        milliseconds = 0;  // it ended since the last judgement: nothing else would wake us up
       }
     }
     ::poll(entries.data(), entries.size(), milliseconds);
@@ -203,12 +204,12 @@ class SocketMesh final : public Mesh {
  private:
   bool same_node(const Peer& peer) const { return peer.address.node == self_.node; }
 
-  // Process ids of other machines mean nothing here.
+  // Process ids of other machines are meaningless here.
   void know_process(Peer& peer) const {
     if (!peer.process && same_node(peer)) peer.process.emplace(peer.address.pid);
   }
 
-  // A process that was stopped itself has heard nobody, which says nothing about the others.
+  // If this process itself was stopped, it heard from nobody; that says nothing about the others.
   void forgive_own_pause() {
     const Time now = steady_clock::now();
     if (now - last_poll_ > timeout_ / 2) {
@@ -250,7 +251,7 @@ class SocketMesh final : public Mesh {
     return connections_.back();
   }
 
-  // A socket on its way to the peer; `code` is 0, EINPROGRESS or why it failed.
+  // A socket connecting to the peer; `code` is 0, EINPROGRESS or the error.
   static Descriptor begin_connect(const WorkerAddress& peer, int* code) {
     Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
@@ -273,8 +274,8 @@ class SocketMesh final : public Mesh {
     return code;
   }
 
-  // On its own node a lost peer is known by its process; elsewhere, by the port that its machine
-  // closed.
+  // On this node, a lost peer is detected by its process; elsewhere, by the port that its machine
+  // has closed.
   void note_refusal(Peer& peer, int code) const {
     if (code == ECONNREFUSED && peer.was_connected && !same_node(peer)) peer.port_closed = true;
   }
@@ -398,12 +399,12 @@ class SocketMesh final : public Mesh {
           return;
         }
         connection.peer = static_cast<int>(*peer);
-        queue(connection, static_cast<std::uint8_t>(Message::kHello), to_json(self_).dump());
+        queue(connection, static_cast<std::uint8_t>(Message::kHello), compact_json(to_json(self_)));
         flush(connection);
       }
       return;
     }
-    const nlohmann::json body = nlohmann::json::parse(frame.payload, nullptr, false);
+    const nlohmann::json body = parse_json(frame.payload);
     if (body.is_discarded() || frame.type < static_cast<std::uint8_t>(Message::kPing) ||
         frame.type > static_cast<std::uint8_t>(Message::kStream)) {
       refuse(connection);
@@ -423,12 +424,12 @@ class SocketMesh final : public Mesh {
     if (found == peers_.end() || found->second.connection != &connection) return;
     try {
       listener_.on_message(connection.peer, message, body);
-    } catch (const nlohmann::json::exception&) {  // a field of another type than the message has
+    } catch (const nlohmann::json::exception&) {  // a field has the wrong type
       refuse(connection);
     }
   }
 
-  // The connection becomes a stream of somebody else; nothing may be under way on it.
+  // The connection becomes a stream of another owner; nothing may be in flight on it.
   void hand_over(Connection& connection, const nlohmann::json& body) {
     const auto known = peers_.find(connection.peer);
     const bool is_control = known != peers_.end() && known->second.connection == &connection;
@@ -446,7 +447,7 @@ class SocketMesh final : public Mesh {
     }
     connection.peer = -1;
     connection.broken = true;
-    connection.refused = true;  // not counted: it was no stranger
+    connection.refused = true;  // not counted: it was not a stranger
   }
 
   void greet(Connection& connection, const nlohmann::json& body) {
@@ -485,8 +486,8 @@ class SocketMesh final : public Mesh {
     }
   }
 
-  // The others go on within the timeout: between two looks at the clock 20 ms pass, and a worker
-  // that is stopped must be ended first.
+  // Leaves the others time to continue within the timeout: the clock is checked every 20 ms, and a
+  // stopped worker must be ended first.
   steady_clock::duration time_to_act() const {
     return std::min<steady_clock::duration>(timeout_ / 10, std::chrono::milliseconds(40));
   }
@@ -524,7 +525,7 @@ class SocketMesh final : public Mesh {
       forget(id);
       listener_.on_lost(id, why);
     }
-    // Who is dead never comes back: ids are not reused. Who is on another node may live and try.
+    // Dead workers never come back, since ids are not reused. One on another node may still try.
     std::erase_if(peers_, [](const auto& entry) {
       const Peer& peer = entry.second;
       return peer.lost && peer.process && peer.process->ended();
@@ -568,11 +569,11 @@ Result<std::unique_ptr<Mesh>> Mesh::open(const Options& options, WorkerAddress s
                                              std::strerror(errno))};
   };
   Descriptor listening(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!listening.valid()) return failed("cannot make a socket");
+  if (!listening.valid()) return failed("cannot create a socket");
   sockaddr_in address{};
   address.sin_family = AF_INET;
   if (inet_pton(AF_INET, options.host.c_str(), &address.sin_addr) != 1) {
-    return invalid_input(fmt::format("control port: '{}' is no IPv4 address", options.host));
+    return invalid_input(fmt::format("control port: '{}' is not an IPv4 address", options.host));
   }
   if (bind(listening.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return failed("cannot bind");
@@ -580,12 +581,12 @@ Result<std::unique_ptr<Mesh>> Mesh::open(const Options& options, WorkerAddress s
   if (listen(listening.get(), 64) != 0) return failed("cannot listen");
   socklen_t size = sizeof address;
   if (getsockname(listening.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    return failed("cannot tell its port");
+    return failed("cannot determine its port");
   }
   self.host = options.host;
   self.port = ntohs(address.sin_port);
   Descriptor wake(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!wake.valid()) return failed("cannot make an event descriptor");
+  if (!wake.valid()) return failed("cannot create an event descriptor");
   return std::unique_ptr<Mesh>(std::make_unique<SocketMesh>(options, std::move(self), listener,
                                                             std::move(listening), std::move(wake)));
 }

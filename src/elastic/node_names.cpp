@@ -40,7 +40,7 @@ Result<NodeIdentity> node_of_environment() {
   if (const char* name = std::getenv(kNodeVariable)) {
     if (!is_node_name(name)) {
       return invalid_input(
-          fmt::format("{}: '{}' is no name of a node: up to 32 letters, digits, '-', '_'",
+          fmt::format("{}: '{}' is not a valid node name: use up to 32 letters, digits, '-', '_'",
                       kNodeVariable, name));
     }
     identity.name = name;
@@ -50,7 +50,7 @@ Result<NodeIdentity> node_of_environment() {
     const auto number = parse_int(board);
     if (!number || *number < 0) {
       return invalid_input(
-          fmt::format("{} must be a number, as the launcher sets it", kBoardVariable));
+          fmt::format("{} must be a number; the launcher sets it", kBoardVariable));
     }
     identity.board = static_cast<int>(*number);
   }

@@ -6,12 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json_text.h"
 
 namespace rubato::elastic {
 
 using std::chrono::steady_clock;
 
-// What is said about a worker may be a moment older than the view.
+// The status of a worker may be slightly older than the view.
 static constexpr auto kSettled = 5 * kNodeBeat;
 
 Status write_node_status(const JobFolder& folder, const std::string& node,
@@ -19,7 +20,7 @@ Status write_node_status(const JobFolder& folder, const std::string& node,
   Status made = make_directories(folder.path() + "/nodes");
   if (!made.ok()) return made;
   const nlohmann::json value = {{"workers", status.workers}, {"beat", status.beat}};
-  return write_file(folder.node_file(node), value.dump() + "\n");
+  return write_file(folder.node_file(node), compact_json(value) + "\n");
 }
 
 Result<NodeStatus> read_node_status(const JobFolder& folder, const std::string& node) {
@@ -27,7 +28,7 @@ Result<NodeStatus> read_node_status(const JobFolder& folder, const std::string& 
   Result<std::string> text = read_file(folder.node_file(node));
   if (!text.ok()) return text.error();
   try {
-    const nlohmann::json value = nlohmann::json::parse(*text);
+    const nlohmann::json value = parse_json_or_throw(*text);
     return NodeStatus{.workers = value.at("workers").get<std::vector<int>>(),
                       .beat = value.at("beat").get<std::int64_t>()};
   } catch (const nlohmann::json::exception& error) {

@@ -1,6 +1,6 @@
-// What the launcher of a further node ('rubato join') says about its workers, in the job's folder,
-// so that the job's first launcher knows when nobody is left: only a launcher sees its processes
-// end.
+// What the launcher of a further node ('rubato join') reports about its workers in the job's
+// folder. The home launcher needs it to know when nobody is left, because only a launcher sees its
+// processes end.
 #pragma once
 
 #include <chrono>
@@ -16,8 +16,8 @@
 namespace rubato::elastic {
 
 struct NodeStatus {
-  std::vector<int> workers;  // processes that live
-  std::int64_t beat = 0;     // grows as long as the launcher lives
+  std::vector<int> workers;  // living processes
+  std::int64_t beat = 0;     // heartbeat: grows as long as the launcher lives
 };
 
 Status write_node_status(const JobFolder& folder, const std::string& node,
@@ -27,19 +27,18 @@ void remove_node_status(const JobFolder& folder, const std::string& node);
 
 inline constexpr auto kNodeBeat = std::chrono::milliseconds(200);
 
-// Watches the beats of other nodes. Clocks of machines are not compared: a launcher is gone when
-// its beat has not changed for `patience` of this process's time.
+// Watches the heartbeats of other nodes. Clocks of different machines are not compared: a launcher
+// is gone if its heartbeat has not changed for `patience`, measured by this process.
 class NodeWatch {
  public:
   NodeWatch(JobFolder folder, std::string own, std::chrono::steady_clock::duration patience)
       : folder_(std::move(folder)), own_(std::move(own)), patience_(patience) {}
 
   void look();
-  // Whether a member of the view on another node lives, as far as is known: an unknown launcher has
-  // the benefit of the doubt until the patience is over, a worker that is not listed for some
-  // beats.
+  // Whether a member of the view on another node is alive, as far as known. An unknown launcher
+  // counts as alive until `patience` has passed, an unlisted worker for a few heartbeats.
   bool any_alive(const View& view);
-  // Whether the launcher of the node lives (with the same doubt).
+  // Whether the launcher of the node is alive (an unknown one counts as alive likewise).
   bool launcher_alive(const std::string& node);
   void forget(const std::string& node) { nodes_.erase(node); }
 

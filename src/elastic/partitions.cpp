@@ -14,8 +14,8 @@ constexpr std::size_t kHeaderWords = 4;  // epoch, opened, number of held and of
 }  // namespace
 
 std::size_t most_words(int most_logical_workers) {
-  // A range is opened only when none waits for an owner, so there are never more non-empty ones
-  // than the largest view had logical workers.
+  // A range is opened only if none is without an owner, so there are never more non-empty ranges
+  // than logical workers in the largest view.
   return kHeaderWords + 4 * static_cast<std::size_t>(most_logical_workers);
 }
 
@@ -39,17 +39,17 @@ Result<DataState> parse_data_state(std::span<const std::int64_t> words, std::int
   const std::int64_t held = words[2];
   const std::int64_t returned = words[3];
   if (state.epoch < 0 || state.opened < 0 || state.opened > samples) {
-    return invalid_input("data state: outside of the data set");
+    return invalid_input("data state: outside the data set");
   }
   if (held < 1 || held > most || returned < 0 || returned > most ||
       kHeaderWords + 2 * static_cast<std::size_t>(held + returned) != words.size()) {
-    return invalid_input("data state: another number of partitions than it says");
+    return invalid_input("data state: the number of partitions does not match");
   }
   std::vector<PositionRange> open;
   for (std::size_t at = kHeaderWords; at < words.size(); at += 2) {
     const PositionRange range{words[at], words[at + 1]};
     if (range.begin < 0 || range.begin > range.end || range.end > state.opened) {
-      return invalid_input("data state: a partition outside of what was handed out");
+      return invalid_input("data state: a partition is outside the positions handed out");
     }
     if (range.size() > 0) open.push_back(range);
     auto& ranges =
@@ -117,7 +117,7 @@ void Partitions::refill(DataState& state, std::size_t logical) const {
 DataState Partitions::take(const DataState& before, int logical_workers, std::int64_t batch,
                            StepShares& shares) const {
   RUBATO_CHECK(logical_workers >= 1 && batch >= 1 && !done(before),
-               "a step of a job that is done, or without logical workers");
+               "the job is done, or there are no logical workers");
   DataState state = before;
   const auto count = static_cast<std::size_t>(logical_workers);
   for (std::size_t i = count; i < state.held.size(); ++i) {

@@ -15,7 +15,7 @@ bool has_value(const std::string& name, const std::string& value) {
   return current != nullptr && value == current;
 }
 
-// The path rather than /proc/self/exe itself, which would become the name of the process.
+// The path, not /proc/self/exe itself, which would become the name of the process.
 std::string own_program() {
   std::array<char, 4096> path{};
   const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
@@ -40,16 +40,17 @@ std::vector<std::pair<std::string, std::string>> pinned_variables(Consistency co
       {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"},
   };
   if (consistency == Consistency::kD1) {
-    // Without it MKL's results may depend on where memory lies.
+    // Without this, MKL's results may depend on memory alignment.
     result.emplace_back("MKL_CBWR", "AUTO");
     return result;
   }
   result.emplace_back("MKL_CBWR", "COMPATIBLE");
   result.emplace_back("ATEN_CPU_CAPABILITY", "default");
   result.emplace_back("DNNL_MAX_CPU_ISA", "SSE41");
-  result.emplace_back("ONEDNN_MAX_CPU_ISA", "SSE41");  // the newer name goes first where known
+  result.emplace_back("ONEDNN_MAX_CPU_ISA", "SSE41");  // takes precedence where known
   result.emplace_back("OPENBLAS_CORETYPE", "Nehalem");
-  // expf, sinf and their like have variants with fused multiply-add, which round differently.
+  // expf, sinf and similar functions have variants with fused multiply-add, which round
+  // differently.
   result.emplace_back("GLIBC_TUNABLES",
                       "glibc.cpu.hwcaps=-AVX2,-AVX2_Usable,-FMA,-FMA_Usable,-FMA4,-FMA4_Usable");
   return result;
@@ -62,13 +63,13 @@ Status pin_environment(char** argv, Consistency consistency) {
     if (!has_value(variable.first, variable.second)) wrong = variable.first;
   }
   if (wrong.empty()) {
-    ::unsetenv(kMark);  // it is not for programs that this one starts
+    ::unsetenv(kMark);  // not meant for programs that this one starts
     return ok_status();
   }
   const std::string level = consistency == Consistency::kD1 ? "d1" : "d2";
   if (has_value(kMark, level)) {
     return Error{ErrorCode::kIo, "environment: " + wrong +
-                                     " changed while the program started itself anew; set it in "
+                                     " changed while the program restarted itself; set it in "
                                      "the environment of the program"};
   }
   ::setenv(kMark, level.c_str(), 1);
@@ -77,9 +78,9 @@ Status pin_environment(char** argv, Consistency consistency) {
   }
   const std::string program = own_program();
   ::execv(program.c_str(), argv);
-  return Error{ErrorCode::kIo, "environment: cannot start " + program +
-                                   " anew with pinned variables: " + std::strerror(errno) +
-                                   "; set " + wrong + " in the environment of the program"};
+  return Error{ErrorCode::kIo, "environment: cannot restart " + program +
+                                   " with pinned variables: " + std::strerror(errno) + "; set " +
+                                   wrong + " in the environment of the program"};
 }
 
 }  // namespace rubato::elastic

@@ -1,6 +1,6 @@
-// The environment variables that decide the bits of a training step and are read by libraries
-// while they load: they must be right before the program starts. A launcher sets them for its
-// workers; a program started by hand executes itself anew with them.
+// The environment variables that affect the bits of a training step. Libraries read them while they
+// load, so they must be set before the program starts. A launcher sets them for its workers; a
+// program started by hand executes itself again with them.
 #pragma once
 
 #include <string>
@@ -12,18 +12,18 @@
 namespace rubato::elastic {
 
 enum class Consistency {
-  kD1,  // as fast as the machine can; workers must have equal fingerprints
-  kD2,  // the common denominator of 64-bit x86 processors: unlike workers give the same bits
+  kD1,  // as fast as the machine allows; workers must have equal fingerprints
+  kD2,  // common subset of 64-bit x86 processors: different ones give the same bits
 };
 Result<Consistency> parse_consistency(const std::string& text);  // "d1", "d2"
 
-// Name and value. D2 forces one instruction-set level on ATen, oneDNN, OpenBLAS, MKL and the C
-// library's mathematical functions.
+// Names and values. D2 forces one instruction-set level on ATen, oneDNN, OpenBLAS, MKL and the C
+// library's math functions.
 std::vector<std::pair<std::string, std::string>> pinned_variables(Consistency consistency);
 
-// Returns when all pinned variables have their values. Otherwise sets them and executes the
-// program anew with the same arguments; returns an error when that is not possible. `argv` ends
-// with a null pointer, as main's does.
+// Returns if all pinned variables have their values. Otherwise sets them and executes the program
+// again with the same arguments; returns an error if that fails. `argv` must end with a null
+// pointer, as in main.
 Status pin_environment(char** argv, Consistency consistency);
 
 }  // namespace rubato::elastic

@@ -43,7 +43,7 @@ void Prefetcher::run() {
     try {
       program_.prefetch(samples);
     } catch (const std::exception& error) {
-      // Training does not depend on it.
+      // Training does not depend on prefetching.
       if (!complained) fmt::print(stderr, "rubato: prefetch failed: {}\n", error.what());
       complained = true;
     }

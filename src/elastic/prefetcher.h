@@ -1,6 +1,5 @@
-// Tells a program which samples it will probably use next, on a thread of its own. Only the newest
-// offer counts: a program that is slow to prefetch misses some, and never keeps the training
-// waiting.
+// Tells a program which samples it will probably use next, on a separate thread. Only the newest
+// offer counts: a program that prefetches slowly misses some offers and never delays training.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +17,9 @@ class Prefetcher {
   explicit Prefetcher(Program& program);
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
-  ~Prefetcher();  // waits for a call that runs
+  ~Prefetcher();  // waits for a call in progress
 
-  // `which` appends the ids; it runs on the thread.
+  // `which` appends the ids; it runs on the prefetch thread.
   using Which = std::function<void(std::vector<std::int64_t>& samples)>;
   void offer(Which which);
 
@@ -30,7 +29,7 @@ class Prefetcher {
   Program& program_;
   Mutex mutex_;
   CondVar changed_;
-  Which offered_ RUBATO_GUARDED_BY(mutex_);  // empty: none waits
+  Which offered_ RUBATO_GUARDED_BY(mutex_);  // empty: no offer is waiting
   bool stopping_ RUBATO_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

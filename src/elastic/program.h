@@ -1,16 +1,15 @@
 // What the elastic runtime needs from a training program. The `train` layer implements it with
 // LibTorch; tests implement it with a few lines of arithmetic. The runtime owns the loop, the
-// membership and all memory that other workers may look at; the program owns the mathematics.
+// membership and all memory that other workers may read; the program owns the mathematics.
 //
 // State of a program:
-// - *Shared* state (parameters, optimizer) is equal on all workers between steps. It is divided
-// into
-//   units; a unit is a parameter with its optimizer state, and a step updates each unit from its
-//   own part of the gradient only. So a newcomer may receive units at different steps and catch up
-//   unit by unit.
+// - *Shared* state (parameters, optimizer) is equal on all workers between steps. It consists of
+//   units. A unit is a parameter with its optimizer state; a step updates each unit only from its
+//   own part of the gradient. So a newcomer may receive units at different steps and catch up unit
+//   by unit.
 // - *Private* state (buffers such as BatchNorm statistics) belongs to one logical worker and is
 //   swapped in and out around compute().
-// Everything is a pure function of the spec: same state, same step => same bits.
+// Everything is a pure function of the spec: same state and same step give the same bits.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +28,8 @@ struct ProgramShape {
   std::size_t private_bytes = 0;        // per logical worker
 };
 
-// Of which step the update is; the learning rate follows from it. In an adaptive job `step` and
-// `steps_per_epoch` count steps of the job's first batch (elastic/adaptive.h).
+// The step that an update belongs to; the learning rate depends on it. In an adaptive job, `step`
+// and `steps_per_epoch` count steps of the job's first batch (elastic/adaptive.h).
 struct StepInfo {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
@@ -46,56 +45,55 @@ class Program {
   virtual ~Program() = default;
 
   virtual const ProgramShape& shape() const = 0;
-  virtual DataOrder::Options data() const = 0;  // logical_workers is filled in by the runtime
+  virtual DataOrder::Options data() const = 0;  // the runtime fills in logical_workers
 
   // Moves the shared state into `units` (one span per unit, 64-byte aligned, zeroed) and keeps it
   // there. Called once, before anything else.
   virtual void bind_state(std::span<const std::span<std::byte>> units) = 0;
-  // The bytes of a unit were replaced from outside (a newcomer's copy, a checkpoint).
+  // Called after the bytes of a unit were replaced from outside (a newcomer's copy, a checkpoint).
   virtual void unit_replaced(std::size_t unit) = 0;
-  // Whether the units' memory is the state at any time. Where it is not (a GPU), the memory of a
+  // Whether the units' memory always holds the current state. If not (on a GPU), the memory of a
   // unit holds what bind_state() or the last store_unit() left there.
   virtual bool state_in_host_memory() const { return true; }
   virtual void store_unit(std::size_t unit) { static_cast<void>(unit); }
-  // Private state of a logical worker before its first step.
+  // Writes the private state of a logical worker before its first step.
   virtual void initial_private(std::span<std::byte> out) = 0;
 
-  // Host memory for gradient buffer `index`: gradient_floats floats, 64-byte aligned. Called before
-  // the first publish() of the buffer, again when the memory moves. Buffers that are never
-  // published (partial sums) have none; where to keep them is the program's choice.
+  // Provides host memory for gradient buffer `index`: gradient_floats floats, 64-byte aligned.
+  // Called before the first publish() of the buffer and again when the memory moves. Buffers that
+  // are never published (partial sums) get no host memory; the program chooses where to keep them.
   virtual void bind_buffer(int index, float* memory) = 0;
-  // Forward and backward of one mini-batch with the private state `before`; what that becomes goes
-  // to `after` (they do not overlap), the mean loss to `loss`. Adds the gradient to the buffer or
-  // replaces the buffer's content. The gradient is that of weight * mean loss. An empty mini-batch
-  // leaves a zero gradient, loss 0 and an unchanged private state.
-  // `after` and `loss` may be written as late as in settle(), so that nobody has to wait for a
-  // device. Until then they stay where they are, and a call whose `before` is the `after` of an
-  // earlier one works with what belongs there.
+  // Forward and backward pass of one mini-batch with the private state `before`. The new private
+  // state goes to `after` (they do not overlap), the mean loss to `loss`. The gradient, that of
+  // weight * mean loss, is added to the buffer or replaces its content. An empty mini-batch gives a
+  // zero gradient, loss 0 and an unchanged private state. `after` and `loss` may be written as late
+  // as in settle(), so that nobody has to wait for a device. Until then their memory must stay
+  // valid, and a call whose `before` is the `after` of an earlier call uses the value that belongs
+  // there.
   virtual void compute(const MiniBatch& batch, std::span<const std::byte> before,
                        std::span<std::byte> after, double& loss, int buffer, bool accumulate) = 0;
   // Returns when every `after` and `loss` is written.
   virtual void settle() {}
-  virtual void merge(int into, int from) = 0;  // buffer[into] += buffer[from]; empties `from`
+  virtual void merge(int into, int from) = 0;  // buffer[into] += buffer[from]; clears `from`
   // Makes the content of the buffer visible in its host memory. The next call for the buffer is a
-  // compute() that replaces its content.
+  // compute() that replaces the content.
   virtual void publish(int buffer) { static_cast<void>(buffer); }
 
-  // Samples that this worker will probably use in its next step; called on a thread of its own,
-  // while other functions of the program run, and only when wanted. Must not change what they
-  // return.
+  // Receives samples that this worker will probably use in its next step. Called only if wanted, on
+  // a separate thread, while other functions of the program run. Must not affect what they return.
   virtual bool wants_prefetch() const { return false; }
   virtual void prefetch(std::span<const std::int64_t> samples) { static_cast<void>(samples); }
 
-  // One optimizer update with a gradient in host memory. Touches only units with update[unit] != 0;
+  // One optimizer update with a gradient in host memory. Updates only units with update[unit] != 0;
   // an empty span means all.
   virtual void apply(const StepInfo& info, const float* gradient,
                      std::span<const std::uint8_t> update) = 0;
-  // The same for all units with the gradient scale * buffer[index]; spares the way through the host
-  // where there is only one worker.
+  // The same for all units with the gradient scale * buffer[index]. Avoids the detour through host
+  // memory when there is only one worker.
   virtual void apply_buffer(const StepInfo& info, int buffer, float scale) = 0;
 
-  // Which parts of the environment decide the bits ("blas" -> "OpenBLAS 0.3.21 Haswell"), sorted by
-  // name. Workers of one job must agree on all.
+  // The parts of the environment that affect the bits ("blas" -> "OpenBLAS 0.3.21 Haswell"), sorted
+  // by name. All workers of a job must agree on every one.
   struct Trait {
     std::string name;
     std::string value;

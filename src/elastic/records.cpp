@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/sha256.h"
 
 namespace rubato::elastic {
@@ -68,9 +69,9 @@ Result<std::unique_ptr<LeaderRecords>> LeaderRecords::open(const Context& contex
   return records;
 }
 
-// Lines may be missing: the leader before died between the end of a step and its line, or a former
-// one has cut them off. The samples of a step are a pure function; of an adaptive job only those of
-// the last step are known.
+// Lines may be missing: the previous leader died between the end of a step and its line, or a
+// former leader has cut lines off. The samples of a step are a pure function. For an adaptive job,
+// only those of the last step are known.
 Status LeaderRecords::open_ledger(std::int64_t next_step) {
   Result<Ledger> ledger = Ledger::open(context_.settings->ledger, next_step);
   if (!ledger.ok()) return ledger.error();
@@ -80,7 +81,7 @@ Status LeaderRecords::open_ledger(std::int64_t next_step) {
     const std::int64_t step = ledger_->next_step();
     if (context_.data != nullptr) {
       if (step < next_step - 1 || !context_.data->facts(step)) {
-        return invalid_input(fmt::format("{}: lacks the steps {}..{}; start with a new file",
+        return invalid_input(fmt::format("{}: lacks steps {}..{}; use a new file",
                                          context_.settings->ledger, step, next_step - 1));
       }
       Status appended = append_ledger(step);
@@ -227,7 +228,7 @@ Status LeaderRecords::write_result(const View& view, std::int64_t steps) {
       {"samples", context_.order->options().samples},
       {"views", view.number},
       {"final_loss", mean_loss(board, logical_workers, end - 1).value_or(0)}};
-  return write_file(context_.folder->result_file(), result.dump(2) + "\n");
+  return write_file(context_.folder->result_file(), indented_json(result) + "\n");
 }
 
 namespace {

@@ -1,5 +1,5 @@
-// What the leader writes while a job runs: the ledger, checkpoints, view-change events, and at the
-// end the result. Exactly one worker leads at a time; a new leader goes on where the files end.
+// What the leader writes while a job runs: the ledger, checkpoints, view-change events, and finally
+// the result. Exactly one worker leads at a time; a new leader continues where the files end.
 #pragma once
 
 #include <atomic>
@@ -23,8 +23,8 @@
 
 namespace rubato::elastic {
 
-// Writes checkpoints beside the training: the state is copied while the next step computes and must
-// be copied before that step's update; the file is written after that.
+// Writes checkpoints in the background. The state is copied while the next step computes, and the
+// copy must be complete before that step's update. The file is written afterwards.
 class BackgroundCheckpoint {
  public:
   explicit BackgroundCheckpoint(CheckpointFolder folder) : folder_(std::move(folder)) {}
@@ -33,12 +33,12 @@ class BackgroundCheckpoint {
   ~BackgroundCheckpoint() { finish(); }
 
   bool busy() const { return busy_.load(std::memory_order_acquire); }
-  // The state before `step`, and behind it what else belongs there. Does nothing while busy.
+  // Starts a checkpoint of the state before `step`, followed by `others`. Does nothing while busy.
   using Parts = std::vector<std::vector<std::byte>>;
   void begin(std::int64_t step, const std::string& description, const WorkerSegment& state,
              Parts others);
-  void wait_copied();    // before the state changes
-  std::string finish();  // waits for the file; the problem of the last write, or ""
+  void wait_copied();    // call before the state changes
+  std::string finish();  // waits for the file; returns the error of the last write, or ""
 
  private:
   CheckpointFolder folder_;
@@ -57,35 +57,35 @@ class LeaderRecords {
     const Board* board;
     const WorkerSegment* state;
     const DataOrder* order;
-    const DataBoard* data;       // of an adaptive job, else null
-    std::int64_t total_steps;    // of a consistent job, else 0
-    std::int64_t total_samples;  // of an adaptive job, else 0
+    const DataBoard* data;       // adaptive job, else null
+    std::int64_t total_steps;    // consistent job, else 0
+    std::int64_t total_samples;  // adaptive job, else 0
   };
-  // Also writes the event `started`, which says how long the training is.
+  // Also writes the event `started`, which contains the length of the training.
   static Result<std::unique_ptr<LeaderRecords>> open(const Context& context,
                                                      std::int64_t next_step);
 
   bool checkpoint_due(std::int64_t step) const;
-  // After a step is complete and applied. For a checkpoint the state must be in the host's memory.
+  // Call after a step is complete and applied. For a checkpoint, the state must be in host memory.
   Status step_done(std::int64_t step, bool checkpoint);
-  // After the first complete step of a view: its event.
+  // Call after the first complete step of a view; writes the view's event.
   void view_works(const ActiveView& view, std::int64_t steps_redone) const;
   // Call before the state changes.
   void before_update() { checkpoint_.wait_copied(); }
-  void checkpoint_now(std::int64_t step);  // waits until it is durable
-  // Everything is done, after so many steps: result.json.
+  void checkpoint_now(std::int64_t step);  // returns when it is durable
+  // Call at the end of the job, after `steps` steps; writes result.json.
   Status write_result(const View& view, std::int64_t steps);
 
  private:
   LeaderRecords(const Context& context, CheckpointFolder folder)
       : context_(context), checkpoint_(std::move(folder)) {}
   Status append_ledger(std::int64_t step);
-  // Opens it, or opens it again, with the lines of all steps before `next_step`.
+  // Opens or reopens the ledger with the lines of all steps before `next_step`.
   Status open_ledger(std::int64_t next_step);
   std::int64_t epoch_of(std::int64_t step) const;
   int logical_workers_before(std::int64_t step) const;
-  // What a checkpoint has besides the shared state: the private state of each logical worker; of an
-  // adaptive job the data state first.
+  // What a checkpoint contains besides the shared state: the private state of each logical worker,
+  // preceded by the data state for an adaptive job.
   BackgroundCheckpoint::Parts private_parts(std::int64_t step) const;
 
   Context context_;
@@ -97,7 +97,7 @@ class LeaderRecords {
 // The description that binds a checkpoint and a newcomer to a job.
 std::string describe_job(const ProgramShape& shape, const DataOrder::Options& data,
                          std::int64_t total_steps);
-// Of an adaptive job: `data` is the order of its first batch.
+// For an adaptive job; `data` is the order of its first batch.
 std::string describe_adaptive_job(const ProgramShape& shape, const DataOrder::Options& data,
                                   LrRule rule, std::int64_t total_samples);
 

@@ -15,11 +15,11 @@ namespace {
 
 // Small enough that the chunks of a whole chain of partial sums stay in the first-level cache.
 constexpr std::size_t kChunk = 1024;
-// Of the postfix form: the tree over 2^31 logical workers has 31 levels, and two levels that are
+// Of the postfix form: the tree over 2^31 logical workers has 31 levels, and two levels merged into
 // one operation hold at most three sums while the fourth is computed.
 constexpr std::size_t kMaxDepth = 3 * 16 + 1;
 
-// Where a node of at least two logical workers is divided.
+// Where a node of at least two logical workers is split.
 int middle(LogicalRange node) {
   return node.begin + static_cast<int>(std::bit_floor(static_cast<unsigned>(node.size() - 1)));
 }
@@ -40,7 +40,7 @@ void for_each_root(LogicalRange node, LogicalRange hosted, const Visit& visit) {
   for_each_root({mid, node.end}, hosted, visit);
 }
 
-// Leaves the sum over `node` in `buffer`; uses that one and higher ones.
+// Leaves the sum over `node` in `buffer`; uses this buffer and higher ones.
 void plan_node(LogicalRange node, int buffer, HostProgram& program) {
   program.buffers = std::max(program.buffers, buffer + 1);
   if (node.size() == 1) {
@@ -57,8 +57,8 @@ void plan_node(LogicalRange node, int buffer, HostProgram& program) {
   program.steps.back().merges.push_back({.into = buffer, .from = buffer + 1});
 }
 
-// Writes the postfix form of `node` and moves `next` past the roots inside it; false when the roots
-// do not make it up.
+// Writes the postfix form of `node` and moves `next` past the roots inside it. False if the roots
+// do not make up the node.
 bool write_postfix(LogicalRange node, std::span<const LogicalRange> roots, std::size_t& next,
                    std::vector<std::int32_t>& postfix) {
   if (next == roots.size() || roots[next].begin != node.begin || !inside(roots[next], node)) {
@@ -89,7 +89,7 @@ bool write_postfix(LogicalRange node, std::span<const LogicalRange> roots, std::
 }  // namespace
 
 std::vector<LogicalRange> subtree_roots(int logical_workers, LogicalRange hosted) {
-  RUBATO_CHECK(inside(hosted, {0, logical_workers}), "a hosted range outside of the job");
+  RUBATO_CHECK(inside(hosted, {0, logical_workers}), "the hosted range is outside the job");
   std::vector<LogicalRange> roots;
   if (hosted.size() == 0) return roots;
   for_each_root({0, logical_workers}, hosted, [&](LogicalRange root) { roots.push_back(root); });
@@ -97,7 +97,7 @@ std::vector<LogicalRange> subtree_roots(int logical_workers, LogicalRange hosted
 }
 
 int count_subtree_roots(int logical_workers, LogicalRange hosted) {
-  RUBATO_CHECK(inside(hosted, {0, logical_workers}), "a hosted range outside of the job");
+  RUBATO_CHECK(inside(hosted, {0, logical_workers}), "the hosted range is outside the job");
   int count = 0;
   if (hosted.size() == 0) return count;
   for_each_root({0, logical_workers}, hosted, [&](LogicalRange) { ++count; });
@@ -107,7 +107,7 @@ int count_subtree_roots(int logical_workers, LogicalRange hosted) {
 HostProgram host_program(int logical_workers, LogicalRange hosted) {
   HostProgram program;
   program.buffers = 1;
-  int buffer = 0;  // the roots before hold one each
+  int buffer = 0;  // each previous root occupies one
   for (const LogicalRange root : subtree_roots(logical_workers, hosted)) {
     plan_node(root, buffer, program);
     program.roots.push_back({.range = root, .buffer = buffer});
@@ -126,18 +126,18 @@ Result<SumProgram> SumProgram::make(int logical_workers, std::span<const Logical
   if (!write_postfix({0, logical_workers}, roots, next, program.postfix_)) {
     if (next == roots.size()) {
       return invalid_input(fmt::format(
-          "the exported sums end before logical worker {} of {}: export all of every worker",
+          "the exported sums end before logical worker {} of {}: export all sums of every worker",
           roots.empty() ? 0 : roots.back().end, logical_workers));
     }
-    return invalid_input(
-        fmt::format("exported sum {} covers [{}, {}), which is no node of the tree over {} logical "
-                    "workers in this place: export subtree_roots() of each worker, in order",
-                    next, roots[next].begin, roots[next].end, logical_workers));
+    return invalid_input(fmt::format(
+        "exported sum {} covers [{}, {}), which is not a node of the tree over {} logical "
+        "workers at this position: export subtree_roots() of each worker, in order",
+        next, roots[next].begin, roots[next].end, logical_workers));
   }
   if (next != roots.size()) {
     return invalid_input(
         fmt::format("exported sum {} covers [{}, {}), but all {} logical workers are covered "
-                    "before it: drop it",
+                    "before it: remove it",
                     next, roots[next].begin, roots[next].end, logical_workers));
   }
   program.inputs_ = roots.size();
@@ -146,9 +146,9 @@ Result<SumProgram> SumProgram::make(int logical_workers, std::span<const Logical
 
 void SumProgram::run(std::span<const float* const> inputs, float scale, float* out,
                      std::size_t begin, std::size_t end) const {
-  RUBATO_CHECK(inputs.size() == inputs_, "a sum needs all of its inputs");
-  // The last operation is left to the scaled sum; only that one writes to `out`, which may be an
-  // input. Where there is no other, there are no partial sums that should stay in the cache.
+  RUBATO_CHECK(inputs.size() == inputs_, "a sum needs all its inputs");
+  // The last operation is left to the scaled sum, the only one that writes to `out`, which may be
+  // an input. If there is no other operation, there are no partial sums to keep in the cache.
   const std::size_t operations = inputs_ == 1 ? 1 : postfix_.size() - 1;
   const std::size_t chunk = operations == inputs_ ? end - begin : kChunk;
   alignas(64) std::array<std::array<float, kChunk>, kMaxDepth> partial;
@@ -177,7 +177,8 @@ void add_into(float* into, const float* from, std::size_t count) {
 }
 
 Slice owned_slice(std::size_t size, int workers, int position) {
-  RUBATO_CHECK(workers >= 1 && position >= 0 && position < workers, "a slice of no worker");
+  RUBATO_CHECK(workers >= 1 && position >= 0 && position < workers,
+               "the position is not that of a worker");
   constexpr std::size_t kFloatsPerLine = 64 / sizeof(float);
   const std::size_t lines = (size + kFloatsPerLine - 1) / kFloatsPerLine;
   const auto line_of = [&](int p) {

@@ -22,7 +22,7 @@ std::string FileRegistry::path(const std::string& name, std::int64_t version) co
   return fmt::format("{}/{}.{}", folder_, name, version);
 }
 
-// Versions are consecutive, so the newest is found by doubling and halving.
+// Versions are consecutive, so doubling and halving finds the newest.
 std::int64_t FileRegistry::newest(const std::string& name) const {
   const auto exists = [&](std::int64_t version) {
     return access(path(name, version).c_str(), F_OK) == 0;

@@ -1,5 +1,5 @@
-// The small consistent store of a job: named records that only ever move forward, each new version
-// decided by compare-and-swap.
+// The small consistent store of a job: named, versioned records. Each new version is decided by
+// compare-and-swap.
 #pragma once
 
 #include <cstdint>
@@ -24,22 +24,22 @@ class Registry {
   Registry& operator=(const Registry&) = delete;
   virtual ~Registry() = default;
 
-  // The newest version; version 0 when the record was never written.
+  // The newest version; version 0 if the record was never written.
   virtual Result<Record> get(const std::string& name) = 0;
-  // Writes version expected + 1 if and only if the newest one is `expected`. False: another version
-  // won. Of concurrent calls with the same `expected` exactly one returns true.
+  // Writes version expected + 1 if and only if `expected` is the newest. False: another version
+  // won. Of concurrent calls with the same `expected`, exactly one returns true.
   virtual Result<bool> compare_and_swap(const std::string& name, std::int64_t expected,
                                         const std::string& value) = 0;
-  // An older version; nothing when it was never written.
+  // A given version; nothing if it was never written.
   virtual Result<std::optional<std::string>> at(const std::string& name, std::int64_t version) = 0;
 };
 
-// A registry in a folder, for the workers of one machine: version v of record n is the file n.v,
-// published by link(2), which fails when the name exists. No locks and no server, so a process that
-// is killed or stopped at any point blocks nobody. Old versions stay: they are the job's history.
+// A registry in a folder that all workers see: version v of record n is the file n.v, published by
+// link(2), which fails if the name exists. There are no locks and no server, so a process killed or
+// stopped at any point blocks nobody. Old versions stay: they are the job's history.
 class FileRegistry final : public Registry {
  public:
-  // Makes the folder when it is missing.
+  // Creates the folder if it is missing.
   static Result<std::unique_ptr<FileRegistry>> open(const std::string& folder);
 
   Result<Record> get(const std::string& name) override;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json_text.h"
 #include "base/sha256.h"
 #include "elastic/job_folder.h"
 #include "elastic/reduction_tree.h"
@@ -20,16 +21,16 @@ Result<std::vector<ScheduleEntry>> schedule_of(Registry& registry) {
     Result<std::optional<std::string>> record = registry.at(kViewRecord, number);
     if (!record.ok()) return record.error();
     if (!record->has_value()) {
-      return invalid_input(fmt::format("view {} is missing in the registry", number));
+      return invalid_input(fmt::format("view {} is missing from the registry", number));
     }
-    Result<View> view = parse_view(nlohmann::json::parse(**record, nullptr, false));
+    Result<View> view = parse_view(parse_json(**record));
     if (!view.ok()) return view.error();
     if (view->empty()) continue;
     while (!schedule.empty() && schedule.back().first_step >= view->first_step) schedule.pop_back();
     schedule.push_back({view->first_step, view->logical_workers(), view->batch});
   }
   if (schedule.empty() || schedule.front().first_step != 0) {
-    return invalid_input("the registry has no views that begin at step 0");
+    return invalid_input("the registry has no view that begins at step 0");
   }
   return schedule;
 }
@@ -52,7 +53,9 @@ double mean_loss(const std::vector<double>& losses, const StepShares& shares) {
 Result<Replayed> replay(Program& program, const JobPlan& plan, const WorkerSegment& own,
                         std::span<const ScheduleEntry> schedule) {
   if (!plan.adaptive) {
-    return invalid_input("only an adaptive job has a schedule that decides its result");
+    return invalid_input(
+        "only adaptive jobs can be replayed; the result of a consistent job does not depend on its "
+        "schedule");
   }
   const AdaptiveTerms& terms = *plan.adaptive;
   const Partitions& partitions = terms.partitions();

@@ -1,6 +1,6 @@
-// Repeats an adaptive job in one process, step by step with the logical workers and batches it had.
-// That is the reference for "same schedule, same bits": no other worker, no view change, no failure
-// takes part in it.
+// Repeats an adaptive job in one process, step by step, with the logical workers and batches it
+// had. This is the reference for "same schedule, same bits": it involves no other worker, no view
+// change and no failure.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ struct ScheduleEntry {
   friend bool operator==(const ScheduleEntry&, const ScheduleEntry&) = default;
 };
 
-// In which views the steps of a job were done, ascending; from its history in the registry. A view
-// counts up to the first step of the next one, which is earlier than its own when it never began or
-// the job was restarted from a checkpoint.
+// The views in which the steps of a job were done, ascending, from the job's history in the
+// registry. A view counts up to the first step of the next one. That step is not after the view's
+// own first step if the view never began or the job was restarted from a checkpoint.
 Result<std::vector<ScheduleEntry>> schedule_of(Registry& registry);
 
 struct Replayed {
@@ -33,7 +33,7 @@ struct Replayed {
   std::int64_t steps = 0;
   double final_loss = 0;
 };
-// `own` is the memory to which the program's state is bound already. The schedule begins at step 0.
+// The program's state must already be bound to `own`. The schedule must begin at step 0.
 Result<Replayed> replay(Program& program, const JobPlan& plan, const WorkerSegment& own,
                         std::span<const ScheduleEntry> schedule);
 

@@ -14,17 +14,16 @@
 namespace rubato::elastic {
 
 Result<Nonce> random_nonce() {
-  static_assert(sizeof(Nonce) <= 256, "longer requests may be cut short");
+  static_assert(sizeof(Nonce) <= 256, "getrandom may return fewer bytes for longer requests");
   Nonce nonce;
   ssize_t count = 0;
   do {
     count = ::getrandom(nonce.data(), nonce.size(), 0);
   } while (count < 0 && errno == EINTR);
   if (count != static_cast<ssize_t>(nonce.size())) {
-    return Error{ErrorCode::kIo,
-                 fmt::format("cannot get random bytes from the system: {}; it needs "
-                             "the call getrandom",
-                             std::strerror(errno))};
+    return Error{ErrorCode::kIo, fmt::format("cannot get random bytes: {}; the system must support "
+                                             "getrandom(2)",
+                                             std::strerror(errno))};
   }
   return nonce;
 }
@@ -38,7 +37,7 @@ Status create_secret(const std::string& path) {
     return Error{
         errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
         fmt::format("{}: cannot create the job's secret: {}; choose a new file in a folder "
-                    "that can be written",
+                    "with write permission",
                     path, std::strerror(errno))};
   }
   const ssize_t count = ::write(fd, secret->data(), secret->size());
@@ -46,8 +45,8 @@ Status create_secret(const std::string& path) {
   ::close(fd);
   if (count == static_cast<ssize_t>(secret->size())) return ok_status();
   ::unlink(path.c_str());
-  return Error{ErrorCode::kIo, fmt::format("{}: cannot write the job's secret: {}; make room", path,
-                                           std::strerror(problem))};
+  return Error{ErrorCode::kIo, fmt::format("{}: cannot write the job's secret: {}; free some space",
+                                           path, std::strerror(problem))};
 }
 
 Result<std::string> read_secret(const std::string& path) {
@@ -58,7 +57,7 @@ Result<std::string> read_secret(const std::string& path) {
   }
   if (!S_ISREG(info.st_mode) || info.st_size != static_cast<off_t>(kSecretBytes)) {
     return invalid_input(
-        fmt::format("{}: not a secret; expected a file of {} bytes, as made when "
+        fmt::format("{}: not a secret; expected the file of {} bytes created when "
                     "the job was started",
                     path, kSecretBytes));
   }

@@ -1,4 +1,4 @@
-// The job's secret: who holds it may join views and move state.
+// The job's secret: whoever holds it may join views and transfer state.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@ inline constexpr std::size_t kSecretBytes = 32;
 using Nonce = std::array<std::uint8_t, 32>;  // fresh random bytes
 
 Result<Nonce> random_nonce();
-// Makes a file with a new secret that only its owner can read; it must not exist.
+// Creates a file with a new secret that only its owner can read. The file must not exist.
 Status create_secret(const std::string& path);
-// Refuses a file of another length, and one that other users can read.
+// Refuses a file of the wrong length and one that other users can read.
 Result<std::string> read_secret(const std::string& path);
 
 }  // namespace rubato::elastic

@@ -7,6 +7,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,10 +19,22 @@ namespace rubato::elastic {
 
 namespace {
 
+std::string advice(int code) {
+  if (code != ENOSPC && code != ENOENT && code != EACCES && code != EROFS) return "";
+  struct statvfs space {};
+  if (::statvfs("/dev/shm", &space) != 0) {
+    return "; this machine has no /dev/shm: run 'rubato doctor'";
+  }
+  if (code != ENOSPC) return "";
+  return fmt::format(
+      "; /dev/shm has {} kB free of {} kB: make it larger or use fewer workers ('rubato doctor' "
+      "says how)",
+      space.f_bavail * space.f_frsize / 1024, space.f_blocks * space.f_frsize / 1024);
+}
+
 Error shared_memory_error(const std::string& what, const std::string& name, int code) {
-  return {ErrorCode::kIo,
-          fmt::format("shared memory '{}': {}: {}{}", name, what, std::strerror(code),
-                      code == ENOSPC ? " (make /dev/shm larger or use fewer workers)" : "")};
+  return {ErrorCode::kIo, fmt::format("shared memory '{}': {}: {}{}", name, what,
+                                      std::strerror(code), advice(code))};
 }
 
 }  // namespace
@@ -84,7 +97,7 @@ bool Segment::try_lock() const { return flock(file_, LOCK_EX | LOCK_NB) == 0; }
 Status Segment::reserve(std::size_t offset, std::size_t bytes) const {
   const int code = posix_fallocate(file_, static_cast<off_t>(offset), static_cast<off_t>(bytes));
   if (code != 0) {
-    return shared_memory_error(fmt::format("cannot get {} bytes", bytes), name_, code);
+    return shared_memory_error(fmt::format("cannot reserve {} bytes", bytes), name_, code);
   }
   return ok_status();
 }
@@ -103,7 +116,7 @@ int remove_segments(const std::string& prefix) {
   return removed;
 }
 
-// The words are shared between processes, so these are not the process-private futexes.
+// The words are shared between processes, so process-private futexes would not work.
 void wait_on_word(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
                   std::chrono::microseconds at_most) {
   static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));

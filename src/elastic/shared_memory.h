@@ -1,4 +1,4 @@
-// Named shared memory of one machine, and waiting on words inside it.
+// Named shared memory of one machine, and waiting on words in it.
 #pragma once
 
 #include <atomic>
@@ -11,11 +11,11 @@
 
 namespace rubato::elastic {
 
-// A mapped segment. Names have no slashes; the memory lives until the name is removed and the last
-// mapping is gone, also when its creator is killed.
+// A mapped segment. Names contain no slashes. The memory lives until the name is removed and the
+// last mapping is gone, even if its creator is killed.
 class Segment {
  public:
-  // Fails when the name exists. Readable by this user only. The content is zero.
+  // Fails if the name exists. Only this user can read it. The content is zero.
   static Result<Segment> create(const std::string& name, std::size_t bytes);
   enum class Access { kRead, kReadWrite };
   static Result<Segment> open(const std::string& name, Access access);
@@ -30,11 +30,11 @@ class Segment {
   const std::string& name() const { return name_; }
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
-  // Whether this process now holds the segment's lock, which one process has at a time, until it
-  // ends or drops its last mapping object. Does not wait.
+  // Takes the segment's lock without waiting; true if this process now holds it. One process holds
+  // it at a time, until it ends or drops its last mapping object.
   bool try_lock() const;
   // Makes sure that memory for [offset, offset + bytes) exists, so that touching it cannot fail
-  // later (an exhausted machine would answer with SIGBUS). Only for a segment this process created.
+  // later (with SIGBUS when memory is exhausted). Only for a segment that this process created.
   Status reserve(std::size_t offset, std::size_t bytes) const;
 
  private:
@@ -45,19 +45,21 @@ class Segment {
 };
 
 void remove_segment(const std::string& name);
-// Removes every segment of this user whose name starts with the prefix; returns how many.
+// Removes every segment of this user whose name starts with the prefix; returns their number.
 int remove_segments(const std::string& prefix);
 
-// Reads before it happen before reads after it: the second half of a sequence lock's reader.
+// Orders the reads before it before the reads after it: the second half of a sequence lock's
+// reader.
 inline void read_barrier() {
-#ifdef __SANITIZE_THREAD__  // which does not know fences; x86 keeps the order of loads anyway
+#ifdef __SANITIZE_THREAD__  // does not support fences; x86 keeps the order of loads anyway
   asm volatile("" ::: "memory");
 #else
   std::atomic_thread_fence(std::memory_order_acquire);
 #endif
 }
 
-// Waits until the word differs from `seen`, a wake-up, or the time is over; may return early.
+// Waits until the word differs from `seen`, a wake-up arrives or the time is over; may return
+// early.
 void wait_on_word(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
                   std::chrono::microseconds at_most);
 void wake_all_on_word(std::atomic<std::uint32_t>& word);

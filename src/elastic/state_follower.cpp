@@ -37,7 +37,7 @@ bool StateFollower::apply_next() {
   if (any) {
     const std::optional<StepInfo> info = info_(step);
     if (board_.gradient_step(step) != step || !info) {
-      restart();  // overwritten, or never put there
+      restart();  // overwritten, or never stored
       return true;
     }
     program_.apply(*info, board_.gradient(step), update_);
@@ -60,7 +60,7 @@ bool StateFollower::advance(const Donor* donor) {
   while (unit_version_[next_unit_] >= 0) next_unit_ = (next_unit_ + 1) % unit_version_.size();
   const std::size_t unit = next_unit_;
   const auto version = donor->copy_unit(unit, own_.unit(unit));
-  // A donor that has not applied yet what was applied here cannot serve; it soon will.
+  // The donor has not yet applied what was applied here; it soon will.
   if (!version || *version < next_step_) return false;
   program_.unit_replaced(unit);
   unit_version_[unit] = *version;

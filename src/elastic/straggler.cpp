@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kSmoothing = 0.2;
 
-// The lower one of an even number: of two workers the slow one must not raise its own limit.
+// The lower median: with two workers, the slow one must not raise its own limit.
 double median_of(std::span<const StragglerWatch::Sample> samples) {
   std::vector<double> values;
   for (const auto& sample : samples) values.push_back(sample.seconds);

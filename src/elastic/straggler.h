@@ -1,10 +1,11 @@
-// Which workers are slow. A pure state machine: it is fed what each worker needed for each step and
-// says who is to be flagged or cleared. The same worker is measured per logical worker, so hosting
-// fewer of them does not make it look faster.
+// Detects slow workers. A pure state machine: it receives each worker's time for each step and
+// reports which workers to flag or clear. Times are per logical worker, so hosting fewer of them
+// does not make a worker look faster.
 //
-// Noise must not move work to and fro: a worker is flagged after kSteps slow steps in a row (a busy
-// machine makes single steps slow, not ten of one worker), is cleared only when it is clearly
-// faster than the limit, and each time it is flagged again it has to be well for twice as long.
+// Noise must not move work back and forth. A worker is flagged after kSteps slow steps in a row (a
+// busy machine slows down single steps, not ten of one worker). It is cleared only once it is
+// clearly faster than the limit, and each time it is flagged again it has to stay fast twice as
+// long.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,10 @@ namespace rubato::elastic {
 
 class StragglerWatch {
  public:
-  static constexpr double kSlow = 1.2;   // times the median: a slow step
-  static constexpr double kWell = 1.1;   // times the median: no longer slow
-  static constexpr int kSteps = 10;      // slow steps in a row until it is flagged
-  static constexpr int kMostWell = 640;  // good steps in a row until it is cleared, at most
+  static constexpr double kSlow = 1.2;   // a step above this multiple of the median is slow
+  static constexpr double kWell = 1.1;   // a step up to this multiple of the median is good
+  static constexpr int kSteps = 10;      // slow steps in a row before a worker is flagged
+  static constexpr int kMostWell = 640;  // upper limit for the good steps needed to clear it
 
   struct Sample {
     int worker = 0;
@@ -29,28 +30,28 @@ class StragglerWatch {
   struct Verdict {
     struct Flag {
       int worker = 0;
-      double slowdown = 0;  // mean over the slow steps, in medians
+      double slowdown = 0;  // mean over the slow steps, in multiples of the median
     };
     std::vector<Flag> flagged;
     std::vector<int> cleared;
     bool empty() const { return flagged.empty() && cleared.empty(); }
   };
 
-  // All workers of a view in one step. Nobody is slow among fewer than two.
+  // Takes the times of all workers of a view in one step. With fewer than two, nobody is slow.
   Verdict observe(std::span<const Sample> samples);
-  // Others than these have left the job.
+  // Forgets all other workers: they have left the job.
   void keep_only(std::span<const int> workers);
 
   bool flagged(int worker) const;
-  // Seconds per logical worker to divide the work by: all the usual ones but those of flagged
-  // workers, since small differences are noise. 1 before anything was measured.
+  // Seconds per logical worker for dividing the work: the usual time for all but flagged workers,
+  // since small differences are noise. 1 before anything was measured.
   double seconds(int worker) const;
 
  private:
   struct State {
-    int slow = 0;  // steps in a row
+    int slow = 0;  // slow steps in a row
     int well = 0;
-    double sum = 0;  // of the slow steps
+    double sum = 0;  // seconds of the slow steps
     double sum_of_medians = 0;
     std::optional<double> seconds;  // smoothed, while flagged
     int steps_to_clear = kSteps;

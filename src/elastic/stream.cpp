@@ -16,6 +16,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/json_text.h"
 #include "elastic/mesh.h"
 #include "elastic/wire.h"
 
@@ -34,7 +35,7 @@ Error dial_error(const WorkerAddress& peer, const std::string& what) {
           fmt::format("stream to worker {} at {}:{}: {}", peer.id, peer.host, peer.port, what)};
 }
 
-// The beginning of a stream, which must not hang when the other side does.
+// The opening of a stream, which must not hang if the other side does.
 class Greeting {
  public:
   Greeting(int socket, const std::atomic<bool>& give_up) : socket_(socket), give_up_(give_up) {}
@@ -56,7 +57,7 @@ class Greeting {
     }
     return true;
   }
-  // Exactly one frame: what follows it is not looked at.
+  // Reads exactly one frame; leaves what follows unread.
   std::optional<Frame> receive_frame() const {
     std::array<std::byte, kFrameHeaderBytes> header;
     if (!receive(header)) return std::nullopt;
@@ -77,7 +78,7 @@ class Greeting {
   steady_clock::time_point deadline_ = steady_clock::now() + kDialTime;
 };
 
-// A few bytes, which fit into any socket's buffer.
+// A few bytes, which fit into any socket buffer.
 bool send_text(const Stream& stream, const std::string& text) {
   return stream.send(std::as_bytes(std::span(text)));
 }
@@ -98,7 +99,7 @@ Result<Stream> Stream::dial(const WorkerAddress& peer, const Handshake::Identity
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<std::uint16_t>(peer.port));
   if (!socket.valid() || inet_pton(AF_INET, peer.host.c_str(), &address.sin_addr) != 1) {
-    return dial_error(peer, "no socket or no IPv4 address");
+    return dial_error(peer, "cannot create a socket, or not an IPv4 address");
   }
   const Greeting greeting(socket.get(), give_up);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
@@ -115,15 +116,17 @@ Result<Stream> Stream::dial(const WorkerAddress& peer, const Handshake::Identity
   while (handshake.state() == Handshake::State::kPending) {
     const std::optional<Frame> frame = greeting.receive_frame();
     if (!frame) return dial_error(peer, "no handshake");
-    if (!send_text(stream, handshake.handle(*frame))) return dial_error(peer, "broken");
+    if (!send_text(stream, handshake.handle(*frame)))
+      return dial_error(peer, "the connection broke");
   }
   if (handshake.state() == Handshake::State::kFailed) return dial_error(peer, handshake.failure());
   constexpr auto kType = static_cast<std::uint8_t>(Message::kStream);
-  if (!send_text(stream, encode_frame(kType, purpose.dump()))) return dial_error(peer, "broken");
+  if (!send_text(stream, encode_frame(kType, compact_json(purpose))))
+    return dial_error(peer, "the connection broke");
   for (;;) {
     const std::optional<Frame> frame = greeting.receive_frame();
-    if (!frame) return dial_error(peer, "not wanted there");
-    if (frame->type == kType) return stream;  // the other side's greeting may come first
+    if (!frame) return dial_error(peer, "the peer does not accept the stream");
+    if (frame->type == kType) return stream;  // the peer's hello may come first
   }
 }
 
@@ -138,7 +141,7 @@ bool Stream::send(std::span<const std::byte> bytes, bool more) const {
   return true;
 }
 
-// Linux sends what it held back when the option is set again.
+// Linux sends held-back data when the option is set again.
 bool Stream::flush() const {
   const int yes = 1;
   return setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes) == 0;

@@ -45,7 +45,7 @@ Training::Training(const Context& context, Coordinator& coordinator,
 StepInfo Training::info(std::int64_t step) const {
   if (context_.adaptive != nullptr) {
     const std::optional<StepInfo> known = adaptive_info(step);
-    RUBATO_CHECK(known.has_value(), "a member does not know a step it took part in");
+    RUBATO_CHECK(known.has_value(), "the facts of a step this member took part in are missing");
     return *known;
   }
   return {step, context_.order->epoch_of(step), context_.order->steps_per_epoch()};
@@ -135,7 +135,7 @@ Status Training::fill_board() {
   return ok_status();
 }
 
-// Follows the job's state until this worker is admitted (true) or an event waits (false).
+// Follows the job's state until this worker is admitted (true) or an event is waiting (false).
 bool Training::follow() {
   const Board& board = coordinator_.board();
   bool said_ready = false;
@@ -157,7 +157,7 @@ bool Training::follow() {
   }
 }
 
-// Other workers see the roots only; partial sums need no memory that is shared.
+// Other workers read only the roots; partial sums need no shared memory.
 void Training::prepare_buffers(const HostProgram& host) {
   for (const HostRoot& root : host.roots) {
     if (!bound_buffers_.insert(root.buffer).second) continue;
@@ -170,7 +170,7 @@ void Training::prepare_buffers(const HostProgram& host) {
 // Brings the state to the first step of the view and makes it the current one.
 bool Training::enter(std::shared_ptr<const ActiveView> view) {
   const std::int64_t first = view->view.first_step;
-  context_.program->settle();  // of a step that was interrupted: not later, when slots are reused
+  context_.program->settle();  // settle an interrupted step now, before slots are reused
   if (follower_) {
     while (follower_->version() < first && follower_->advance(nullptr)) {
     }
@@ -179,14 +179,15 @@ bool Training::enter(std::shared_ptr<const ActiveView> view) {
       return false;
     }
     version_ = follower_->version();
-    // On a device the units' memory has not followed: nobody may copy it before it is mirrored.
+    // On a device, the units' memory is not up to date: nobody may copy it before it is mirrored.
     if (context_.program->state_in_host_memory()) context_.own->update(version_, [] {});
     follower_.reset();
   }
   // The last step was complete, but this worker was interrupted before it could apply it.
   if (version_ == first - 1) {
     update_from_board(version_);
-    // A leader that stays one has not recorded it either; a new one finds the gap by itself.
+    // A leader that remains leader has not recorded it either; a new leader finds the gap by
+    // itself.
     if (records_ && view->leads()) after_step(*view_, version_ - 1);
   }
   if (version_ != first) {
@@ -194,7 +195,7 @@ bool Training::enter(std::shared_ptr<const ActiveView> view) {
                      first, version_));
     return false;
   }
-  // A newcomer that missed the last gradient copies the state, and nobody goes on before it has.
+  // A newcomer that missed the last gradient copies the state, and nobody continues before it has.
   if (view_ &&
       std::any_of(view->view.members.begin(), view->view.members.end(), [&](const Member& member) {
         return view_->view.find(member.address.id) == nullptr;
@@ -209,7 +210,7 @@ bool Training::enter(std::shared_ptr<const ActiveView> view) {
   prepare_buffers(view->host);
   const bool leads = view->leads();
   if (leads && !records_ && !coordinator_.newest_leads(view->view)) {
-    // Excluded on another node, and slow to see it: its successor writes the files now.
+    // Excluded on another node, but has not noticed yet: its successor writes the files now.
     coordinator_.board().wait([&] { return coordinator_.pending(); }, [] { return false; });
     view_ = std::move(view);
     return true;
@@ -236,7 +237,7 @@ bool Training::enter(std::shared_ptr<const ActiveView> view) {
   }
   if (!leads) records_.reset();
   view_reported_ = false;
-  if (!trained_before_) step_ended_ = steady_clock::now();  // a newcomer has not been kept waiting
+  if (!trained_before_) step_ended_ = steady_clock::now();  // a newcomer was not kept waiting
   trained_before_ = true;
   view->row().stall_us = microseconds(steady_clock::now() - step_ended_);
   view_ = view;
@@ -263,7 +264,7 @@ bool Training::compute(const ActiveView& view, std::int64_t step) {
   return true;
 }
 
-// Forward and backward of batch_.
+// Forward and backward pass of batch_.
 bool Training::compute(const HostStep& host, std::int64_t step, std::span<const std::byte> before,
                        std::span<std::byte> after, double& loss) {
   try {
@@ -273,7 +274,7 @@ bool Training::compute(const HostStep& host, std::int64_t step, std::span<const 
     }
     return true;
   } catch (const std::exception& error) {
-    // One line, because the launcher repeats the last one.
+    // One line, because the launcher repeats the last line.
     std::string what = error.what();
     what.resize(std::min(what.size(), what.find('\n')));
     fail(fmt::format("step {}, logical worker {}: the training program failed: {}", step,
@@ -305,15 +306,15 @@ void Training::update(std::int64_t step, const std::function<void()>& apply) {
   }
 }
 
-// With a gradient that is on the board.
+// Updates with the gradient on the board.
 void Training::update_from_board(std::int64_t step) {
   update(step,
          [&] { context_.program->apply(info(step), coordinator_.board().gradient(step), {}); });
   if (coordinator_.board().watchers() > 0) mirror_state();
 }
 
-// Where the state lives on a device, the host has a copy of it only when somebody needs one.
-// Whoever copies it may compute the next step, so the private states are there not later.
+// If the state lives on a device, the host has a copy only when one is needed. A worker that copies
+// it may compute the next step, so the private states must arrive no later than the copy.
 void Training::mirror_state() const {
   context_.program->settle();
   if (context_.program->state_in_host_memory() || context_.own->version() == version_) return;
@@ -324,7 +325,7 @@ void Training::mirror_state() const {
   });
 }
 
-// From partial sums to an updated state. False: interrupted; then the state is as before.
+// Turns partial sums into an updated state. False: interrupted, and the state is unchanged.
 bool Training::reduce(const ActiveView& view, std::int64_t step) {
   for (const HostRoot& root : view.host.roots) context_.program->publish(root.buffer);
   CoordinatorGuard guard(coordinator_);
@@ -333,10 +334,10 @@ bool Training::reduce(const ActiveView& view, std::int64_t step) {
   return true;
 }
 
-// The same where nobody else looks at the step. Its private states and losses need not be on the
-// board: if this worker dies, the job goes on from a checkpoint. A newcomer can become a member
-// only after it has copied a state that mirror_state() left, or updates that went through the
-// board, and both put them there.
+// The same if nobody else observes the step. Its private states and losses need not be on the
+// board: if this worker dies, the job continues from a checkpoint. A newcomer can become a member
+// only after copying a state that mirror_state() left or applying updates that went through the
+// board; both put them there.
 bool Training::reduce_alone(const ActiveView& view, std::int64_t step) {
   MemberRow& row = view.row();
   if (!coordinator_.publish([&] {
@@ -423,7 +424,8 @@ Training::Outcome Training::train() {
   return end_of_job();
 }
 
-// The leader writes the result; the others stay until they hear of it, for the leader might die.
+// The leader writes the result. The others wait until they hear of it, because the leader might
+// die.
 Training::Outcome Training::end_of_job() {
   mirror_state();
   if (!view_->leads() || !records_) return Outcome::kInterrupted;

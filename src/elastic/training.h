@@ -1,4 +1,4 @@
-// The training thread of a worker: the step loop, and what happens between views.
+// The training thread of a worker: the step loop and the transitions between views.
 #pragma once
 
 #include <chrono>
@@ -34,23 +34,23 @@ class Training {
     const DataOrder* order;
     const AdaptiveTerms* adaptive;  // null: a consistent job
     std::string description;
-    std::int64_t total_steps;  // of a consistent job
+    std::int64_t total_steps;  // consistent job only
   };
-  // `restored` is the checkpoint that was loaded into the program; its first part is the state, the
-  // others are what LeaderRecords put beside it.
+  // `restored` is the checkpoint that was loaded into the program. Its first part is the state; the
+  // others are those that LeaderRecords added.
   Training(const Context& context, Coordinator& coordinator,
            std::optional<LoadedCheckpoint> restored);
 
   enum class End { kFinished, kLeft, kExcluded, kFailed };
   End run();
-  // Where the private state of a logical worker is at the end.
+  // The final private state of a logical worker.
   std::span<const std::byte> private_state(int logical) const;
 
  private:
   enum class Outcome { kInterrupted, kGone, kDone, kFailed };
 
   Status fill_board();
-  bool follow();  // false: an event waits
+  bool follow();  // false: an event is waiting
   bool enter(std::shared_ptr<const ActiveView> view);
   Outcome train();
   Outcome end_of_job();
@@ -81,7 +81,7 @@ class Training {
   Context context_;
   Coordinator& coordinator_;
   std::optional<LoadedCheckpoint> restored_;
-  std::unique_ptr<StateFollower> follower_;  // of a newcomer
+  std::unique_ptr<StateFollower> follower_;  // newcomer only
   std::shared_ptr<const ActiveView> view_;
   std::unique_ptr<LeaderRecords> records_;  // while this worker leads
   std::int64_t version_ = 0;                // steps applied
@@ -90,10 +90,10 @@ class Training {
   bool view_reported_ = false;
   std::set<int> bound_buffers_;
   MiniBatch batch_;
-  StepShares shares_;                          // of an adaptive job's step
-  std::vector<std::vector<std::byte>> after_;  // private states before they are published
-  std::vector<double> losses_;                 // adaptive: of its logical workers in this step
-  std::unique_ptr<Prefetcher> prefetcher_;     // when the program wants it
+  StepShares shares_;                          // adaptive job only
+  std::vector<std::vector<std::byte>> after_;  // private states until they are published
+  std::vector<double> losses_;                 // adaptive job: of its logical workers in this step
+  std::unique_ptr<Prefetcher> prefetcher_;     // if the program wants it
   float scale_ = 1.0F;
   std::chrono::steady_clock::time_point step_ended_;
   bool trained_before_ = false;

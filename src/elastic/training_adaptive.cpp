@@ -1,10 +1,10 @@
-// What is different in the step of an adaptive job.
+// What differs in the step of an adaptive job.
 //
-// In a consistent job a step that is interrupted by a failure has the same result in the next view.
-// Here it has not: the next view has other logical workers and another batch. So nothing of a step
-// reaches the boards before the end of its computation, and then only through publish(), which
-// refuses once the survivors are frozen: what is on the boards when the next view starts, or comes
-// there later, is of one view.
+// In a consistent job, a step interrupted by a failure has the same result in the next view. Not so
+// here: the next view has other logical workers and another batch. So nothing of a step reaches the
+// boards before the end of its computation, and then only through publish(), which refuses once the
+// survivors are frozen. Whatever is on the boards when the next view starts, or gets there later,
+// thus belongs to a single view.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -21,7 +21,7 @@ void Training::fill_data_board() {
   }
 }
 
-// The parts of the checkpoint after the shared state: the data state and the private states.
+// From the parts of the checkpoint after the shared state: the data state and the private states.
 Status Training::restore_data_board() {
   const auto& parts = restored_->parts;
   std::vector<std::int64_t> words(parts.size() > 1 ? parts[1].size() / sizeof(std::int64_t) : 0);
@@ -34,13 +34,14 @@ Status Training::restore_data_board() {
   const Board& board = coordinator_.board();
   if (parts.size() != logical_workers + 2 ||
       state->logical_workers() > board.shape().logical_workers) {
-    return invalid_input("the checkpoint has private states of other logical workers");
+    return invalid_input(
+        "the number of private states in the checkpoint does not match its logical workers");
   }
   for (int logical = 0; logical < state->logical_workers(); ++logical) {
     const auto& saved = parts[static_cast<std::size_t>(logical) + 2];
     const std::span<std::byte> memory = board.private_state(logical, version_);
     if (saved.size() != memory.size()) {
-      return invalid_input("the checkpoint has private states of another size");
+      return invalid_input("the private states in the checkpoint have the wrong size");
     }
     std::memcpy(memory.data(), saved.data(), memory.size());
   }
@@ -74,7 +75,7 @@ bool Training::compute_adaptive(const ActiveView& view, std::int64_t step) {
     terms.fill(shares_, step, host.logical, batch_);
     std::vector<std::byte>& after = after_[done.size()];
     after.resize(context_.program->shape().private_bytes);
-    // A logical worker that was not there in the step before begins with the state of the first.
+    // A logical worker that did not exist in the previous step starts with the state of the first.
     const int from = host.logical < before.logical_workers() ? host.logical : 0;
     double& loss = losses_[done.size()];
     if (!compute(host, step, board.private_state(from, step), after, loss)) return false;

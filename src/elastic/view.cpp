@@ -102,10 +102,10 @@ Result<WorkerAddress> parse_address(const nlohmann::json& json) {
   if (id < 0 || id > 1'000'000'000) return invalid_input("worker address: id out of range");
   if (port < 1 || port > 65535) return invalid_input("worker address: port out of range");
   if (address.pid < 1) return invalid_input("worker address: pid out of range");
-  if (!is_node_name(address.node)) return invalid_input("worker address: no name of a node");
+  if (!is_node_name(address.node)) return invalid_input("worker address: invalid node name");
   if (address.segment.find('/') != std::string::npos ||
       address.board.find('/') != std::string::npos) {
-    return invalid_input("worker address: a segment name has no slash");
+    return invalid_input("worker address: a segment name must not contain a slash");
   }
   address.id = static_cast<int>(id);
   address.port = static_cast<int>(port);
@@ -124,7 +124,8 @@ Result<View> parse_view(const nlohmann::json& json) {
   view.prepare_s = fields.number("prepare_s");
   const nlohmann::json* members = fields.list("members");
   if (!fields.problem().empty()) return invalid_input(fields.problem());
-  if (view.batch < (members->empty() ? 0 : 1)) return invalid_input("view: no batch");
+  if (view.batch < (members->empty() ? 0 : 1))
+    return invalid_input("view: the batch must be positive");
   std::set<int> ids;
   int next = 0;
   for (const nlohmann::json& entry : *members) {
@@ -137,14 +138,14 @@ Result<View> parse_view(const nlohmann::json& json) {
     }
     const LogicalRange range{(*hosts)[0].get<int>(), (*hosts)[1].get<int>()};
     if (range.begin != next || range.size() < 1) {
-      return invalid_input("view: the members' logical workers must follow each other");
+      return invalid_input("view: the members' logical workers must be consecutive");
     }
     next = range.end;
     if (!ids.insert(address->id).second) return invalid_input("view: a worker is listed twice");
     view.members.push_back({std::move(*address), range});
   }
   if (!view.members.empty() && view.find(view.leader) == nullptr) {
-    return invalid_input("view: the leader is no member");
+    return invalid_input("view: the leader is not a member");
   }
   return view;
 }

@@ -17,7 +17,8 @@ std::size_t payload_length(std::string_view header) {
 }  // namespace
 
 std::string encode_frame(std::uint8_t type, std::string_view payload) {
-  RUBATO_CHECK(payload.size() <= kLargestPayload, "a frame that every receiver would refuse");
+  RUBATO_CHECK(payload.size() <= kLargestPayload,
+               "the payload exceeds the limit of every receiver");
   std::string frame;
   frame.reserve(kFrameHeaderBytes + payload.size());
   for (int shift = 0; shift < 32; shift += 8) {
@@ -57,7 +58,7 @@ std::optional<Frame> FrameReader::next() {
   frame.type = static_cast<std::uint8_t>(buffer_[begin_ + 4]);
   frame.payload = buffer_.substr(begin_ + kFrameHeaderBytes, length);
   begin_ += kFrameHeaderBytes + length;
-  if (begin_ == buffer_.size()) {  // a large frame's memory is not kept
+  if (begin_ == buffer_.size()) {  // do not keep the memory of a large frame
     buffer_ = std::string();
     begin_ = 0;
     complete_ = 0;

@@ -1,7 +1,7 @@
 // Frames on the control connections between workers:
 //   payload length (u32, little-endian, at most 1 MiB), type (u8), payload (JSON text)
-// What comes from a connection is hostile until proven otherwise: a frame that breaks the rules
-// ends the connection, and memory grows only with bytes that really arrived.
+// Input from a connection is hostile until proven otherwise: a frame that breaks the rules ends the
+// connection, and memory grows only with bytes that actually arrived.
 #pragma once
 
 #include <cstddef>
@@ -24,15 +24,15 @@ struct Frame {
   std::string payload;
 };
 
-// The payload has at most kLargestPayload bytes.
+// The payload must have at most kLargestPayload bytes.
 std::string encode_frame(std::uint8_t type, std::string_view payload);
 
-// Puts a stream of bytes together to frames.
+// Assembles frames from a stream of bytes.
 class FrameReader {
  public:
-  // Takes what arrived. An error means: close the connection; all that is left is dropped, and
-  // every later call returns the error again. Call next() until it has nothing before feeding more:
-  // then at most one frame and what one call brought are held.
+  // Takes received bytes. After an error, close the connection: the rest is dropped, and every
+  // later call returns the same error. Call next() until it returns nothing before feeding more;
+  // then at most one frame and the bytes of one call are buffered.
   Status feed(std::span<const std::byte> bytes);
   // The next complete frame.
   std::optional<Frame> next();
@@ -41,7 +41,7 @@ class FrameReader {
 
  private:
   std::string buffer_;
-  std::size_t begin_ = 0;     // of the first frame that was not handed out
+  std::size_t begin_ = 0;     // of the first frame that was not returned yet
   std::size_t complete_ = 0;  // end of the last complete frame
   std::string error_;
 };

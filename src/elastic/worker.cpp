@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "elastic/checkpoint.h"
 #include "elastic/coordinator.h"
@@ -28,7 +29,7 @@ namespace rubato::elastic {
 
 namespace {
 
-Coordinator* g_asked_to_leave_by_signal = nullptr;  // a signal handler can reach nothing else
+Coordinator* g_asked_to_leave_by_signal = nullptr;  // a signal handler cannot reach anything else
 
 void on_terminate(int) {
   if (g_asked_to_leave_by_signal != nullptr) g_asked_to_leave_by_signal->ask_to_leave();
@@ -39,7 +40,7 @@ int failed(const Error& error) {
   return kWorkerFailed;
 }
 
-// A worker without a launcher is a job in a folder of its own, which vanishes with it.
+// A worker without a launcher is a job in a temporary folder that is removed with it.
 class OwnFolder {
  public:
   static Result<std::unique_ptr<OwnFolder>> make(const WorkerOptions& options) {
@@ -69,8 +70,8 @@ class OwnFolder {
   std::string path_;
 };
 
-// Loads the libraries' lazy parts and touches the memory before the job counts on this worker. The
-// result is thrown away; the state is not touched.
+// Loads the lazy parts of the libraries and touches the memory before the job relies on this
+// worker. The result is discarded; the state is unchanged.
 void warm_up(Program& program, const DataOrder& order, const WorkerSegment& own) {
   const Status reserved = own.reserve_buffer(0);
   if (!reserved.ok()) return;  // reported when training needs the buffer
@@ -85,7 +86,7 @@ void warm_up(Program& program, const DataOrder& order, const WorkerSegment& own)
   program.settle();
 }
 
-// The program's state will be in this memory and outlives the worker: never unmapped.
+// The program's state stays in this memory and outlives the worker, so it is never unmapped.
 std::shared_ptr<const WorkerSegment> keep(WorkerSegment segment) {
   static auto* const kKept = new std::vector<std::shared_ptr<const WorkerSegment>>;
   return kKept->emplace_back(std::make_shared<WorkerSegment>(std::move(segment)));
@@ -107,7 +108,7 @@ Result<std::optional<LoadedCheckpoint>> load_checkpoint(const JobFolder& folder,
   }
   if (!found->newest) return std::optional<LoadedCheckpoint>();
   const auto& state = found->newest->parts.at(0);
-  RUBATO_CHECK(state.size() == own.state().size(), "checkpoint of another shape");
+  RUBATO_CHECK(state.size() == own.state().size(), "the checkpoint has another shape");
   std::size_t at = 0;
   for (std::size_t unit = 0; unit < program.shape().unit_bytes.size(); ++unit) {
     const std::span<std::byte> memory = own.unit(unit);
@@ -237,10 +238,10 @@ Status replay_in(const JobFolder& folder, Program& program, const WorkerOptions&
   const nlohmann::json result = {{"state_sha256", replayed->state_sha256},
                                  {"steps", replayed->steps},
                                  {"final_loss", replayed->final_loss}};
-  return write_file(folder.replay_file(), result.dump(2) + "\n");
+  return write_file(folder.replay_file(), indented_json(result) + "\n");
 }
 
-// What the program throws outside a step ends the worker with a line that says so.
+// Reports an exception that the program throws outside a step, and ends the worker.
 int run_in(const JobFolder& folder, int worker, Program& program, const WorkerOptions& options) {
   try {
     if (std::getenv(kReplayVariable) != nullptr) {
@@ -266,7 +267,7 @@ int run_worker(Program& program, const WorkerOptions& options) {
     const char* number = std::getenv(kWorkerVariable);
     const auto worker = parse_int(number == nullptr ? "" : number);
     if (!worker || *worker < 0) {
-      fmt::print(stderr, "rubato: {} must be a number, as the launcher sets it\n", kWorkerVariable);
+      fmt::print(stderr, "rubato: {} must be a number; the launcher sets it\n", kWorkerVariable);
       return kWorkerFailed;
     }
     return run_in(JobFolder(path), static_cast<int>(*worker), program, options);

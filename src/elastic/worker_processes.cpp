@@ -90,11 +90,11 @@ void WorkerProcesses::set_variable(const std::string& name, const std::string& v
 }
 
 void WorkerProcesses::become_worker(int worker, const std::string& device, pid_t launcher) const {
-  // At once, not when the program has loaded: a worker that outlived its launcher while loading
-  // would come into the job's next life.
+  // Set at once, not when the program has loaded: a worker that outlived its launcher while loading
+  // would otherwise join the next incarnation of the job.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher) _exit(kWorkerExcluded);
-  setpgid(0, 0);  // Ctrl-C reaches the launcher, which stops the workers in order
+  setpgid(0, 0);  // Ctrl-C reaches only the launcher, which stops the workers in an orderly way
   const std::string log = folder_.log_file(worker);
   const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (out >= 0) {
@@ -132,7 +132,7 @@ Status WorkerProcesses::start(int worker, const std::string& device) {
     return Error{ErrorCode::kIo, fmt::format("cannot start a worker: {}", std::strerror(errno))};
   }
   if (pid == 0) become_worker(worker, device, launcher);
-  setpgid(pid, pid);  // whoever of the two comes first
+  setpgid(pid, pid);  // in both processes, because either may run first
   processes_.push_back({.worker = worker, .pid = pid, .device = device});
   return ok_status();
 }
@@ -140,7 +140,7 @@ Status WorkerProcesses::start(int worker, const std::string& device) {
 std::vector<WorkerProcesses::End> WorkerProcesses::reap() {
   std::vector<End> ends;
   for (;;) {
-    // Its number must stay its own until its group has ended: look first, reap after.
+    // The pid must not be reused before its group has ended: look first, reap afterwards.
     siginfo_t info{};
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return ends;
     const auto found = std::find_if(processes_.begin(), processes_.end(), [&](const auto& process) {
@@ -183,7 +183,7 @@ void WorkerProcesses::limit_logs() const {
       std::rename(fmt::format("{}.{}", log, number - 1).c_str(),
                   fmt::format("{}.{}", log, number).c_str());
     }
-    // The worker goes on writing to the same file (O_APPEND), so its content moves, not its name.
+    // The worker keeps writing to the same file (O_APPEND), so the content moves, not the name.
     if (options_.log_files > 0) {
       static_cast<void>(write_file(log + ".1", tail(log, options_.log_bytes)));
     }

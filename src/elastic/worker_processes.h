@@ -17,18 +17,19 @@
 namespace rubato::elastic {
 
 struct ProcessOptions {
-  std::string directory{};  // where workers run; empty: where the launcher does
-  std::vector<std::pair<std::string, std::string>> environment{};  // beside the launcher's
-  std::string device_variable{};  // tells a worker its device, e.g. CUDA_VISIBLE_DEVICES; or none
+  std::string directory{};  // working directory of the workers; empty: the launcher's
+  std::vector<std::pair<std::string, std::string>> environment{};  // added to the launcher's
+  std::string device_variable{};  // variable for its device, e.g. CUDA_VISIBLE_DEVICES, or none
   bool core_files = true;
-  std::int64_t most_files = 0;         // open files of a worker; 0: as the launcher
-  std::int64_t most_memory_bytes = 0;  // address space of a worker; 0: as the launcher
-  // A log that grows beyond this is moved to LOG.1, LOG.2, ..., of which `log_files` are kept; what
-  // is printed while it is moved may be lost. Only the newest ended workers' logs are kept then.
+  std::int64_t most_files = 0;         // open files of a worker; 0: the launcher's limit
+  std::int64_t most_memory_bytes = 0;  // address space of a worker; 0: the launcher's limit
+  // A log that grows beyond this is moved to LOG.1, LOG.2, ..., of which `log_files` are kept.
+  // Output printed during the move may be lost. With a limit, only the logs of the newest ended
+  // workers are kept.
   std::int64_t log_bytes = 0;  // 0: no limit
   int log_files = 3;
-  // Where workers are tied to devices: a worker too many that does not leave by itself is asked
-  // with SIGTERM after a while, and killed after some more.
+  // If workers are tied to devices: a surplus worker that does not leave by itself gets SIGTERM
+  // after term_after_s and is killed kill_after_s later.
   double term_after_s = 20;
   double kill_after_s = 5;
 };
@@ -39,27 +40,27 @@ Result<ProcessOptions> parse_process_options(const nlohmann::json& options,
 struct WorkerProcess {
   int worker = 0;
   pid_t pid = 0;
-  std::string device{};  // empty: not tied to one
+  std::string device{};  // empty: not tied to a device
   bool was_member = false;
 };
 
-// Every worker has a process group of its own and dies with the launcher. When it ends, what it has
-// started in its group ends, too.
+// Every worker has a process group of its own and dies with the launcher. When it ends, everything
+// it has started in its group ends, too.
 class WorkerProcesses {
  public:
   WorkerProcesses(JobFolder folder, ProcessOptions options, std::vector<std::string> command)
       : folder_(std::move(folder)), options_(std::move(options)), command_(std::move(command)) {}
 
-  // Of workers that are started from now on; beside ProcessOptions::environment, and stronger.
+  // For workers started from now on. Takes precedence over ProcessOptions::environment.
   void set_variable(const std::string& name, const std::string& value);
   Status start(int worker, const std::string& device);
   struct End {
     WorkerProcess process;
-    int status = 0;  // of waitpid
+    int status = 0;  // as from waitpid
   };
   std::vector<End> reap();
   static void send(const WorkerProcess& process, int signal);
-  void end_all();  // kills; returns when they are gone
+  void end_all();  // kills them; returns when they are gone
   void limit_logs() const;
 
   std::vector<WorkerProcess>& all() { return processes_; }
@@ -78,7 +79,7 @@ class WorkerProcesses {
   std::vector<WorkerProcess> processes_;
 };
 
-// The last line of a file that is not empty, cut to a readable length; "" when there is none.
+// The last non-empty line of a file, cut to a readable length; "" if there is none.
 std::string last_line(const std::string& path);
 
 }  // namespace rubato::elastic

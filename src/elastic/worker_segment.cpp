@@ -40,7 +40,7 @@ std::size_t total_bytes(const ProgramShape& shape, int logical_workers) {
 
 int WorkerSegment::most_buffers(int logical_workers) {
   const auto log = static_cast<int>(std::bit_width(static_cast<unsigned>(logical_workers)));
-  return 3 * log + 1;  // up to 2 log2 N roots while a subtree of log2 N partial sums is in work
+  return 3 * log + 1;  // up to 2 log2 N roots while a subtree of log2 N partial sums is in progress
 }
 
 WorkerSegment::WorkerSegment(Segment segment, const ProgramShape& shape, int)
@@ -74,7 +74,7 @@ Result<WorkerSegment> WorkerSegment::open(const std::string& name, const Program
   if (!segment.ok()) return segment.error();
   if (segment->size() != total_bytes(shape, logical_workers)) {
     return invalid_input(
-        fmt::format("shared memory '{}' has {} bytes where this program's shape asks for {}: the "
+        fmt::format("shared memory '{}' has {} bytes, but this program needs {}: the "
                     "workers do not "
                     "run the same program",
                     name, segment->size(), total_bytes(shape, logical_workers)));
@@ -89,9 +89,9 @@ Result<WorkerSegment> WorkerSegment::mirror(const std::string& name, const Progr
   for (int tries = 0; !segment.ok() && tries < kMirrorTries; ++tries) {
     segment = Segment::open(name, Segment::Access::kReadWrite);
     if (segment.ok() && segment->size() != bytes) {
-      segment = invalid_input(fmt::format("shared memory '{}' has another size", name));
+      segment = invalid_input(fmt::format("shared memory '{}' has the wrong size", name));
     }
-    // Another worker of this node makes it just now.
+    // Another worker of this node is just creating it.
     if (!segment.ok()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   if (!segment.ok()) return segment.error();

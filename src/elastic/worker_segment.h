@@ -1,7 +1,7 @@
 // The shared memory of one worker: its copy of the shared state, which newcomers read while it
 // trains, and its gradient buffers, which the owners of slices read.
 //
-// Readers of the state follow a sequence lock: `sequence` is odd while an update runs.
+// Readers of the state use a sequence lock: `sequence` is odd during an update.
 #pragma once
 
 #include <atomic>
@@ -22,31 +22,31 @@ namespace rubato::elastic {
 
 class WorkerSegment final : public Donor {
  public:
-  // Most gradient buffers a host may need for N logical workers; memory is taken when a buffer is
-  // first used.
+  // The most gradient buffers a host may need for N logical workers. Memory is allocated when a
+  // buffer is first used.
   static int most_buffers(int logical_workers);
 
   static Result<WorkerSegment> create(const std::string& name, const ProgramShape& shape,
                                       int logical_workers);
   static Result<WorkerSegment> open(const std::string& name, const ProgramShape& shape,
                                     int logical_workers);
-  // Memory of this node for the gradient buffers of a worker of another node; the first who needs
-  // it makes it. It has the same shape; what nobody writes takes no memory.
+  // Memory on this node for the gradient buffers of a worker on another node. The first worker that
+  // needs it creates it. It has the same shape; parts that nobody writes take no memory.
   static Result<WorkerSegment> mirror(const std::string& name, const ProgramShape& shape,
                                       int logical_workers);
 
   const std::string& name() const { return segment_.name(); }
   std::vector<std::span<std::byte>> units() const;
   std::span<std::byte> unit(std::size_t index) const;
-  std::span<const std::byte> state() const;  // all units with the padding between them (zeros)
+  std::span<const std::byte> state() const;  // all units with the padding (zeros) between them
   float* buffer(int index) const;
   Status reserve_buffer(int index) const;
 
-  // Steps applied to the state.
+  // The number of steps applied to the state.
   std::int64_t version() const { return header().version.load(std::memory_order_acquire); }
-  // Writer: wraps an update of the state that takes it to `version`.
+  // Writer: runs an update that brings the state to `version`.
   void update(std::int64_t version, const std::function<void()>& work) const;
-  // Reader: copies a unit and returns the version it has, or nothing when an update ran meanwhile.
+  // Reader: copies a unit and returns its version, or nothing if an update ran meanwhile.
   std::optional<std::int64_t> copy_unit(std::size_t index, std::span<std::byte> out) const override;
 
  private:

@@ -9,9 +9,9 @@
 namespace rubato {
 
 Application::Application(Description description) : d_(std::move(description)) {
-  RUBATO_CHECK(!d_.records.empty() && d_.epochs > 0, "an application without a record");
+  RUBATO_CHECK(!d_.records.empty() && d_.epochs > 0, "an application has no record");
   RUBATO_CHECK(d_.portable_slowdown.empty() || d_.portable_slowdown.size() == d_.speed.size(),
-               "portable_slowdown needs a number for every device type");
+               "portable_slowdown needs a value for every device type");
   progress_after_.assign(static_cast<std::size_t>(d_.epochs) + 1, 0.0);
   for (std::size_t epoch = 1; epoch < progress_after_.size(); ++epoch) {
     double least = std::numeric_limits<double>::infinity();

@@ -1,5 +1,5 @@
-// A training program as measured: how fast it runs where, how its progress depends on the batch,
-// when it is done.
+// A training program as measured: how fast it runs on which devices, how its progress depends on
+// the batch, and when it is done.
 #pragma once
 
 #include <map>
@@ -28,13 +28,13 @@ class Application {
     std::string name{};
     BatchLimits batch{};
     int epochs = 0;
-    int max_devices = 0;                            // 0: as many as the largest batch can feed
-    bool fixed_batch = false;                       // its batch must not be adapted
+    int max_devices = 0;                            // 0: as many as the largest batch keeps busy
+    bool fixed_batch = false;                       // the batch must not be adapted
     std::map<std::int64_t, BatchRecord> records{};  // by total batch, at least one
     std::vector<std::shared_ptr<const SpeedModel>>
         speed{};  // by device type; null: does not run there
     // By device type: how many times longer computing takes with kernels that give the same bits on
-    // every type; empty: no longer.
+    // every type. Empty: no longer.
     std::vector<double> portable_slowdown{};
   };
   explicit Application(Description description);
@@ -44,7 +44,7 @@ class Application {
   int epochs() const { return d_.epochs; }
   bool fixed_batch() const { return d_.fixed_batch; }
   int max_devices() const { return d_.max_devices; }
-  // Null when the application was not measured on this type.
+  // Null if the application was not measured on this type.
   const SpeedModel* speed(DeviceTypeId type) const { return d_.speed[type.index()].get(); }
 
   double portable_slowdown(DeviceTypeId type) const {
@@ -56,11 +56,11 @@ class Application {
   double progress_after(int epoch) const {
     return progress_after_[static_cast<std::size_t>(epoch)];
   }
-  // Gradient noise during an epoch (from 0), linear between the two neighbouring recorded batches;
-  // clamped outside.
+  // Gradient noise during an epoch (from 0), interpolated linearly between the two nearest recorded
+  // batches; clamped outside.
   GradientNoise noise(double batch, int epoch) const;
-  // Real updates done when epoch index `epoch` is complete, at this total batch; interpolated
-  // likewise.
+  // Real updates done when epoch index `epoch` is complete, at this total batch; interpolated the
+  // same way.
   double iterations_through(double batch, int epoch) const;
 
  private:

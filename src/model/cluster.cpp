@@ -23,7 +23,8 @@ DeviceTypeId DeviceCounts::single_type() const {
 
 Cluster::Cluster(std::vector<std::string> type_names, std::vector<Node> nodes, Network network)
     : type_names_(std::move(type_names)), nodes_(std::move(nodes)), network_(network) {
-  RUBATO_CHECK(type_names_.size() <= kMaxDeviceTypes, "more device types than DeviceCounts holds");
+  RUBATO_CHECK(type_names_.size() <= kMaxDeviceTypes,
+               "more device types than DeviceCounts can hold");
   for (const Node& node : nodes_) {
     capacity_[node.type] += node.devices;
     node_size_[node.type] = std::max(node_size_[node.type], node.devices);

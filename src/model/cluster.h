@@ -1,4 +1,4 @@
-// What there is to share: device types, nodes, and the network between them.
+// What is shared: device types, nodes, and the network between them.
 #pragma once
 
 #include <array>
@@ -12,17 +12,17 @@
 
 namespace rubato {
 
-// More types than this in one cluster are refused. It keeps DeviceCounts a plain value.
+// A cluster with more types is refused. The limit keeps DeviceCounts a plain value.
 inline constexpr std::size_t kMaxDeviceTypes = 8;
 
-// How many devices of each type.
+// Number of devices of each type.
 struct DeviceCounts {
   std::array<int, kMaxDeviceTypes> of{};
 
   int& operator[](DeviceTypeId type) { return of[type.index()]; }
   int operator[](DeviceTypeId type) const { return of[type.index()]; }
   int total() const;
-  // The only type with devices; invalid when there is none or more than one.
+  // The only type with devices. Invalid if there is none or more than one.
   DeviceTypeId single_type() const;
   bool operator==(const DeviceCounts&) const = default;
 };
@@ -53,15 +53,15 @@ class Cluster {
   Cluster() = default;
   Cluster(std::vector<std::string> type_names, std::vector<Node> nodes, Network network = {});
 
-  // "16x4" (16 nodes of 4 devices) or "6x4:t4,3x8:rtx,2x8:a100" (several types). Without a name a
-  // type is "gpu".
+  // "16x4" (16 nodes of 4 devices) or "6x4:t4,3x8:rtx,2x8:a100" (several types). A type without a
+  // name is called "gpu".
   static Result<Cluster> parse(std::string_view text);
 
   std::span<const Node> nodes() const { return nodes_; }
   const Node& node(NodeId id) const { return nodes_[id.index()]; }
   std::size_t type_count() const { return type_names_.size(); }
   const std::string& type_name(DeviceTypeId type) const { return type_names_[type.index()]; }
-  // Invalid id when there is no such type.
+  // Invalid id if there is no such type.
   DeviceTypeId find_type(std::string_view name) const;
   const DeviceCounts& capacity() const { return capacity_; }
   int devices() const { return capacity_.total(); }

@@ -14,7 +14,7 @@ namespace rubato {
 
 namespace {
 
-// Owns one Qhull computation: its C state and the memory behind it.
+// One Qhull computation: its C state and the memory behind it.
 class Qhull {
  public:
   Qhull() { qh_zero(&state_, nullptr); }
@@ -29,7 +29,7 @@ class Qhull {
 
   bool triangulate(std::vector<Point3>& points) {
     std::array<char, 40> options{"qhull d Qbb Qc Qz Q12 Qt"};
-    // Qhull prints its complaints; a failure is reported through the return value instead.
+    // Qhull prints its errors; a failure is reported through the return value instead.
     struct Sink {
       std::FILE* file = std::fopen("/dev/null", "w");
       ~Sink() {
@@ -148,14 +148,15 @@ double ScatteredInterpolator::height_over(const Simplex& simplex, const Point3& 
          simplex.plane[3] * lifted + simplex.plane[4];
 }
 
-// From a simplex to higher neighbours until the lifted point is above a facet or at a local top.
+// Moves from a simplex to higher neighbours until the lifted point is above a facet or at a local
+// maximum.
 int ScatteredInterpolator::climb(int from, const Point3& x) const {
   int current = from;
   double best = height_over(simplices_[static_cast<std::size_t>(current)], x);
   for (bool moved = true; moved && best <= 0;) {
     moved = false;
-    // The list of neighbours is that of the simplex where the scan started, position by position,
-    // as it moves.
+    // `current` may change during the scan. The scan then continues with the next neighbour of the
+    // new simplex, as in SciPy.
     for (std::size_t k = 0; k < 4; ++k) {
       const int next = simplices_[static_cast<std::size_t>(current)].neighbour[k];
       if (next < 0) continue;
@@ -170,7 +171,8 @@ int ScatteredInterpolator::climb(int from, const Point3& x) const {
   return current;
 }
 
-// Across the face with a negative weight until there is none; nothing outside. `from` moves along.
+// Crosses faces with a negative weight until there is none. Nothing if the point is outside. `from`
+// moves along.
 std::optional<int> ScatteredInterpolator::walk(int& from, const Point3& x) const {
   const std::size_t most_steps = 1 + simplices_.size() / 4;
   for (std::size_t step = 0; step < most_steps; ++step) {
@@ -187,8 +189,8 @@ std::optional<int> ScatteredInterpolator::walk(int& from, const Point3& x) const
   return search_all(x);
 }
 
-// The first simplex that holds the point. A flat one holds nothing, but a neighbour of it may, with
-// some leeway across the face that they share.
+// The first simplex that contains the point. A flat simplex contains nothing, but one of its
+// neighbours may contain the point, with some tolerance across the face that they share.
 std::optional<int> ScatteredInterpolator::search_all(const Point3& x) const {
   const auto holds = [&](const Simplex& simplex, int lenient_towards) {
     const Weights weights = weights_in(simplex, x);

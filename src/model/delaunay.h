@@ -14,20 +14,20 @@ namespace rubato {
 using Point3 = std::array<double, 3>;
 
 // Immutable after construction and safe to share between threads. Grids have many equally good
-// triangulations; this one is Qhull's with the options SciPy passes ("Qbb Qc Qz Q12 Qt"). Where
-// Qhull merged nearly cospherical points its simplices may overlap a little, so that the answer
-// also depends on how the simplex is searched: we walk as SciPy does, first uphill by the distance
-// to the lifted facets, then along the barycentric coordinates. Results therefore agree with
+// triangulations; this is Qhull's, with the options SciPy passes ("Qbb Qc Qz Q12 Qt"). Where Qhull
+// merged nearly cospherical points, its simplices may overlap slightly, so the result also depends
+// on how a simplex is found. We search as SciPy does: first uphill by the distance to the lifted
+// facets, then along the barycentric coordinates. Results therefore agree with
 // LinearNDInterpolator.
 class ScatteredInterpolator {
  public:
-  // values[i] belongs to points[i]. Fails when the points do not span three dimensions.
+  // values[i] belongs to points[i]. Fails if the points do not span three dimensions.
   static Result<ScatteredInterpolator> build(std::vector<Point3> points,
                                              std::vector<std::array<double, 2>> values);
 
-  // Nothing outside the convex hull. A walk over about the cube root of the number of simplices.
-  // The walk starts at simplex `from`, which is set to where it ended (SciPy does so within one
-  // call for many points).
+  // Nothing outside the convex hull. Walks over about the cube root of the number of simplices. The
+  // walk starts at simplex `from`, which is set to where it ended (as SciPy does within one call
+  // for many points).
   std::optional<std::array<double, 2>> at(const Point3& x, int& from) const;
   std::optional<std::array<double, 2>> at(const Point3& x) const {
     int from = 0;
@@ -37,12 +37,12 @@ class ScatteredInterpolator {
  private:
   struct Simplex {
     std::array<int, 4> corner{};
-    std::array<int, 4> neighbour{};  // opposite of each corner; -1: outside
-    std::array<double, 5> plane{};   // normal and offset of the facet over it on the paraboloid
+    std::array<int, 4> neighbour{};  // opposite each corner; -1: outside
+    std::array<double, 5> plane{};   // normal and offset of the facet above it on the paraboloid
     Point3 origin{};                 // the last corner
     std::array<Point3, 3>
         inverse{};      // rows map (x - origin) to the first three barycentric coordinates
-    bool flat = false;  // no volume: `inverse` is unusable
+    bool flat = false;  // zero volume: `inverse` is unusable
   };
   using Weights = std::array<double, 4>;
 

@@ -1,5 +1,5 @@
-// Statistical efficiency from gradient noise: how much a sample in a large batch is worth compared
-// with a sample in the initial batch.
+// Statistical efficiency from gradient noise: how much a sample in a large batch is worth, relative
+// to a sample in the initial batch.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,12 @@ struct GradientNoise {
   double variance = 0;
 };
 
-// Progress of one update at `scale` times the initial batch, in updates of the initial batch:
-// (var + sqr) / (var / scale + sqr). 1 at scale 1, at most `scale`; 1 when there is no noise
-// estimate.
+// Progress of one update at `scale` times the initial batch, in updates of the initial batch: (var
+// + sqr) / (var / scale + sqr). 1 at scale 1, at most `scale`; 1 without a noise estimate.
 double update_gain(const GradientNoise& noise, double scale);
 
-// gain / scale: the share of samples that still help, 1 at the initial batch, falling with the
-// batch. Equals (phi + M0) / (phi + M) with the noise scale phi = M0 var / sqr.
+// gain / scale: the share of samples that still help. 1 at the initial batch, falling as the batch
+// grows. Equals (phi + M0) / (phi + M) with the noise scale phi = M0 var / sqr.
 double statistical_efficiency(const GradientNoise& noise, double batch, double initial_batch);
 
 }  // namespace rubato

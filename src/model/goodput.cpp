@@ -8,7 +8,7 @@ namespace rubato {
 namespace {
 
 constexpr int kCandidates = 50;
-constexpr double kSlack = 1e-8;  // against rounding up a whole number that is not quite one
+constexpr double kRoundingSlack = 1e-8;  // avoids rounding up a value just above a whole number
 
 }  // namespace
 
@@ -29,16 +29,18 @@ BatchCurve::BatchCurve(const PerfParams& params, const BatchLimits& limits, int 
   for (int i = 0; i < kCandidates; ++i) {
     const double batch = smallest * std::exp(log_ratio * i / (kCandidates - 1));
     const double local = batch / devices;
-    double accumulation = std::ceil(local / static_cast<double>(limits.max_local) - kSlack) - 1;
-    if (devices == 1 && local > initial_ + kSlack) accumulation = std::max(accumulation, 1.0);
+    double accumulation =
+        std::ceil(local / static_cast<double>(limits.max_local) - kRoundingSlack) - 1;
+    if (devices == 1 && local > initial_ + kRoundingSlack)
+      accumulation = std::max(accumulation, 1.0);
     const BatchShape shape{
-        .local = static_cast<std::int64_t>(std::ceil(local / (accumulation + 1) - kSlack)),
+        .local = static_cast<std::int64_t>(std::ceil(local / (accumulation + 1) - kRoundingSlack)),
         .accumulation = static_cast<int>(accumulation)};
-    if (shape == last) continue;  // the next candidate of a narrow range is often the same
+    if (shape == last) continue;  // neighbouring candidates of a narrow range are often equal
     last = shape;
     if (shape.local < limits.min_local || shape.local > limits.max_local) continue;
     const double compute = params.compute_s(static_cast<double>(shape.local));
-    // The p-norm of PerfParams::step_s with the communication computed once.
+    // The p-norm of PerfParams::step_s, with the communication computed once.
     const double high = std::max(compute, sync);
     const double ratio = std::min(compute, sync) / high;
     const double step = params.gamma == 1.0 ? compute + sync

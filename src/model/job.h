@@ -1,5 +1,5 @@
-// A job as its owner describes it. Nothing here says how long it will run: what a recorded workload
-// knows about that stays with the simulator.
+// A job as its owner describes it. Nothing here says how long it will run; what a recorded workload
+// knows about that stays in the simulator.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 namespace rubato {
 
 enum class ElasticMode {
-  kConsistent,  // any device count in the range, the global batch stays fixed (the default)
-  kAdaptive,    // device count and batch may both move
+  kConsistent,  // any device count in the range, fixed global batch (the default)
+  kAdaptive,    // both device count and batch may change
   kRigid,       // exactly the requested devices
 };
 std::string_view to_string(ElasticMode mode);
@@ -37,25 +37,26 @@ struct JobSpec {
 
   int min_devices = 1;
   int max_devices = 1;
-  int requested_devices = 1;          // what a scheduler that does not resize gives
-  std::uint32_t allowed_types = ~0U;  // bit per DeviceTypeId
+  int requested_devices = 1;          // what a scheduler without resizing grants
+  std::uint32_t allowed_types = ~0U;  // one bit per DeviceTypeId
   bool power_of_two_sizes = false;    // runs on 1, 2, 4, ... devices only
   // Exactly so many, before any job without a pin (sched/pinned_policy.h); 0: the policy decides.
   int pinned_devices = 0;
   DeviceLimit limit = DeviceLimit::kOwner;  // where max_devices comes from
 
   BatchLimits batch;
-  int epochs = 0;                    // how long its owner wants to train; 0: not said
-  std::int64_t requested_batch = 0;  // the total batch a consistent or rigid job trains with
+  int epochs = 0;                    // how long its owner wants to train; 0: not given
+  std::int64_t requested_batch = 0;  // the total batch of a consistent or rigid job
 
-  // Consistent jobs only: it trains with this many logical workers, whatever its devices, each with
-  // its share of the requested batch (model/logical_workers.h); 0: the batch is cut by devices.
+  // Consistent jobs only: the job trains with this many logical workers on any devices, each with
+  // an equal share of the requested batch (model/logical_workers.h). 0: the batch is split by
+  // devices.
   int logical_workers = 0;
-  // Its workers give the same bits on every device type, so that it may use several at once.
+  // The job's workers give the same bits on every device type, so it may use several types at once.
   bool mixes_types = false;
 
   std::string application;               // empty: unknown
-  std::optional<Seconds> resize_cost_s;  // overrides the cluster's
+  std::optional<Seconds> resize_cost_s;  // overrides the cluster's default
 
   bool allows(DeviceTypeId type) const { return (allowed_types >> type.value & 1U) != 0; }
   // Micro-batch of one logical worker.

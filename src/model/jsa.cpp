@@ -28,7 +28,8 @@ Seconds JsaSpeed::processing_s(std::int64_t local) const {
     return processed_.back().seconds * wanted / static_cast<double>(processed_.back().local);
   }
   if (above == processed_.begin()) {
-    // A device is not faster than its smallest measured batch: fixed costs dominate there.
+    // Smaller batches take as long as the smallest measured one, because fixed costs dominate
+    // there.
     return above->seconds;
   }
   const Processed& low = *(above - 1);

@@ -30,7 +30,7 @@ const LearnedModel::PerType& LearnedModel::informed(DeviceTypeId type) const {
   if (!own.observations.empty()) return own;
   const auto other = std::find_if(types_.begin(), types_.end(),
                                   [](const PerType& t) { return !t.observations.empty(); });
-  RUBATO_CHECK(other != types_.end(), "a learned model was asked before its first report");
+  RUBATO_CHECK(other != types_.end(), "a learned model was used before its first report");
   return *other;
 }
 

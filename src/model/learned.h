@@ -1,5 +1,5 @@
 // What has been learned about one job from its live reports: a parametric model per device type,
-// refitted when a new configuration was seen, and its latest gradient noise.
+// refitted after each new configuration, and its latest gradient noise.
 #pragma once
 
 #include <array>
@@ -15,21 +15,21 @@ class LearnedModel {
  public:
   explicit LearnedModel(BatchLimits limits) : limits_(limits) {}
 
-  // A measurement. A configuration that is known already only updates the noise.
+  // Adds a measurement. A known configuration only updates the noise.
   void report(const Observation& observation, const GradientNoise& noise);
 
   bool empty() const { return max_profiled_devices_ == 0; }
-  // The most devices of any report; 0 before the first.
+  // The most devices in any report; 0 before the first.
   int max_profiled_devices() const { return max_profiled_devices_; }
-  // Every configuration measured on this type, in the order of the reports.
+  // Every configuration measured on this type, in order of the reports.
   std::span<const Observation> observations(DeviceTypeId type) const {
     return types_[type.index()].observations;
   }
   const GradientNoise& noise() const { return noise_; }
   const BatchLimits& limits() const { return limits_; }
 
-  // Fitted parameters for this type; where only other types were measured, theirs. Must not be
-  // called while empty(). Fits lazily.
+  // Fitted parameters for this type, or those of another type if only others were measured. Must
+  // not be called while empty(). Fits lazily.
   const PerfParams& params(DeviceTypeId type) const;
   // Best batch on (nodes, devices) with the current noise, memoised until a report changes
   // something.
@@ -39,7 +39,7 @@ class LearnedModel {
   struct PerType {
     std::vector<Observation> observations;
     mutable std::optional<PerfParams> params;
-    // Indexed by 2 * devices + (nodes > 1): the model depends on nothing else of the placement.
+    // Indexed by 2 * devices + (nodes > 1): nothing else about the placement affects the model.
     mutable std::vector<std::optional<BestBatch>> best;
   };
   const PerType& informed(DeviceTypeId type) const;

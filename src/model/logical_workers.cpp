@@ -13,8 +13,8 @@ WorkerSplit split_workers(const DeviceCounts& devices, const WorkerSeconds& work
     if (devices.of[type] > 0) full_speed += devices.of[type] / worker_s[type];
   }
   RUBATO_CHECK(full_speed > 0 && workers > 0, "logical workers without devices");
-  // One more worker where that ends the round soonest, until there is room for all: no smaller
-  // round_s has room.
+  // Add one worker per device to the type where the round then ends soonest, until all workers fit.
+  // No smaller round_s has room for all.
   while (split.capacity < workers) {
     std::size_t best = kMaxDeviceTypes;
     Seconds best_s = 0;
@@ -31,7 +31,8 @@ WorkerSplit split_workers(const DeviceCounts& devices, const WorkerSeconds& work
     split.round_s = std::max(split.round_s, best_s);
   }
   split.speed = workers / split.round_s;
-  // The sum of the definition: what the devices do not do at all and what they do for no worker.
+  // Equals the sum in the definition: speed that devices do not use at all, and speed used for no
+  // worker.
   split.waste = 1.0 - split.speed / full_speed;
   return split;
 }
@@ -52,7 +53,7 @@ WorkerUpdate update_of_workers(const SpeedModel& speed, const DeviceCounts& devi
   const WorkerSeconds worker_s = worker_seconds(speed, devices, local);
   const WorkerSplit split = split_workers(devices, worker_s, workers);
   WorkerUpdate update;
-  double busy_s = 0;  // over all devices, if every place for a worker were taken
+  double busy_s = 0;  // over all devices, if every slot for a worker were taken
   for (std::size_t type = 0; type < kMaxDeviceTypes; ++type) {
     if (devices.of[type] == 0) continue;
     const Placement all(DeviceTypeId(type), {per_node.begin(), per_node.end()});

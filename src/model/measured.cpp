@@ -15,7 +15,7 @@ constexpr NumberRange kSyncTimes{0, 1e6};
 constexpr NumberRange kBatches{1, 1e9};
 constexpr NumberRange kCounts{1, 1e6};
 
-// local_bsz, step_time and sync_time of one row, which both files have.
+// local_bsz, step_time and sync_time of one row; both files have these columns.
 Result<MeasuredRow> read_times(const CsvTable& table, std::size_t row) {
   const auto local = table.integer(row, table.column("local_bsz"), kBatches);
   if (!local) return local.error();
@@ -23,8 +23,8 @@ Result<MeasuredRow> read_times(const CsvTable& table, std::size_t row) {
   if (!step) return step.error();
   const auto sync = table.number(row, table.column("sync_time"), kSyncTimes);
   if (!sync) return sync.error();
-  // Some recordings list a synchronisation longer than the step that contains it: keep a sliver of
-  // computing.
+  // Some recordings list a synchronisation that is longer than its step. Keep a little computing
+  // time.
   constexpr double kMostSync = 0.999;
   return MeasuredRow{
       .local = *local, .step_s = *step, .sync_s = std::min(*sync, kMostSync * *step)};
@@ -90,7 +90,7 @@ MeasuredSpeed::MeasuredSpeed(const std::vector<MeasuredRow>& rows) {
     values.push_back({o.step_s, o.sync_s});
   }
   auto built = ScatteredInterpolator::build(std::move(points), std::move(values));
-  if (built) scattered_ = std::move(*built);  // too few rows for it: extrapolate instead
+  if (built) scattered_ = std::move(*built);  // too few rows: extrapolate instead
 }
 
 Result<std::unique_ptr<MeasuredSpeed>> MeasuredSpeed::read(const std::string& placements,
@@ -116,7 +116,7 @@ Result<std::unique_ptr<MeasuredSpeed>> MeasuredSpeed::read(const std::string& pl
     row->nodes = static_cast<int>(row->per_node.size());
     rows.push_back(std::move(*row));
   }
-  if (rows.empty()) return invalid_input(placements + ": no measured placement");
+  if (rows.empty()) return invalid_input(placements + ": no placement was measured");
   if (!scalability.empty()) {
     const auto more = CsvTable::read(
         scalability, {"num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time"});

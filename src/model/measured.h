@@ -17,7 +17,7 @@ namespace rubato {
 
 // One measured row: devices on each node, micro-batch, times.
 struct MeasuredRow {
-  std::vector<int> per_node{};  // empty when only `nodes` and `devices` are known
+  std::vector<int> per_node{};  // empty if only `nodes` and `devices` are known
   int nodes = 0;
   int devices = 0;
   std::int64_t local = 0;
@@ -25,20 +25,20 @@ struct MeasuredRow {
   Seconds sync_s = 0;
 };
 
-// Answers in this order: a placement that was measured (rotations of its nodes are equivalent):
-// linear between the listed micro-batches; otherwise linear over (nodes, devices, micro-batch) in
-// the means of all rows; outside of what was measured: the parametric model fitted to the table.
-// Immutable and safe to share between threads.
+// Predictions use, in this order: a measured placement (rotations of its nodes are equivalent),
+// with linear interpolation between its micro-batches; otherwise linear interpolation over (nodes,
+// devices, micro-batch) in the means of all rows; outside the measured range, the parametric model
+// fitted to the table. Immutable and safe to share between threads.
 class MeasuredSpeed final : public SpeedModel {
  public:
   explicit MeasuredSpeed(const std::vector<MeasuredRow>& rows);
-  // Reads `placements` (columns placement, local_bsz, step_time, sync_time; a digit per node) and,
-  // unless empty, `scalability` (num_nodes, num_replicas, local_bsz, step_time, sync_time).
+  // Reads `placements` (columns placement, local_bsz, step_time, sync_time; one digit per node)
+  // and, unless empty, `scalability` (num_nodes, num_replicas, local_bsz, step_time, sync_time).
   static Result<std::unique_ptr<MeasuredSpeed>> read(const std::string& placements,
                                                      const std::string& scalability);
 
   StepTime step_time(const Placement& placement, std::int64_t local) const override;
-  // Between placements; null when there were too few rows for it.
+  // The interpolation between placements; null if there were too few rows.
   const ScatteredInterpolator* between_placements() const {
     return scattered_ ? &*scattered_ : nullptr;
   }

@@ -12,7 +12,7 @@ namespace rubato {
 
 namespace {
 
-// A floor under every time, so that logarithms and powers stay finite.
+// Lower limit of every time, so that logarithms and powers stay finite.
 constexpr double kTiny = 1e-8;
 constexpr double kGammaWeight = 1e-3;
 constexpr double kRetrogressionWeight = 1e-2;
@@ -28,7 +28,7 @@ double p_norm(double a, double b, double gamma) {
 }
 
 PerfParams to_params(std::span<const double> x) {
-  // The six times are searched in logarithmic space: they span many orders of magnitude.
+  // The six times are searched in logarithmic space, because they span many orders of magnitude.
   return {.alpha_c = std::exp(x[kAlphaC]),
           .beta_c = std::exp(x[kBetaC]),
           .alpha_n = std::exp(x[kAlphaN]),
@@ -38,7 +38,7 @@ PerfParams to_params(std::span<const double> x) {
           .gamma = x[kGamma]};
 }
 
-// Value and gradient (with respect to the search variables) of the fit's objective.
+// Value and gradient of the fit's objective with respect to the search variables.
 double objective(std::span<const double> x, std::span<double> gradient,
                  std::span<const Observation> observations) {
   const PerfParams p = to_params(x);
@@ -86,7 +86,7 @@ double objective(std::span<const double> x, std::span<double> gradient,
                            p.gamma;
     step_slope[kGamma] += step_off * d_gamma;
   }
-  // Smoothed at 0, where the root has no slope.
+  // Smoothed at 0, where the root is not differentiable.
   const double compute_rmse = std::sqrt(compute_error / count + 1e-14);
   const double step_rmse = std::sqrt(step_error / count + 1e-14);
   for (std::size_t i = 0; i < kCount; ++i) {
@@ -135,7 +135,7 @@ PerfParams fit(std::span<const Observation> observations) {
   const double high = std::log(1e6);
   std::vector<double> lower{low, low, low, low, low, low, 1.0};
   std::vector<double> upper{high, high, high, high, high, high, 10.0};
-  // Start at the scale of what was measured: times span many orders of magnitude between jobs.
+  // Start at the scale of the measurements: times differ by orders of magnitude between jobs.
   double compute_mean = 0;
   double local_mean = 0;
   std::array<double, 2> sync_sum{};
@@ -151,7 +151,8 @@ PerfParams fit(std::span<const Observation> observations) {
   const auto sync_mean = [&](std::size_t across) {
     return std::max(sync_sum[across] / std::max(sync_count[across], 1.0), 1e-4 * compute_mean);
   };
-  // A fixed start as well: the objective has several minima, and either may lead to the better one.
+  // Also try a fixed start: the objective has several minima, and either start may lead to the
+  // better one.
   std::array<std::vector<double>, 2> starts{
       std::vector<double>{std::log(compute_mean / 2), std::log(compute_mean / 2 / local_mean),
                           std::log(sync_mean(1)), std::log(sync_mean(1) / 20),

@@ -1,9 +1,10 @@
 // The parametric speed model of Pollux and its fit to measured step times by bounded minimisation.
 //
-//   T_grad = a_c + b_c m                                            m: micro-batch of one device
-//   T_sync = 0 (one device) | a_r + b_r max(K-2, 0) (one node) | a_n + b_n max(K-2, 0) (several
-//   nodes) T_step = (T_grad^g + T_sync^g)^(1/g),  1 <= g <= 10             g: overlap of computing
-//   and communicating
+//   T_grad = a_c + b_c m                     m: micro-batch of one device
+//   T_sync = 0                               (one device)
+//          | a_r + b_r max(K-2, 0)           (one node)
+//          | a_n + b_n max(K-2, 0)           (several nodes)
+//   T_step = (T_grad^g + T_sync^g)^(1/g)     1 <= g <= 10: overlap of computing and communicating
 #pragma once
 
 #include <array>
@@ -36,16 +37,16 @@ struct Observation {
 };
 
 // Minimises the root mean squared logarithmic errors of T_grad and T_step (plus small priors: g
-// near 1, b small against a). Terms that no observation informs are fixed at an optimistic value:
-// with one micro-batch size, half of T_grad is constant; without observations across nodes, a_n and
-// b_n are 1.1 times a_r and b_r. The observations must be of one device type and not empty.
-// Deterministic.
+// near 1, b small relative to a). Terms that no observation informs are fixed at an optimistic
+// value: with a single micro-batch size, half of T_grad is constant; without observations across
+// nodes, a_n and b_n are 1.1 times a_r and b_r. The observations must not be empty and must be of
+// one device type. Deterministic.
 PerfParams fit(std::span<const Observation> observations);
 
 // The objective that `fit` minimises (exposed for tests).
 double fit_error(const PerfParams& params, std::span<const Observation> observations);
 
-// A SpeedModel with given parameters; the same for every device type.
+// A SpeedModel with given parameters, the same for every device type.
 class ParametricSpeed final : public SpeedModel {
  public:
   explicit ParametricSpeed(PerfParams params) : params_(params) {}

@@ -10,6 +10,7 @@
 
 #include "base/csv.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "model/application.h"
 #include "model/measured.h"
@@ -18,11 +19,11 @@ namespace rubato {
 
 namespace {
 
-// What the artifacts' code knows about its applications and their folders do not say.
+// Facts about the artifacts' applications that are in their code but not in their folders.
 struct ArtifactFact {
   std::string_view name;
   int epochs;
-  std::int64_t max_local;  // 0: the largest measured
+  std::int64_t max_local;  // 0: the largest that was measured
   bool one_device;         // fixed batch on one device
 };
 constexpr std::array<ArtifactFact, 6> kArtifactFacts{{{"bert", 2, 0, false},
@@ -32,7 +33,7 @@ constexpr std::array<ArtifactFact, 6> kArtifactFacts{{{"bert", 2, 0, false},
                                                       {"deepspeech2", 80, 0, false},
                                                       {"yolov3", 50, 8, false}}};
 
-// File suffixes under which a device type was recorded, the best first.
+// File suffixes under which a device type was recorded, best first.
 std::vector<std::string> suffixes_of(const std::string& type) {
   if (type == "gpu") return {""};
   if (type == "t4") return {"-t4", "-aws", ""};
@@ -55,7 +56,8 @@ Result<BatchRecord> read_record(const std::string& path) {
       cell[i++] = *value;
     }
     if (cell[0] <= last_progress) {
-      return table->error_at(row, table->column("progress"), "expected more than the row before");
+      return table->error_at(row, table->column("progress"),
+                             "expected a larger value than in the row before");
     }
     last_progress = cell[0];
     record.progress.push_back(cell[0]);
@@ -182,7 +184,7 @@ Result<PerfParams> read_params(const std::string& where, const nlohmann::json& o
   return params;
 }
 
-// Fills the record of one total batch from the noise scale, which moves linearly from `first` to
+// The record of one total batch, computed from a noise scale that changes linearly from `first` to
 // `last`.
 BatchRecord synthesize(std::int64_t batch, std::int64_t initial, int epochs, double epoch_updates,
                        double first, double last) {
@@ -206,11 +208,11 @@ Result<Application::Description> read_native_file(const std::string& path, const
                                                   const Cluster& cluster) {
   const auto text = read_file(path);
   if (!text) return text.error();
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
+  const auto json = parse_json(*text);
   if (json.is_discarded() || !json.is_object()) {
     return invalid_input(path + ": not a JSON object");
   }
-  // References: a copy is recursive, and a hostile file may be nested deeply.
+  // References, because copying is recursive and a hostile file may be deeply nested.
   const nlohmann::json nothing = nlohmann::json::object();
   const auto sub = [&](const char* field) -> const nlohmann::json& {
     const auto found = json.find(field);

@@ -1,12 +1,12 @@
-// "Duration at requested size": traces that know nothing more than how long a job ran on how many
-// devices. What it would have done on another number is a stated law, not knowledge.
+// "Duration at requested size": for traces that record only how long a job ran on how many devices.
+// Its speed on another number of devices is a stated law, not a measurement.
 #pragma once
 
 #include "model/speed.h"
 
 namespace rubato {
 
-// speed(k) = k^exponent, relative to one device. Exponent 1 scales perfectly; 0.9 gives 1.87x on
+// speed(k) = k^exponent, relative to one device. Exponent 1 is perfect scaling; 0.9 gives 1.87x on
 // two devices.
 struct ScalingLaw {
   double exponent = 0.9;
@@ -14,13 +14,13 @@ struct ScalingLaw {
   double speed(int devices) const;
 };
 
-// Work in units of "seconds at the requested size": a step is one such second.
+// Work is counted in seconds at the requested size: a step is one such second.
 class RequestedDurationSpeed final : public SpeedModel {
  public:
   RequestedDurationSpeed(int requested_devices, ScalingLaw law)
       : requested_(requested_devices), law_(law) {}
 
-  // The part beyond perfect scaling from one device counts as synchronisation.
+  // The time in excess of perfect scaling from one device counts as synchronisation.
   StepTime step_time(const Placement& placement, std::int64_t local) const override;
 
  private:

@@ -1,4 +1,4 @@
-// Performance models: predicted step times for a placement and a micro-batch.
+// Performance models: predict step times for a placement and a micro-batch.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class Placement {
  public:
   Placement() = default;
   Placement(DeviceTypeId type, std::vector<int> per_node);
-  // `devices` on as few nodes of this size as possible, the last one partly filled.
+  // `devices` on as few nodes of this size as possible; the last one may be partly filled.
   static Placement packed(DeviceTypeId type, int devices, int node_size);
 
   DeviceTypeId type() const { return type_; }
@@ -31,14 +31,14 @@ class Placement {
 
 // How much a prediction can be trusted.
 enum class Confidence {
-  kMeasured,      // this very configuration was measured
-  kInterpolated,  // between measurements, or fitted to several of them
-  kExtrapolated,  // outside of what was measured
+  kMeasured,      // exactly this configuration was measured
+  kInterpolated,  // between measurements, or fitted to several
+  kExtrapolated,  // outside the measured range
   kPrior,         // nothing was measured: an optimistic guess
 };
 
-// Seconds of one micro-batch with synchronisation; `sync_s` is the part of it spent in gradient
-// synchronisation, so step_s - sync_s is a micro-batch without it.
+// Seconds of one micro-batch with synchronisation. `sync_s` is the part spent in gradient
+// synchronisation, so step_s - sync_s is the time without it.
 struct StepTime {
   Seconds step_s = 0;
   Seconds sync_s = 0;
@@ -54,7 +54,7 @@ struct StepTime {
 class SpeedModel {
  public:
   virtual ~SpeedModel() = default;
-  // `local` is the micro-batch of one device; ignored by models that do not know batches.
+  // `local` is the micro-batch of one device; models without batches ignore it.
   virtual StepTime step_time(const Placement& placement, std::int64_t local) const = 0;
 };
 

@@ -18,23 +18,23 @@ struct NodeShare {
   bool operator==(const NodeShare&) const = default;
 };
 
-// Placed devices. The order of the shares is the order in which they were given.
+// Placed devices. Shares are listed in the order in which they were granted.
 struct Allocation {
   std::vector<NodeShare> shares{};
-  // Total batch; 0 lets an adaptive job choose its own, and a job of another mode use its requested
-  // one.
+  // Total batch size. 0: an adaptive job chooses its own, any other job uses the batch it
+  // requested.
   std::int64_t batch = 0;
 
   bool empty() const { return shares.empty(); }
   int devices() const;
   DeviceCounts counts(const Cluster& cluster) const;
-  // With devices of several types, the type is that of the first share: good for nodes and devices,
-  // not for speed (see update_of_workers).
+  // If the devices are of several types, the placement has the type of the first share. Use it for
+  // node and device counts, not for speed (see update_of_workers).
   Placement placement(const Cluster& cluster) const;
   bool operator==(const Allocation&) const = default;
 };
 
-// What a policy grants one job: how many devices of which type and, if it cares, on which nodes.
+// What a policy grants one job: how many devices of which type and, optionally, on which nodes.
 struct Grant {
   JobId job;
   DeviceCounts devices;
@@ -51,21 +51,21 @@ struct Grant {
 
 // How the placer chooses nodes for grants that do not fix them.
 enum class PlacementRule {
-  kBestFit,   // the fullest node that still holds the whole job; else the fewest nodes, emptiest
+  kBestFit,   // the fullest node that holds the whole job; otherwise the fewest nodes, emptiest
               // first
-  kMostFree,  // always the node with most free devices next (what the Pollux artifact does)
+  kMostFree,  // always the node with the most free devices (as in the Pollux artifact)
 };
 
 // A plan has exactly one grant per job of the input, in the same order.
 struct Plan {
   std::vector<Grant> grants;
-  // Order in which new placements are made (indices into grants); empty: the order of the grants.
+  // Order in which new placements are made, as indices into grants. Empty: the order of the grants.
   std::vector<std::size_t> placement_order;
   PlacementRule placement = PlacementRule::kBestFit;
-  // Ask again at this time even if nothing happens until then.
+  // The policy wants to decide again at this time even if nothing happens before.
   std::optional<Seconds> wake_at_s;
-  Seconds solver_s = 0;  // time spent in a solver, where the policy uses one
-  std::string note;      // what an operator should know about this plan; usually empty
+  Seconds solver_s = 0;  // time spent in a solver, if the policy uses one
+  std::string note;      // anything an operator should know about this plan; usually empty
 };
 
 }  // namespace rubato

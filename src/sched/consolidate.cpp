@@ -65,8 +65,9 @@ class Consolidator {
     plan_.grants[i].nodes = std::move(shares);
   }
 
-  // Whether a job of unchanged size can keep its nodes, and would not get fewer without disturbing
-  // anybody. Moving it for less would only cost it a pause, round after round.
+  // Whether a job of unchanged size keeps its nodes: they are still free, and it cannot span fewer
+  // nodes without displacing other jobs. Moving it otherwise would cost it a pause, round after
+  // round.
   bool keeps_nodes(std::size_t i) const {
     const Allocation& current = input_.jobs[i]->allocation;
     const Grant& grant = plan_.grants[i];
@@ -86,7 +87,7 @@ class Consolidator {
     return left > 0;
   }
 
-  // Places one job; returns the jobs that had to leave for it.
+  // Places one job and returns the jobs that it displaced.
   std::vector<std::size_t> place(std::size_t i) {
     std::vector<std::size_t> evicted;
     if (keeps_nodes(i)) {
@@ -123,8 +124,8 @@ class Consolidator {
                        [&](const NodeShare& share) { return share.node == node; });
   }
 
-  // The fullest node with room for all that is left, or a whole free node when it needs more than
-  // one.
+  // The fullest node that holds everything that is left, or a whole free node if the job needs more
+  // than one.
   NodeId best_node(DeviceTypeId type, int left, const std::vector<NodeShare>& shares) const {
     NodeId best;
     for (const Node& node : input_.cluster.nodes()) {
@@ -137,8 +138,8 @@ class Consolidator {
     return best;
   }
 
-  // The node that has enough devices once jobs smaller than this one leave, with the fewest devices
-  // to move.
+  // The node that has enough devices once all jobs smaller than this one leave, with the fewest
+  // devices to move.
   NodeId cheapest_to_clear(std::size_t i, DeviceTypeId type, int left,
                            const std::vector<NodeShare>& shares) const {
     NodeId best;
@@ -187,7 +188,7 @@ class Consolidator {
   Plan& plan_;
   const PolicyInput& input_;
   std::vector<int> free_;
-  std::vector<std::vector<std::size_t>> small_;  // jobs that have only this node
+  std::vector<std::vector<std::size_t>> small_;  // jobs that are on this node only
 };
 
 }  // namespace

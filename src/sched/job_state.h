@@ -10,24 +10,24 @@
 
 namespace rubato {
 
-// Knowledge of the work that is left. In the simulator it is an oracle; only policies that declare
-// so in their registration are handed it.
+// How much work is left. In the simulator this is an oracle. Only policies that declare the need
+// for it in their registration receive it.
 class RemainingWork {
  public:
   virtual ~RemainingWork() = default;
-  // Seconds left if the job ran on its requested devices (packed on as few nodes as possible),
-  // batch as requested.
+  // Seconds left if the job ran on its requested devices, packed on as few nodes as possible, with
+  // its requested batch.
   virtual Seconds seconds_at_request(Seconds now_s) const = 0;
   // Optimizer updates left at this total batch.
   virtual double updates(std::int64_t batch, Seconds now_s) const = 0;
 };
 
-// What a running job tells about itself: no oracle, every training loop knows it.
+// What a running job reports about itself. This is not an oracle: every training loop knows it.
 class ObservedProgress {
  public:
   virtual ~ObservedProgress() = default;
-  // Epochs of training done so far, with the fraction of the current one; 0 for jobs that do not
-  // count epochs.
+  // Epochs trained so far, including the fraction of the current one; 0 for jobs that do not count
+  // epochs.
   virtual double epochs_done(Seconds now_s) const = 0;
   // Training samples processed so far.
   virtual double samples_done(Seconds now_s) const = 0;
@@ -53,16 +53,16 @@ struct JobState {
   DecisionFacts facts;
 
   Seconds changed_at_s = 0;             // when the allocation last changed
-  Seconds executed_until_change_s = 0;  // seconds with devices before that
-  double service_until_change = 0;      // device-seconds before that
-  int starts = 0;                       // times it got devices after having none
-  int resizes = 0;                      // changes of a running job's devices
+  Seconds executed_until_change_s = 0;  // seconds with devices before that change
+  double service_until_change = 0;      // device-seconds before that change
+  int starts = 0;                       // times it got devices while it had none
+  int resizes = 0;                      // times its devices changed while it was running
 
-  // Speed known beforehand (a measured table or a stated law); null when nothing is known.
+  // Speed known in advance (a measured table or a stated law); null if nothing is known.
   const SpeedModel* profiled = nullptr;
   // Speed learned from live reports; null for jobs without batches.
   LearnedModel* learned = nullptr;
-  // What a change of its devices is expected to cost it.
+  // Expected cost of changing its devices.
   Seconds resize_cost_s = 0;
   // Never null.
   const ObservedProgress* progress = nullptr;

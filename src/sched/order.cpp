@@ -11,7 +11,7 @@ JobOrder by_priority_then_arrival(const PolicyInput& input) {
   const auto more_urgent = [&](std::size_t a, std::size_t b) {
     return input.jobs[a]->spec.priority > input.jobs[b]->spec.priority;
   };
-  // Most workloads have one priority: then arrival order is the answer already.
+  // Most workloads use a single priority. Then arrival order is already the answer.
   if (!std::is_sorted(order.begin(), order.end(), more_urgent)) {
     std::stable_sort(order.begin(), order.end(), more_urgent);
   }

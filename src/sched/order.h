@@ -1,5 +1,5 @@
-// Orders in which jobs are served. An order is a list of indices into PolicyInput::jobs; ties keep
-// order of arrival.
+// Orders in which jobs are served. An order is a list of indices into PolicyInput::jobs. Ties are
+// broken by arrival.
 #pragma once
 
 #include <functional>
@@ -11,11 +11,11 @@ namespace rubato {
 
 using JobOrder = std::vector<std::size_t>;
 
-// By priority (urgent first), then arrival.
+// By priority (most urgent first), then by arrival.
 JobOrder by_priority_then_arrival(const PolicyInput& input);
-// By priority, then ascending key.
+// By priority, then by ascending key.
 JobOrder by_key(const PolicyInput& input, const std::function<double(const JobState&)>& key);
-// The same order with the running jobs in front: nobody is preempted.
+// The same order with the running jobs first, so that no job is preempted.
 JobOrder running_first(const PolicyInput& input, const JobOrder& order);
 
 }  // namespace rubato

@@ -61,7 +61,7 @@ class Placer {
     for (const NodeShare& share : shares) free_[share.node.index()] += share.devices;
   }
 
-  // Reserves what resized jobs keep before anybody new is placed.
+  // Reserves what resized jobs keep before any other job is placed.
   void keep_survivors() {
     survivors_.resize(plan_.grants.size());
     for (std::size_t i = 0; i < plan_.grants.size(); ++i) {
@@ -72,7 +72,7 @@ class Placer {
         continue;
       }
       std::vector<NodeShare> kept = current.shares;
-      // The largest shares survive: the job ends on fewer nodes.
+      // The largest shares survive, so the job ends up on fewer nodes.
       std::stable_sort(kept.begin(), kept.end(), [](const NodeShare& a, const NodeShare& b) {
         return a.devices > b.devices;
       });
@@ -110,7 +110,7 @@ class Placer {
     return grown;
   }
 
-  // Takes these devices from the free ones and appends them to the shares.
+  // Takes free devices and appends them to the shares.
   void add(const DeviceCounts& wanted, std::vector<NodeShare>& shares) {
     for (std::size_t type = 0; type < input_.cluster.type_count(); ++type) {
       for (int left = wanted.of[type]; left > 0;) {

@@ -1,5 +1,5 @@
-// Turns granted counts into nodes. Separate from the policies: order, size and place are three
-// questions.
+// Turns granted counts into nodes. This is separate from the policies: order, size and placement
+// are three independent questions.
 #pragma once
 
 #include <span>
@@ -15,11 +15,12 @@ struct PlacementChange {
   Allocation after;
 };
 
-// The changes that lead from the jobs' current allocations to the (valid) plan. Grants with fixed
-// nodes are placed first; jobs whose counts did not change keep their nodes where those are still
-// free; the others are placed in the plan's placement order. Every grant can be placed: devices of
-// a type are interchangeable. With kBestFit a resized job keeps what it has and grows or shrinks
-// around it, unless starting afresh spans fewer nodes. With kMostFree it is placed afresh.
+// The changes that lead from the jobs' current allocations to the plan, which must be valid. Grants
+// with fixed nodes are placed first. Jobs whose counts did not change keep their nodes if those are
+// still free. The others are placed in the plan's placement order. Every grant can be placed,
+// because devices of one type are interchangeable. With kBestFit, a resized job keeps what it has
+// and grows or shrinks around it, unless a fresh placement spans fewer nodes. With kMostFree, it is
+// always placed afresh.
 std::vector<PlacementChange> place(const Plan& plan, const PolicyInput& input);
 
 // What jobs (in order of arrival) keep where nodes have fewer usable devices than jobs hold: the

@@ -42,7 +42,7 @@ Result<ParamValue> parse_value(const PolicyInfo& info, const ParamSpec& spec,
 
 const ParamValue& Params::get(std::string_view name) const {
   const auto found = values_.find(name);
-  RUBATO_CHECK(found != values_.end(), "a policy asks for a parameter that it did not register");
+  RUBATO_CHECK(found != values_.end(), "a policy reads a parameter that it did not register");
   return found->second;
 }
 
@@ -56,7 +56,7 @@ Result<const PolicyInfo*> find_policy(std::string_view name) {
     if (info.name == name) return &info;
     names.push_back(info.name);
   }
-  return Error{ErrorCode::kNotFound, fmt::format("no policy '{}'{}; there are: {}", name,
+  return Error{ErrorCode::kNotFound, fmt::format("unknown policy '{}'{}; policies: {}", name,
                                                  did_you_mean(name, names), join(names, ", "))};
 }
 
@@ -73,8 +73,8 @@ Result<std::unique_ptr<Policy>> make_policy(const PolicyInfo& info, const Settin
     const auto spec = std::find_if(info.params.begin(), info.params.end(),
                                    [&](const ParamSpec& p) { return p.name == name; });
     if (spec == info.params.end()) {
-      return invalid_input(fmt::format("{}.{}: no such parameter{}; {} has: {}", info.name, name,
-                                       did_you_mean(name, names), info.name,
+      return invalid_input(fmt::format("{}.{}: unknown parameter{}; parameters of {}: {}",
+                                       info.name, name, did_you_mean(name, names), info.name,
                                        names.empty() ? "none" : join(names, ", ")));
     }
     auto value = parse_value(info, *spec, setting.second);

@@ -1,6 +1,6 @@
-// The policy contract: one decision method. Everything a policy may look at comes in, everything it
-// decides goes out; no clocks, no I/O, no globals. It may remember things between decisions, and is
-// deterministic for a seed.
+// The policy contract: one decision method. Its input is everything a policy may look at, its
+// result everything the policy decides. No clocks, no I/O, no globals. A policy may remember things
+// between decisions. It is deterministic for a given seed.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace rubato {
 
-// A job that ended since the last decision, for policies that learn from history. Everything here
-// was known to whoever watched it run.
+// A job that ended since the last decision, for policies that learn from history. It contains only
+// what an observer of the job would know.
 struct FinishedJob {
   JobId id;
   double attained_service = 0;  // device-seconds
@@ -32,15 +32,16 @@ struct FinishedJob {
 struct PolicyInput {
   Seconds now_s = 0;
   const Cluster& cluster;
-  // Devices of each node that may be used now (not down, not taken for serving), by NodeId, and
-  // their sum by type.
+  // Devices that may be used now (not down, not reserved for serving): per node, by NodeId, and
+  // their sum per type.
   std::span<const int> usable;
   const DeviceCounts& usable_by_type;
   // Active jobs in order of arrival.
   std::span<const JobState* const> jobs;
   std::span<const FinishedJob> finished;
-  // One of several questions of which the answers are put together, about a tenant's jobs and the
-  // devices that it may have: jobs may end up with other devices than the answer says.
+  // True if this input is only one tenant's part of a decision: its jobs and the devices it may
+  // use. The parts are combined afterwards, so jobs may end up with other devices than this
+  // decision says.
   bool tenants = false;
   // Other active jobs, which are pinned: their devices are not in `usable`.
   std::span<const JobState* const> pinned{};
@@ -57,7 +58,7 @@ class Policy {
 
 using ParamValue = std::variant<bool, std::int64_t, double, std::string>;
 
-// One parameter: its type is the type of its default. Numbers have a range, strings a list of
+// One parameter. Its type is the type of its default. Numbers have a range, strings a list of
 // choices.
 struct ParamSpec {
   std::string name;
@@ -84,10 +85,10 @@ class Params {
   std::map<std::string, ParamValue, std::less<>> values_;
 };
 
-// What a policy needs to know beyond the job specs.
+// What a policy needs to know in addition to the job specs.
 enum class Knowledge {
-  kNothing,        // only what its owner wrote and what was observed
-  kProfiledSpeed,  // step times of every size, measured beforehand
+  kNothing,        // only what the owner wrote and what was observed
+  kProfiledSpeed,  // step times at every size, measured in advance
   kRemainingWork,  // how much work is left: an oracle in the simulator
 };
 
@@ -98,17 +99,18 @@ struct PolicyInfo {
   std::vector<Knowledge> needs;
   std::vector<ParamSpec> params;
   std::unique_ptr<Policy> (*make)(const Params& params, Random random) = nullptr;
-  // It wants to decide whenever something happens (an arrival, an end, a changed node) and when it
-  // asked to be woken. Other policies were published with an interval; comparisons keep to it.
+  // The policy decides whenever something happens (a job arrives or ends, a node changes) and when
+  // it asked to be woken. Other policies were published with a fixed interval; comparisons use that
+  // interval.
   bool at_events = false;
 
   bool needs_knowledge(Knowledge knowledge) const;
 };
 
-// All policies, in the order in which help and docs list them.
+// All policies, in the order used by help and docs.
 const std::vector<PolicyInfo>& policy_table();
 
-// "name=value" settings by parameter; checked against the table.
+// "name=value" settings by parameter name, checked against the table.
 using Settings = std::map<std::string, std::string, std::less<>>;
 
 Result<const PolicyInfo*> find_policy(std::string_view name);

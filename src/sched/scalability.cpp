@@ -48,7 +48,7 @@ class Predictor {
   Scalability::At best(DeviceTypeId type, int devices) const {
     if (!job_.spec.batch.known()) return {rate({}, type, devices) / reference_, 0};
     Scalability::At best;
-    // Without accumulation where that is possible; every device runs the same micro-batch.
+    // Avoids accumulation if possible. Every device runs the same micro-batch.
     const BatchLimits& limits = job_.spec.batch;
     const std::int64_t low = ceil_div(batches_.low, devices);
     const std::int64_t high = std::min(batches_.high / devices, limits.max_local);
@@ -62,7 +62,7 @@ class Predictor {
   }
 
  private:
-  // Samples per second (updates per second where there are no batches).
+  // Samples per second, or updates per second for a job without batches.
   double rate(const BatchShape& shape, DeviceTypeId type, int devices) const {
     const double work = shape.local > 0 ? static_cast<double>(shape.total(devices)) : 1.0;
     if (job_.profiled == nullptr) return devices;
@@ -87,7 +87,7 @@ BatchRange allowed_batches(const JobSpec& spec) {
 SizeRange sizes_for(const JobSpec& spec, const BatchRange& batches) {
   if (spec.mode == ElasticMode::kRigid) return {spec.requested_devices, spec.requested_devices};
   SizeRange sizes{spec.min_devices, spec.max_devices};
-  // A device hosts as many logical workers as it must, one after another.
+  // A device hosts as many logical workers as necessary, one after another.
   if (!spec.batch.known() || spec.logical_workers > 0) return sizes;
   const std::int64_t holds = ceil_div(batches.low, spec.batch.max_local);
   const std::int64_t feeds = batches.high / spec.batch.min_local;
@@ -106,7 +106,7 @@ const Scalability& ScalabilityAnalyzer::of(const JobState& job, DeviceTypeId typ
   SizeRange sizes = sizes_for(job.spec, batches);
   sizes.high = std::min(sizes.high, largest);
   if (job.spec.mode != ElasticMode::kRigid) {
-    // A batch that only a larger cluster could hold is accumulated on what there is.
+    // A batch that only a larger cluster could hold is accumulated on the devices that exist.
     sizes.low = std::max(std::min(sizes.low, sizes.high), job.spec.min_devices);
   }
   std::erase_if(kinds_, [](const Kind& kind) { return kind.table.expired(); });

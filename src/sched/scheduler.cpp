@@ -77,7 +77,7 @@ Status Scheduler::submit(JobSpec spec, const JobKnowledge& knowledge) {
 
 Status Scheduler::adopt(JobSpec spec, const JobKnowledge& knowledge, JobPast past) {
   if (by_id_.contains(spec.id)) {
-    return invalid_input(fmt::format("job '{}' is active already", spec.name));
+    return invalid_input(fmt::format("job '{}' is already active", spec.name));
   }
   Status possible = check(spec);
   if (!possible.ok()) return possible;
@@ -211,7 +211,7 @@ void Scheduler::change(JobState& job, Allocation after, Reason reason, const Dec
   job.allocation = std::move(after);
 }
 
-// Rejected jobs leave without having been here: history (PolicyInput::finished) does not know them.
+// Rejected jobs never appear in the history (PolicyInput::finished).
 void Scheduler::turn_away(const Plan& plan, std::vector<Action>& actions) {
   for (const Grant& grant : plan.grants) {
     if (!grant.rejected) continue;
@@ -224,7 +224,8 @@ void Scheduler::turn_away(const Plan& plan, std::vector<Action>& actions) {
 
 Result<RoundRecord> Scheduler::round() {
   const Stopwatch whole;
-  // Policies see jobs on usable devices only: what serving asked for gracefully goes back now.
+  // Policies only see jobs on usable devices, so devices that serving asked for gracefully are
+  // taken back now.
   if (owed_.total() > 0) enforce_reserved();
   const PolicyInput input{.now_s = clock_.now_s(),
                           .cluster = cluster_,

@@ -1,6 +1,6 @@
-// The scheduler: reacts to events, asks the policy, validates its plan, places it, and hands the
-// difference to an executor. The daemon and the simulator construct this same class with another
-// Clock and another Executor.
+// The scheduler reacts to events, asks the policy, validates its plan, places it, and hands the
+// differences to an executor. The daemon and the simulator construct this same class, each with its
+// own Clock and Executor.
 #pragma once
 
 #include <memory>
@@ -29,24 +29,24 @@ struct Action {
   DecisionFacts facts{};
 };
 
-// Turns actions into processes (or into simulated ones).
+// Carries out actions, with real processes or simulated ones.
 class Executor {
  public:
   virtual ~Executor() = default;
   virtual void apply(std::span<const Action> actions) = 0;
 };
 
-// One scheduling round, with the time it took (measured, so not reproducible).
+// One scheduling round. The times are measured, so they are not reproducible.
 struct RoundRecord {
   Seconds algorithm_s = 0;  // in the policy
-  Seconds solver_s = 0;     // of which in a solver
-  Seconds total_s = 0;      // with validation, placement and difference
+  Seconds solver_s = 0;     // in a solver, included in algorithm_s
+  Seconds total_s = 0;      // including validation, placement and the difference
   int actions = 0;
   std::optional<Seconds> wake_at_s;
   std::string note;  // of the plan
 };
 
-// Sources of knowledge about a job; they must outlive it. See JobState.
+// Sources of knowledge about a job; see JobState. They must outlive the job.
 struct JobKnowledge {
   const SpeedModel* profiled = nullptr;
   LearnedModel* learned = nullptr;
@@ -55,46 +55,47 @@ struct JobKnowledge {
   Seconds resize_cost_s = 0;
 };
 
-// What a job has behind it, for one that was scheduled by another Scheduler before (the daemon was
-// restarted, or uses another policy now).
+// The past of a job that another Scheduler scheduled before, because the daemon was restarted or
+// now uses another policy.
 struct JobPast {
   Allocation allocation;
-  Seconds changed_at_s = 0;  // when it got this allocation, or lost its last one
+  Seconds changed_at_s = 0;  // when it got this allocation or lost its last one
   Seconds executed_s = 0;    // seconds with devices before that
   double service = 0;        // device-seconds before that
   int starts = 0;
   int resizes = 0;
 };
 
-// Not thread-safe: one owner calls it. Every method that changes something takes effect at
+// Not thread-safe: it has one owner. Every method that changes something takes effect at
 // clock.now_s().
 class Scheduler {
  public:
   Scheduler(const Cluster& cluster, const PolicyInfo& info, std::unique_ptr<Policy> policy,
             const Clock& clock, Executor& executor);
 
-  // A job arrives. Refused when its id is active already or no type could ever hold its minimum.
+  // A job arrives. Refused if its id is already active or if no type could ever hold its minimum.
   Status submit(JobSpec spec, const JobKnowledge& knowledge);
-  // A job that is scheduled already; the same refusals. Its devices must be free here.
+  // Takes over a job that another scheduler scheduled before. Refused for the same reasons. Its
+  // devices must be free here.
   Status adopt(JobSpec spec, const JobKnowledge& knowledge, JobPast past);
-  // Its owner, or what was measured, changed the range in which it may be resized, or its priority;
-  // takes effect at the next round. Refused like a submission.
+  // The job's range or priority changed, because of its owner or of a measurement. Takes effect at
+  // the next round. Refused like a submission.
   Status update(JobSpec spec, const JobKnowledge& knowledge);
   // A job ended (or was cancelled); its devices are free at once.
   void remove(JobId job);
-  // A node goes down or comes back; jobs there lose their devices at once (see
-  // fit_to_usable).
+  // A node goes down or comes back. Jobs on a node that goes down lose their devices there at once
+  // (see fit_to_usable).
   void set_node_down(NodeId node, bool down);
-  // Serving takes this many devices of a type, from the last nodes of the cluster backwards. Jobs
-  // lose theirs at once; with `gracefully` they keep them (owed() counts these) until the next
-  // round, which gives them back before it asks the policy, or until enforce_reserved().
+  // Serving takes this many devices of a type, starting from the last node of the cluster. Jobs
+  // lose them at once. With `gracefully`, jobs keep them (owed() counts these) until
+  // enforce_reserved() or the next round, which takes them back before it asks the policy.
   void set_reserved(DeviceTypeId type, int devices, bool gracefully = false);
-  // Jobs lose what serving is owed.
+  // Takes the devices that are owed to serving away from the jobs.
   void enforce_reserved() { evict(Reason::kReclaimed); }
-  // Devices of this type that jobs hold although serving asked for them.
+  // Devices of this type that jobs still hold although serving asked for them.
   int owed(DeviceTypeId type) const { return owed_[type]; }
 
-  // Asks the policy and carries its plan out. An invalid plan changes nothing and is returned as an
+  // Asks the policy and carries out its plan. An invalid plan changes nothing and is returned as an
   // error.
   Result<RoundRecord> round();
 
@@ -102,7 +103,7 @@ class Scheduler {
   const JobState* find(JobId job) const;
   int allocated() const { return allocated_; }
   int running() const { return running_; }
-  // Devices neither down nor in the hands of serving.
+  // Devices that are neither down nor already given to serving.
   int usable() const { return usable_by_type_.total() + owed_.total(); }
   const Cluster& cluster() const { return cluster_; }
 

@@ -15,7 +15,7 @@ double ServiceQueues::service(const Entry& entry, const JobState& job, const Pol
 
 void ServiceQueues::update(const PolicyInput& input) {
   constexpr double kSlack = 1e-6;
-  // Both are in order of arrival.
+  // Entries and jobs are both in order of arrival.
   std::size_t kept = 0;
   for (std::size_t i = 0, old = 0; i < input.jobs.size(); ++i) {
     const JobId id = input.jobs[i]->spec.id;
@@ -84,22 +84,25 @@ std::optional<Seconds> ServiceQueues::next_change(const PolicyInput& input,
 }
 
 std::vector<ParamSpec> queue_params() {
-  return {{.name = "threshold",
-           .default_value = 57'600.0,
-           .low = 1,
-           .high = 1e9,
-           .help = "device-seconds of service after which a job leaves the first queue"},
-          {.name = "threshold2",
-           .default_value = 0.0,
-           .low = 0,
-           .high = 1e9,
-           .help = "device-seconds after which it leaves the second queue; 0: two queues"},
-          {.name = "promote",
-           .default_value = 0.0,
-           .low = 0,
-           .high = 1e6,
-           .help = "back to the first queue after waiting this many times the executed time; 0: "
-                   "never"}};
+  return {
+      {.name = "threshold",
+       .default_value = 57'600.0,
+       .low = 1,
+       .high = 1e9,
+       .help = "device-seconds of service after which a job leaves the first queue"},
+      {.name = "threshold2",
+       .default_value = 0.0,
+       .low = 0,
+       .high = 1e9,
+       .help = "device-seconds of service after which a job leaves the second queue; 0: only two "
+               "queues"},
+      {.name = "promote",
+       .default_value = 0.0,
+       .low = 0,
+       .high = 1e6,
+       .help =
+           "a job returns to the first queue after waiting this many times its executed time; 0: "
+           "never"}};
 }
 
 QueueOptions queue_options(const Params& params) {

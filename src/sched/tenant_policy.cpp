@@ -12,10 +12,10 @@ namespace rubato {
 
 namespace {
 
-constexpr double kEven = 1e-6;  // devices, or device-seconds, that do not matter
+constexpr double kEven = 1e-6;  // smaller differences in devices or device-seconds do not matter
 
-// The smallest and the largest number of devices that a job could have on what is usable now; 0
-// when it cannot run.
+// The smallest and the largest number of devices that a job could have on what is usable now; 0 if
+// it cannot run.
 struct JobRange {
   int smallest = 0;
   int largest = 0;
@@ -137,7 +137,7 @@ void TenantPolicy::update_turn(Part& part, double fair, Seconds now_s) const {
   tenant.fair = fair;
 }
 
-// When its turn begins or ends, if everything stays as it is.
+// When its turn begins or ends if nothing else changes.
 std::optional<Seconds> TenantPolicy::next_turn(const Part& part) const {
   const Tenant& tenant = *part.tenant;
   const double rate = tenant.fair - tenant.granted;
@@ -248,8 +248,8 @@ void TenantPolicy::ask(Part& part, Room room, const PolicyInput& input, Room& fr
   part.offered = std::move(room);
 }
 
-// Devices that were left after the policy was asked may be what a waiting job needs. Where nothing
-// of the tenant runs, a room of one type may be, too.
+// Devices that became free after the policy was asked may be what a waiting job needs. If no job of
+// the tenant runs, a room of a single type may also help.
 void TenantPolicy::ask_again(Part& part, const PolicyInput& input, Room& free) {
   const auto try_room = [&](Room room, const DeviceCounts& most, int enough) {
     Room left = free;
@@ -275,7 +275,7 @@ Plan TenantPolicy::merge(std::vector<Part>& parts, const PolicyInput& input) con
   bool ordered = false;
   for (Part& part : parts) {
     Plan& own = part.plan;
-    // The scheduler reports what is wrong with it.
+    // The scheduler reports what is wrong with this plan.
     if (own.grants.size() != part.jobs.size()) return std::move(own);
     plan.placement = own.placement;
     plan.solver_s += own.solver_s;
@@ -344,7 +344,8 @@ Plan TenantPolicy::decide(const PolicyInput& input) {
   Room free(input.usable.begin(), input.usable.end());
   std::vector<Room> rooms = divide_nodes(needs, input.cluster, free);
 
-  // Who left devices idle last time is asked first, so that the others can be offered them.
+  // Tenants that left devices idle last time are asked first, so that the others can be offered
+  // those devices.
   std::vector<std::size_t> order(parts.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {

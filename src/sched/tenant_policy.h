@@ -1,16 +1,16 @@
-// Any policy, for several tenants: each tenant's jobs are scheduled by a policy of their own on the
+// Any policy, for several tenants: each tenant's jobs are scheduled by their own policy on the
 // tenant's share of the devices.
 //
-// At every decision the usable devices are divided among the tenants that have jobs, by weight and
-// within quotas (tenant_shares.h), and each share is laid on nodes where the tenant's jobs run
-// already (tenant_rooms.h). Jobs that stand on devices of another tenant now look to their policy
-// as if they had lost these, so a borrowed device goes back at the first decision at which its
-// owner wants it. What a tenant's policy leaves idle is offered to the others in the same decision.
+// At every decision, the usable devices are divided among the tenants that have jobs, by weight and
+// within quotas (tenant_shares.h). Each share is placed on nodes where the tenant's jobs already
+// run (tenant_rooms.h). Jobs on devices that now belong to another tenant look to their policy as
+// if they had lost them, so a borrowed device goes back at the first decision at which its owner
+// wants it. What a tenant's policy leaves idle is offered to the others in the same decision.
 //
-// A share may be smaller than the smallest job of its tenant. Then the tenant leaves it to the
-// others and waits; the devices it is owed are counted, and when they are worth `turn_s` seconds of
-// that job, it has a turn: it gets what the job needs until the account is even again. So nobody
-// starves, however small its weight, except behind a quota that is smaller than the job. (A turn
+// A share may be smaller than the smallest job of its tenant. Then the tenant leaves the share to
+// the others and waits, and the devices it is owed are counted. When they are worth `turn_s`
+// seconds of that job, the tenant has a turn: it gets what the job needs until the account is even
+// again. So no tenant starves, however small its weight, unless its quota is too small. (A turn
 // must be much longer than it takes a job to stop and to start again.)
 //
 // Pinned jobs (pinned_policy.h) count for their tenant's share and quota; they are not divided
@@ -18,7 +18,8 @@
 //
 // A single tenant without quota passes through: its policy gets the input as it is.
 //
-// Deterministic when the policies are. Costs beside the policies: O(tenants^2 + devices x nodes).
+// Deterministic if the policies are. Cost in addition to the policies: O(tenants^2 + devices x
+// nodes).
 #pragma once
 
 #include <functional>
@@ -39,28 +40,29 @@ class TenantPolicy final : public Policy {
  public:
   using Factory = std::function<std::unique_ptr<Policy>(const std::string& tenant)>;
 
-  // `make` is called once for every tenant, when its first job is seen. A tenant without a rule has
+  // `make` is called once for every tenant, when its first job appears. A tenant without a rule has
   // weight 1 and no quota.
   TenantPolicy(Factory make, TenantRules rules, Seconds turn_s = 300);
 
-  // From the next decision on.
+  // Takes effect at the next decision.
   void set_rules(TenantRules rules) { rules_ = std::move(rules); }
 
   Plan decide(const PolicyInput& input) override;
 
  private:
-  // What is remembered of a tenant between decisions.
+  // What is remembered about a tenant between decisions.
   struct Tenant {
     std::unique_ptr<Policy> policy;
-    std::vector<FinishedJob> finished{};  // since its policy was asked last
-    double owed = 0;    // device-seconds, of a tenant whose fair share is below its smallest job
-    bool turn = false;  // gets its smallest job's devices
+    std::vector<FinishedJob> finished{};  // since its policy was last asked
+    double owed = 0;    // device-seconds owed to a tenant whose fair share is below its smallest
+                        // job
+    bool turn = false;  // it gets the devices of its smallest job
     double fair = 0;    // devices it was entitled to at the last decision
     int granted = 0;    // devices it was granted then
-    int idle = 0;       // of its room then
-    Seconds decided_s = 0;  // when that was
+    int idle = 0;       // devices of its room that were idle then
+    Seconds decided_s = 0;  // when that decision was made
 
-    // It has no account with others while it has no jobs, or has them alone.
+    // A tenant has no account with others while it has no jobs or is alone.
     void forget() {
       owed = fair = 0;
       granted = idle = 0;

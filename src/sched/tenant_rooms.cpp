@@ -12,8 +12,9 @@ int types_of(const DeviceCounts& most) {
       std::count_if(most.of.begin(), most.of.end(), [](int count) { return count > 0; }));
 }
 
-// One in which the tenant has something; else the scarcest that has all it wants, for most jobs
-// cannot mix types; else the one with most. Invalid when nothing is left.
+// The first type of which the tenant already has devices. Otherwise the scarcest type that has
+// everything it wants, because most jobs cannot mix types; otherwise the type with the most devices
+// left. Invalid if nothing is left.
 DeviceTypeId choose_type(const DeviceCounts& own, const DeviceCounts& left, int wanted,
                          const Cluster& cluster) {
   DeviceTypeId tightest;
@@ -28,7 +29,7 @@ DeviceTypeId choose_type(const DeviceCounts& own, const DeviceCounts& left, int 
   return tightest.valid() ? tightest : most;
 }
 
-// The same for nodes of a type that has free devices.
+// The same for the nodes of a type that has free devices.
 NodeId choose_node(DeviceTypeId type, const Room& room, int wanted, const Cluster& cluster,
                    const Room& free) {
   NodeId tightest;
@@ -43,7 +44,8 @@ NodeId choose_node(DeviceTypeId type, const Room& room, int wanted, const Cluste
   return tightest.valid() ? tightest : most;
 }
 
-// The part of the tenant's devices that it keeps: the largest holdings first.
+// Keeps as many of the tenant's devices as its share allows, largest holdings first. Returns how
+// many devices of the share are still missing.
 int keep(const TenantNeed& need, const Cluster& cluster, Room& free, Room& room) {
   std::vector<std::size_t> order(need.holding.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -75,7 +77,7 @@ DeviceCounts by_type(const Room& room, const Cluster& cluster) {
 void take_room(Room& room, int wanted, const DeviceCounts& most, const Cluster& cluster,
                Room& free) {
   const DeviceCounts own = by_type(room, cluster);
-  DeviceCounts left = by_type(free, cluster);  // that may be taken, by type
+  DeviceCounts left = by_type(free, cluster);  // may still be taken, by type
   for (std::size_t i = 0; i < cluster.type_count(); ++i) {
     left.of[i] = std::min(left.of[i], std::max(0, most.of[i] - own.of[i]));
   }

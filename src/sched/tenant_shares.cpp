@@ -31,8 +31,8 @@ std::vector<double> fair_shares(std::span<const TenantClaim> claims, int capacit
 }
 
 std::vector<int> whole_shares(std::span<const TenantClaim> claims, int capacity) {
-  // Shares are sums of rounded numbers: what is this close to a whole number, or to another
-  // remainder, is equal to it.
+  // Shares are sums of rounded numbers. Values closer than this to a whole number or to each other
+  // are treated as equal.
   constexpr double kGrain = 1e-6;
   const std::vector<double> fair = fair_shares(claims, capacity);
   std::vector<int> shares(claims.size());

@@ -1,6 +1,6 @@
-// How many devices each tenant may have when several want more than there are: weighted max-min
-// fairness. Nobody gets more than it can use or may hold; what it leaves is divided among the
-// others by weight.
+// How many devices each tenant may have if the tenants together want more than there are: weighted
+// max-min fairness. No tenant gets more than it can use or its quota allows. What it leaves is
+// divided among the others by weight.
 #pragma once
 
 #include <map>
@@ -12,26 +12,27 @@ namespace rubato {
 
 struct TenantRule {
   double weight = 1;  // above 0
-  int quota = 0;      // most devices at a time; 0: no limit
+  int quota = 0;      // maximum number of devices at a time; 0: no limit
 };
 using TenantRules = std::map<std::string, TenantRule, std::less<>>;
 
 // What a tenant asks for at one moment.
 struct TenantClaim {
   double weight = 1;
-  int wanted = 0;   // devices its jobs can use, at most its quota
-  int holding = 0;  // devices it has now
-  double owed = 0;  // what it got too little before, in any unit
+  int wanted = 0;   // devices its jobs can use, capped by its quota
+  int holding = 0;  // devices it holds now
+  double owed = 0;  // how far it fell short before, in any unit
 };
 
-// Water filling: every tenant gets the same devices per weight, or what it wants if that is less.
-// The sum is the capacity, or everything wanted. O(n^2) in tenants.
+// Water filling: every tenant gets the same number of devices per weight, or what it wants if that
+// is less. The shares add up to the capacity or to everything wanted, whichever is less. O(n^2) in
+// tenants.
 std::vector<double> fair_shares(std::span<const TenantClaim> claims, int capacity);
 
-// The same in whole devices: fair shares rounded down, and what is left one by one to the largest
-// remainders; of equal ones to the tenant that would have to give a device back, so that it does
-// not wander to and fro; then to the one that is owed more; then to the first. A share differs from
-// the fair one by less than a device.
+// The same in whole devices. Fair shares are rounded down, and the remaining devices go one by one
+// to the largest remainders. Ties go to the tenant that would otherwise have to give a device back,
+// so that devices do not move back and forth; then to the tenant that is owed more; then to the
+// first. A share differs from the fair share by less than one device.
 std::vector<int> whole_shares(std::span<const TenantClaim> claims, int capacity);
 
 }  // namespace rubato

@@ -60,7 +60,8 @@ Result<std::vector<ServingLoad>> read_serving_load(const std::string& path,
     DeviceTypeId type(0);
     if (type_column >= 0) {
       type = cluster.find_type(table->cell(row, type_column));
-      if (!type.valid()) return table->error_at(row, type_column, "expected a type of the cluster");
+      if (!type.valid())
+        return table->error_at(row, type_column, "expected a device type of the cluster");
     }
     const auto devices =
         table->integer(row, device_column, {0, static_cast<double>(cluster.capacity()[type])});

@@ -19,8 +19,8 @@ namespace {
 
 constexpr Seconds kHour = 3600;
 
-// All arrivals are drawn independently from a density over [0, span) and then sorted: what a
-// Poisson process with that rate gives once the number of arrivals is known.
+// Draws all arrivals independently from a density over [0, span) and sorts them. This is the
+// distribution of a Poisson process with that rate, given the number of arrivals.
 template <typename Rate>
 std::vector<Seconds> draw_arrivals(int count, Seconds span, Rate relative_rate, Random& random) {
   std::vector<Seconds> times;
@@ -33,10 +33,10 @@ std::vector<Seconds> draw_arrivals(int count, Seconds span, Rate relative_rate, 
   return times;
 }
 
-// Rate of the quiet stretches, relative to the bursts.
+// Rate of the quiet periods relative to the bursts.
 constexpr double kQuietRate = 1.0 / 20;
 
-// When the state changes, starting with a quiet stretch at 0.
+// Times at which the state changes, starting with a quiet period at 0.
 std::vector<Seconds> draw_bursts(Seconds span, Random& random) {
   constexpr Seconds kMeanQuiet = 25 * 60;
   constexpr Seconds kMeanBurst = 5 * 60;
@@ -103,8 +103,9 @@ void append_job(const JobKind& kind, std::size_t number, Seconds submit, Random&
   fmt::format_to(out, "}}\n");
 }
 
-// Every kind as often as its weight says, to within one job, in random order. Independent draws
-// would make the load of a small workload a matter of luck: most of it is in a few large jobs.
+// Every kind occurs in proportion to its weight, to within one job, in random order. With
+// independent draws, the load of a small workload would be a matter of luck, because most of it
+// comes from a few large jobs.
 std::vector<const JobKind*> draw_kinds(const JobMix& mix, int count, Random& random) {
   std::vector<const JobKind*> kinds;
   kinds.reserve(static_cast<std::size_t>(count));

@@ -34,12 +34,12 @@ JobProblem unknown_application(std::string_view name, const Applications& applic
 
 std::string_view name_problem(std::string_view name) {
   constexpr std::size_t kLongest = 200;
-  if (name.empty()) return "expected a name, not nothing";
+  if (name.empty()) return "expected a name, but it is empty";
   if (name.size() > kLongest) return "expected a name of at most 200 characters";
   const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
     return c >= ' ' && c <= '~' && c != ',' && c != '"' && c != '\\';
   });
-  return plain ? "" : "expected printable ASCII characters without comma, quote and backslash";
+  return plain ? "" : "expected printable ASCII characters except comma, quote and backslash";
 }
 
 JobBuilder::JobBuilder(const Cluster& cluster, const Applications& applications,
@@ -130,7 +130,7 @@ std::optional<JobProblem> JobBuilder::build(const JobRequest& request, WorkloadJ
   if (requested > pool) {
     return JobProblem{
         Field::kDevices,
-        fmt::format("job larger than the cluster: it asks for {} devices; the largest device type "
+        fmt::format("job larger than the cluster: it requests {} devices; the largest device type "
                     "it may use has {}",
                     requested, pool)};
   }
@@ -141,7 +141,7 @@ std::optional<JobProblem> JobBuilder::build(const JobRequest& request, WorkloadJ
 
   if ((request.min_devices > 0 && request.min_devices != requested) ||
       (request.max_devices > 0 && request.max_devices != requested)) {
-    return JobProblem{Field::kDevices, "a rigid job has one size; expected one number"};
+    return JobProblem{Field::kDevices, "a rigid job has one size; expected a single number"};
   }
   spec.min_devices = spec.max_devices = requested;
   return std::nullopt;
@@ -156,27 +156,27 @@ std::optional<JobProblem> JobBuilder::check_workers(const JobRequest& request) {
     return JobProblem{Field::kWorkers, "only a job with an application has logical workers"};
   }
   if (request.mode.value_or(ElasticMode::kConsistent) != ElasticMode::kConsistent) {
-    return JobProblem{Field::kMode, "a job with logical workers is consistent"};
+    return JobProblem{Field::kMode, "a job with logical workers must be consistent"};
   }
   return std::nullopt;
 }
 
-// Each worker has the same share of the batch, and no device is without a worker.
+// All workers have equal shares of the batch, and every device has a worker.
 std::optional<JobProblem> JobBuilder::set_workers(const JobRequest& request, int most,
                                                   WorkloadJob& job) const {
   JobSpec& spec = job.spec;
   const int workers = spec.logical_workers;
   if (spec.requested_batch % workers != 0) {
     return JobProblem{Field::kWorkers,
-                      fmt::format("a batch of {} cannot be cut into {} equal parts",
+                      fmt::format("a batch of {} cannot be split into {} equal parts",
                                   spec.requested_batch, workers)};
   }
   const std::int64_t local = spec.worker_batch();
   if (local < spec.batch.min_local || local > spec.batch.max_local) {
     return JobProblem{
         Field::kWorkers,
-        fmt::format("a worker would have a batch of {}; the application's limits are {} to {}",
-                    local, spec.batch.min_local, spec.batch.max_local)};
+        fmt::format("a worker would have a batch of {}; the application allows {} to {}", local,
+                    spec.batch.min_local, spec.batch.max_local)};
   }
   if (spec.requested_devices > workers) {
     return JobProblem{Field::kDevices, fmt::format("{} devices, but only {} logical workers",
@@ -210,13 +210,13 @@ std::optional<JobProblem> JobBuilder::set_trained_size(const JobRequest& request
   const int requested = spec.requested_devices;
   if (application.max_devices() > 0 && requested > application.max_devices()) {
     return JobProblem{Field::kDevices,
-                      fmt::format("the application runs on at most {} devices, not on {}",
+                      fmt::format("the application runs on at most {} devices, not {}",
                                   application.max_devices(), requested)};
   }
   const std::int64_t largest_batch =
       spec.mode == ElasticMode::kAdaptive ? spec.batch.max : spec.requested_batch;
   if (requested > largest_batch) {
-    return JobProblem{Field::kDevices, fmt::format("a batch of {} cannot feed {} devices",
+    return JobProblem{Field::kDevices, fmt::format("a batch of {} is too small for {} devices",
                                                    largest_batch, requested)};
   }
   const std::int64_t fed = std::max<std::int64_t>(

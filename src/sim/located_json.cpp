@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace rubato {
@@ -14,14 +15,15 @@ namespace {
 constexpr std::size_t kDeepest = 16;
 constexpr std::size_t kLongestName = 64;  // of a field, in paths
 
-// Offset of the quote that ends the string which starts at `begin`.
+// Offset of the quote that ends the string starting at `begin`.
 std::size_t end_of_string(std::string_view text, std::size_t begin) {
   std::size_t i = begin + 1;
   while (i < text.size() && text[i] != '"') i += text[i] == '\\' ? 2U : 1U;
   return std::min(i, text.size());
 }
 
-// Where the nesting becomes too deep; npos: nowhere. The text need not be valid JSON.
+// Offset at which the nesting becomes too deep; npos: it never does. The text need not be valid
+// JSON.
 std::size_t too_deep(std::string_view text) {
   std::size_t depth = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -37,7 +39,7 @@ std::size_t too_deep(std::string_view text) {
   return std::string_view::npos;
 }
 
-// The library's message without its own, line-relative position.
+// The library's message without its own position, which is relative to the line.
 std::string reason_of(const nlohmann::json::exception& exception) {
   constexpr std::size_t kMost = 160;
   std::string_view what = exception.what();
@@ -64,12 +66,12 @@ Result<LocatedJson> LocatedJson::parse(std::string file, std::string_view text,
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (i == 0 || text[i - 1] == '\n') json.line_starts_.push_back(i);
   }
-  // The library copies and prints recursively: a deep text would use up the stack.
+  // The library copies and prints recursively, so deeply nested text would overflow the stack.
   if (const std::size_t deep = too_deep(text); deep != std::string_view::npos) {
     return json.error_at_offset(deep, fmt::format("nested deeper than {} levels", kDeepest));
   }
   try {
-    json.root_ = nlohmann::json::parse(text);
+    json.root_ = parse_json_or_throw(text);
   } catch (const nlohmann::json::parse_error& error) {
     return json.error_at_offset(error.byte > 0 ? error.byte - 1 : 0,
                                 "not valid JSON: " + reason_of(error));
@@ -90,7 +92,7 @@ Result<LocatedJson> LocatedJson::parse(std::string file, std::string_view text,
   return json;
 }
 
-// The text is valid JSON here, which is what keeps this short.
+// The text is known to be valid JSON here, which keeps this short.
 void LocatedJson::find_places() {
   struct Open {
     std::string path;
@@ -98,7 +100,7 @@ void LocatedJson::find_places() {
     std::size_t index = 0;
   };
   std::vector<Open> open;
-  std::string current;  // path of the value that comes next
+  std::string current;  // path of the next value
   bool name_next = false;
   const auto element_at = [&](std::size_t offset) {
     current = fmt::format("{}[{}]", open.back().path, open.back().index);

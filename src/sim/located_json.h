@@ -1,4 +1,4 @@
-// JSON read strictly, with errors that name file, line, column and what was expected.
+// Strict JSON parsing, with errors that name file, line, column and what was expected.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,24 +13,25 @@
 
 namespace rubato {
 
-// A JSON text and where its parts stand. A part is called by its path: "devices", "devices.max",
-// "applications[2].weight"; the whole is "".
+// A JSON text and the positions of its parts. A part is addressed by its path: "devices",
+// "devices.max", "applications[2].weight"; the whole document is "".
 class LocatedJson {
  public:
-  // `file` and `first_line` say where the text comes from. Besides what is not JSON, names that
-  // occur twice in an object and nesting deeper than any of our formats are refused.
+  // `file` and `first_line` say where the text comes from. Refuses invalid JSON, duplicate names in
+  // an object, and nesting deeper than any of our formats uses.
   static Result<LocatedJson> parse(std::string file, std::string_view text,
                                    std::size_t first_line = 1);
 
   const nlohmann::json& root() const { return root_; }
 
-  // "FILE:LINE:COLUMN: PATH: problem". The place is that of the field's name.
+  // "FILE:LINE:COLUMN: PATH: problem". The position is that of the field's name.
   Error error_at(std::string_view path, const std::string& problem) const;
 
-  // Refuses fields of `object` (at `path`) that are not in `valid`, with the nearest valid name.
+  // Refuses fields of `object` (at `path`) that are not in `valid`. The error suggests the nearest
+  // valid name.
   Status only_fields(const nlohmann::json& object, const std::string& path,
                      std::span<const std::string> valid) const;
-  // The value as what it must be; `path` is where it stands.
+  // Checks and converts a value. `path` is its position in the document.
   Result<double> number(const nlohmann::json& value, std::string_view path,
                         NumberRange range) const;
   Result<std::int64_t> integer(const nlohmann::json& value, std::string_view path,
@@ -52,7 +53,7 @@ class LocatedJson {
   std::vector<std::size_t> line_starts_;
 };
 
-// A value as an error message shows it: on one line, long ones cut.
+// A value as shown in an error message: on one line, cut if long.
 std::string shown(const nlohmann::json& value);
 
 }  // namespace rubato

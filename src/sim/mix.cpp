@@ -80,8 +80,7 @@ std::optional<Error> read_kind(const LocatedJson& mix, const json& value, const 
   }
   if (auto status = mix.only_fields(value, path, kind_fields()); !status) return status.error();
   if (value.contains("application") == value.contains("duration")) {
-    return mix.error_at(path,
-                        "expected either 'application' or 'duration', and exactly one of them");
+    return mix.error_at(path, "expected exactly one of 'application' and 'duration'");
   }
   JobKind kind;
   if (value.contains("application")) {
@@ -153,8 +152,8 @@ Result<JobMix> parse_mix(const std::string& file, std::string_view text) {
   return kinds;
 }
 
-// Small, medium, large and very large jobs as in the Pollux paper's sample of the Philly trace:
-// 72 %, 20 %, 6 % and 2 %.
+// Shares of small, medium, large and very large jobs as in the Pollux paper's sample of the Philly
+// trace: 72 %, 20 %, 6 % and 2 %.
 std::string_view default_mix() {
   return R"({
   "applications": [

@@ -1,4 +1,4 @@
-// Which jobs a generated workload is made of.
+// The mix of jobs in a generated workload.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace rubato {
 
-// Values with how often they are drawn.
+// Values that are drawn with given weights.
 template <typename T>
 class Weighted {
  public:
-  // The weight must not be negative; at least one must be positive.
+  // Weights must not be negative; at least one must be positive.
   void add(T value, double weight) {
     total_ += weight;
     values_.push_back({std::move(value), total_});
   }
   double total() const { return total_; }
-  // The value that covers this share, in [0, 1), of the total weight.
+  // The value at this share, in [0, 1), of the total weight.
   const T& at(double share) const {
     for (const auto& [value, up_to] : values_) {
       if (share * total_ < up_to) return value;
@@ -31,23 +31,24 @@ class Weighted {
   const T& draw(Random& random) const { return at(random.uniform()); }
 
  private:
-  std::vector<std::pair<T, double>> values_;  // with the sum of the weights so far
+  std::vector<std::pair<T, double>> values_;  // with the sum of the weights up to and including
+                                              // this value
   double total_ = 0;
 };
 
-// One kind of job. Either it trains an application, or it runs for a time that is log-normally
-// distributed.
+// One kind of job. It either trains an application or runs for a log-normally distributed time.
 struct JobKind {
   std::string application;
   double median_s = 0;
   double sigma = 0;
   Weighted<int> devices;              // requested
-  std::int64_t batch_per_device = 0;  // 0: the application's initial batch, whatever the size
+  std::int64_t batch_per_device = 0;  // 0: the application's initial batch, for any number of
+                                      // devices
 };
 
 using JobMix = Weighted<JobKind>;
 
-// Reads the text of a mix file (docs/workloads.md); `file` is its name in errors.
+// Parses the text of a mix file (docs/workloads.md). `file` is its name in errors.
 Result<JobMix> parse_mix(const std::string& file, std::string_view text);
 
 }  // namespace rubato

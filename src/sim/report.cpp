@@ -23,7 +23,7 @@ std::string csv_cell(const std::string& text) {
   return quoted + '"';
 }
 
-// The cells that say which run a line belongs to.
+// The cells that identify the run of a line.
 std::string csv_run(const SimSummary& summary) {
   return fmt::format("{},{},{}", csv_cell(summary.policy), csv_cell(summary.workload),
                      summary.seed);
@@ -43,7 +43,7 @@ std::string summary_json(std::span<const SimResult> runs, const ReportContext& c
   document["resize_cost_s"] = context.resize_cost_s;
   document["runs"] = nlohmann::ordered_json::array();
   for (const SimResult& run : runs) document["runs"].push_back(summary_object(run.summary));
-  // Names come from files: broken UTF-8 in them must not make dump() throw.
+  // Names come from files. Broken UTF-8 in them must not make dump() throw.
   return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -12,8 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A page stays below 2 MB: the runs share these budgets, within what a single curve can use and
-// needs.
+// A page stays below 2 MB. All runs share these budgets, up to what a single curve needs.
 constexpr std::size_t kAllTimelinePoints = 18000, kMostTimelinePoints = 1000;
 constexpr std::size_t kAllCdfPoints = 16000, kMostCdfPoints = 400;
 constexpr std::size_t kFewestPoints = 60;
@@ -22,7 +21,7 @@ std::size_t points_per_run(std::size_t all, std::size_t most, std::size_t runs) 
   return std::clamp(all / std::max<std::size_t>(runs, 1), kFewestPoints, most);
 }
 
-// Digits that a plot cannot show would only make the page larger.
+// Drops digits that a plot cannot show; they would only make the page larger.
 double rounded(double value, double per_unit) { return std::round(value * per_unit) / per_unit; }
 
 double significant(double value, int digits) {
@@ -38,7 +37,7 @@ Json column(const std::vector<Item>& items, Value value) {
   return array;
 }
 
-// Without the states that last no time: they would draw spikes that nobody could have observed.
+// Drops states of zero duration. They would draw spikes that nobody could have observed.
 std::vector<TimelinePoint> lasting_states(const std::vector<TimelinePoint>& timeline) {
   std::vector<TimelinePoint> kept;
   for (std::size_t i = 0; i < timeline.size(); ++i) {
@@ -48,8 +47,8 @@ std::vector<TimelinePoint> lasting_states(const std::vector<TimelinePoint>& time
   return kept;
 }
 
-// The state from t[i] to t[i + 1], the last until `end`. Long timelines are averaged, and the
-// extremes then come along.
+// Each state holds from t[i] to t[i + 1], the last one until `end`. Long timelines are averaged and
+// then include the extremes.
 Json timeline_object(const std::vector<TimelinePoint>& timeline, std::size_t most_points) {
   if (timeline.empty()) return nullptr;
   const Seconds begin_s = timeline.front().time_s;
@@ -82,7 +81,7 @@ Json timeline_object(const std::vector<TimelinePoint>& timeline, std::size_t mos
   return object;
 }
 
-// Points (x, y): the share y of all jobs, finished or not, took at most x seconds.
+// Points (x, y): a share y of all jobs, finished or not, took at most x seconds.
 Json cdf_object(const std::vector<JobResult>& jobs, std::size_t most_points) {
   std::vector<double> jct;
   for (const JobResult& job : jobs) {
@@ -133,7 +132,7 @@ Json page_data(std::span<const SimResult> runs, const ReportContext& context) {
   return data;
 }
 
-// JSON that can stand inside a script element: markup characters only occur in strings, where an
+// JSON that is safe inside a script element. Markup characters occur only in strings, where an
 // escape means the same.
 std::string script_json(const Json& data) {
   const std::string plain = data.dump(-1, ' ', true, Json::error_handler_t::replace);

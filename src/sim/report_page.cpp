@@ -4,7 +4,7 @@ namespace rubato {
 
 std::string_view page_before_data() {
   // Colours: Okabe and Ito's palette, adjusted for contrast on each background. Print always uses
-  // the light ones.
+  // the light colours.
   return R"html(<!DOCTYPE html>
 <html lang="en">
 <head>

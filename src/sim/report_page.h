@@ -1,5 +1,5 @@
-// The fixed parts of report.html. The page holds its data as JSON in one script element; the script
-// builds every element through the DOM, so that names are never parsed as markup.
+// The fixed parts of report.html. The page contains its data as JSON in one script element. The
+// script builds every element through the DOM, so names are never parsed as markup.
 #pragma once
 
 #include <string_view>

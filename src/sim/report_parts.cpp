@@ -12,7 +12,7 @@ namespace rubato {
 
 namespace {
 
-// Bytes of the valid UTF-8 sequence at the start of `text`; 0 if there is none.
+// Length in bytes of the valid UTF-8 sequence at the start of `text`; 0 if there is none.
 std::size_t sequence_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -126,7 +126,7 @@ std::string human_duration(Seconds seconds) {
   if (seconds == 0) return "0s";
   if (seconds >= 86400e5) return ">99999d";
   if (seconds < 9.95) return fmt::format("{:.1f}s", seconds);
-  // Rounded before the unit is chosen, so that 59.7 s is "1m00s" and not "60s".
+  // Round before choosing the unit, so that 59.7 s becomes "1m00s" and not "60s".
   const long s = std::lround(seconds);
   if (s < 60) return fmt::format("{}s", s);
   if (s < 3600) return fmt::format("{}m{:02}s", s / 60, s % 60);

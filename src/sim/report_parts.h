@@ -1,4 +1,5 @@
-// What the reports share: comparable runs, names and numbers for people, timelines made short.
+// Parts that all reports share: groups of comparable runs, readable names and numbers, shortened
+// timelines.
 #pragma once
 
 #include <cstddef>
@@ -13,43 +14,47 @@
 
 namespace rubato {
 
-// Runs that can be compared: the same workload and the same seed.
+// Runs that can be compared: they have the same workload and seed.
 struct RunGroup {
-  std::string title;  // the workload; with the seed if the workload ran with several
+  std::string title;  // the workload, plus the seed if the workload ran with several
   std::vector<const SimResult*> runs;  // in the order given
-  std::vector<std::string> labels;  // per run: its policy; "sia (2)" where a policy appears again
+  std::vector<std::string> labels;  // per run: its policy, or "sia (2)" if a policy appears again
 };
 
 // In the order of first appearance. The groups point into `runs`.
 std::vector<RunGroup> group_runs(std::span<const SimResult> runs);
-// Index within the group of the run with the lowest mean JCT. Only runs that finished as many jobs
-// as any other take part, because leaving jobs behind lowers the mean; none if no job finished.
+// Index within the group of the run with the lowest mean JCT. Only the runs that finished the most
+// jobs are considered, because leaving jobs behind lowers the mean. None if no job finished.
 std::optional<std::size_t> best_run(const RunGroup& group);
 
-// The summary under the names of summary.json.
+// The summary with the field names of summary.json.
 nlohmann::ordered_json summary_object(const SimSummary& summary);
+
+// Longer labels are cut.
+inline constexpr std::size_t kLongestLabel = 20;
 
 std::string human_duration(Seconds seconds);  // "3.2s", "45m12s", "2h05m", "3d04h"
 std::string human_milliseconds(double ms);    // "0.12ms", "12.3ms", "1.2s"
 
-// Safe to show on one line of a terminal: control characters and broken UTF-8 become '?'.
+// Makes text safe to show on one line of a terminal: control characters and broken UTF-8 become
+// '?'.
 std::string printable(std::string_view text);
 std::size_t code_points(std::string_view text);
-// `text` (printable) in exactly `width` code points: cut with an ellipsis, or filled with blanks.
+// `text` (printable) in exactly `width` code points: cut with an ellipsis or padded with blanks.
 std::string fit_left(std::string_view text, std::size_t width);
 std::string fit_right(std::string_view text, std::size_t width);
 
 // A stretch of a timeline: averages weighted by time, and the extremes that the averages hide.
 struct TimelineBucket {
   Seconds begin_s = 0;
-  Seconds covered_s = 0;  // how much of the stretch the timeline describes; 0: all else is 0 too
+  Seconds covered_s = 0;  // how much of the stretch the timeline covers; 0: all values are 0
   double usable = 0, allocated = 0, useful = 0, running = 0, waiting = 0;
   int allocated_low = 0, allocated_high = 0;
   int waiting_low = 0, waiting_high = 0;
 };
 
-// Cuts [begin_s, end_s) into `count` equal stretches. The state at a point lasts until the next
-// point; the last point only marks the end, and states that last no time are not seen.
+// Divides [begin_s, end_s) into `count` equal stretches. The state at a point lasts until the next
+// point. The last point only marks the end. States of zero duration are ignored.
 std::vector<TimelineBucket> bucket_timeline(std::span<const TimelinePoint> timeline,
                                             Seconds begin_s, Seconds end_s, std::size_t count);
 

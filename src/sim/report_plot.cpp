@@ -12,7 +12,6 @@ namespace rubato {
 namespace {
 
 constexpr std::size_t kNarrowest = 40;
-constexpr std::size_t kLongestLabel = 20;
 
 struct TimeAxis {
   Seconds begin_s = 0;
@@ -37,12 +36,12 @@ TimeAxis shared_axis(const RunGroup& group, std::size_t columns) {
 std::string_view block(double value, double full) {
   constexpr std::array<std::string_view, 9> kBlocks = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   if (!(value > 0) || !(full > 0)) return kBlocks[0];
-  // Rounded up: a single busy device in a large cluster must still be visible.
+  // Rounded up: a single busy device in a large cluster must stay visible.
   const auto level = static_cast<std::size_t>(std::ceil(8 * value / full - 1e-9));
   return kBlocks[std::clamp<std::size_t>(level, 1, 8)];
 }
 
-// Times at the left end, the middle and the right end, measured from the start of the plot.
+// Times at the left end, in the middle and at the right end, measured from the start of the plot.
 std::string axis_line(const TimeAxis& axis, std::size_t label_width) {
   const Seconds length_s = axis.end_s - axis.begin_s;
   const std::string middle = human_duration(length_s / 2);

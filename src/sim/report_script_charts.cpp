@@ -182,9 +182,9 @@ const statesAt = time => shown().filter(run => run.timeline && time <= run.timel
 function averagedNote() {
   const widest = peak(shown().map(run => run.timeline && run.timeline.averaged_over_s || 0));
   return !widest ? '' : ` Each step is an average over ${duration(widest)}; ` +
-      'the light band reaches from the lowest to the highest value within it.';
+      'the light band spans the lowest to the highest value within it.';
 }
-// "54.2 (50 to 60)" where the step is an average.
+// "54.2 (50 to 60)" if the step is an average.
 function ranged(timeline, key, i) {
   const value = short(timeline[key][i]);
   if (!timeline[key + '_low']) return value;
@@ -334,11 +334,11 @@ function controls() {
 }
 function render() {
   const content = document.getElementById('content'), scroll = scrollY;
-  content.style.minHeight = content.offsetHeight + 'px';  // keeps the reader's place meanwhile
+  content.style.minHeight = content.offsetHeight + 'px';  // keeps the scroll position meanwhile
   content.replaceChildren();
   tip.style.display = 'none';
   figures = 0;
-  if (!data.groups.length) return void card('No runs', 'The report holds no simulation run.');
+  if (!data.groups.length) return void card('No runs', 'The report contains no simulation runs.');
   controls();
   overview();
   const title = data.groups[state.group].title;

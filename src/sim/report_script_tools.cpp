@@ -7,7 +7,7 @@ std::string_view page_script_tools() {
 const data = JSON.parse(document.getElementById('data').textContent);
 const state = {group: 0, hidden: new Set(), sort: {column: -1, direction: 1}};
 
-// --- Elements: text only ever becomes a text node ---
+// --- Elements: text always becomes a text node ---
 function fill(node, attributes, children) {
   for (const name in attributes) {
     if (attributes[name] != null) node.setAttribute(name, attributes[name]);
@@ -20,7 +20,7 @@ const el = (tag, attributes, ...children) =>
 const draw = (tag, attributes, ...children) =>
     fill(document.createElementNS('http://www.w3.org/2000/svg', tag), attributes, children);
 const colour = policy => 'var(--c' + policy % 16 + ')';
-// Beyond eight policies the colours repeat, and the lines are dashed.
+// From the ninth policy on, lines are dashed; colours repeat after sixteen.
 const dash = policy => policy < 8 ? null : ['6 3', '2 3', '9 3 2 3'][Math.floor(policy / 8) % 3];
 const swatch = policy => el('span', {class: 'swatch', style: 'background:' + colour(policy)});
 
@@ -36,7 +36,7 @@ function duration(s) {
   if (min < 1440) return Math.floor(min / 60) + 'h' + two(min % 60) + 'm';
   return Math.floor(hours / 24) + 'd' + two(hours % 24) + 'h';
 }
-// Without the parts that are zero: "1d12h", "30m".
+// Omits parts that are zero: "1d12h", "30m".
 function tick(s) {
   if (s === 0) return '0';
   if (s < 1) return s + 's';
@@ -78,7 +78,7 @@ function timeTicks(length, wanted) {
   for (let t = 0; t <= length; t += step) ticks.push(t);
   return ticks;
 }
-// The densest of the sets whose labels do not touch.
+// The densest set of ticks whose labels do not overlap.
 function logTicks(low, high, pixels) {
   const minute = 60, hour = 3600, day = 86400;
   const coarse = [.001, .01, .1, 1, 10, minute, 10 * minute, hour, 10 * hour, day, 10 * day,
@@ -96,7 +96,7 @@ function logTicks(low, high, pixels) {
 }
 
 // --- Drawing ---
-// A plot area inside a new svg; `x` and `y` turn values into pixels.
+// A plot area inside a new svg.
 let figures = 0;
 function plot(host, {title, description, height, left = 48, right = 12, top = 8, bottom = 34}) {
   const width = Math.max(host.clientWidth, 280), id = 'figure' + ++figures;
@@ -154,7 +154,7 @@ function floorIndex(sorted, value) {
   return low - 1;
 }
 
-// --- Crosshair: pointer, or arrow keys when the plot has the focus ---
+// --- Crosshair: pointer, or arrow keys if the plot has the focus ---
 const tip = document.getElementById('tip');
 function crosshair(p, toValue, content) {
   const line = draw('line', {class: 'cross', y1: p.top, y2: p.bottom, visibility: 'hidden'});

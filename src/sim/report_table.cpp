@@ -12,14 +12,13 @@ namespace rubato {
 namespace {
 
 constexpr std::size_t kTableColumns = 100;
-constexpr std::size_t kLongestLabel = 20;
 
 constexpr std::array kHeads = {"JOBS",    "DROPPED", "MEAN-JCT", "RATIO", "P50",
                                "P99",     "QUEUE",   "MAKESPAN", "ALLOC", "USEFUL",
                                "RESIZES", "FAIR",    "DECISION"};
-constexpr std::size_t kDropped = 1;  // shown only where a job was turned away
+constexpr std::size_t kDropped = 1;  // shown only if a job was turned away
 using Cells = std::array<std::string, kHeads.size()>;
-// Columns (indices of kHeads) given up, in this order, where the table would get too wide.
+// Columns (indices of kHeads) to drop, in this order, if the table would become too wide.
 constexpr std::array<std::size_t, 4> kExpendable = {4, 11, 7, 10};
 
 struct Row {
@@ -58,7 +57,7 @@ Row table_row(const RunGroup& group, std::size_t index, bool best) {
            any ? rho(run.mean_fairness) : "-", human_milliseconds(run.decisions.total_ms_mean)}};
 }
 
-// Which columns are shown and how wide they are.
+// Which columns are shown, and their widths.
 struct Layout {
   std::size_t label_width = 0;
   std::array<std::size_t, kHeads.size()> widths{};  // 0: not shown
@@ -134,7 +133,7 @@ std::string text_table(std::span<const SimResult> runs) {
       text += line(layout, std::string(indent, ' ') + row->label, row->cells);
     }
   }
-  if (marked) text += "* lowest mean JCT; RATIO is the mean JCT against the first policy's\n";
+  if (marked) text += "* lowest mean JCT; RATIO is the mean JCT relative to the first policy's\n";
   return text;
 }
 

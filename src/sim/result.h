@@ -15,36 +15,36 @@ struct JobResult {
   std::string tenant;
   int requested_devices = 0;
   Seconds submit_s = 0;
-  Seconds start_s = -1;      // first devices; -1: never
+  Seconds start_s = -1;      // when it first got devices; -1: never
   Seconds finish_s = -1;     // -1: did not finish
   bool dropped = false;      // turned away by the policy without ever running
-  Seconds queue_s = 0;       // all time without devices
+  Seconds queue_s = 0;       // total time without devices
   double device_s = 0;       // allocated device-seconds
-  double lost_device_s = 0;  // of which lost to resizing
-  int resizes = 0;           // changes of devices while running, and restarts after preemption
-  double fairness = 0;  // finish-time fairness rho: JCT / time on an equal share; above 1 is worse
-                        // than sharing equally
+  double lost_device_s = 0;  // included in device_s, lost to resizing
+  int resizes = 0;           // changes of devices while running, plus restarts after preemption
+  double fairness = 0;  // finish-time fairness rho: JCT / time on an equal share; a value above 1
+                        // is worse than equal sharing
 
   bool finished() const { return finish_s >= 0; }
   Seconds jct_s() const { return finish_s - submit_s; }
 };
 
-// The state between this point and the next.
+// The state from this point to the next.
 struct TimelinePoint {
   Seconds time_s = 0;
-  int usable = 0;     // devices neither down nor taken for serving
-  int allocated = 0;  // devices given to jobs
-  double useful = 0;  // of which computing (not resizing, not synchronising)
+  int usable = 0;     // devices that are neither down nor reserved for serving
+  int allocated = 0;  // devices held by jobs
+  double useful = 0;  // allocated devices that compute (neither resizing nor synchronising)
   int running = 0;
   int waiting = 0;
 };
 
 struct DecisionTimes {
   long rounds = 0;
-  long noted = 0;  // rounds whose plan came with a note (a solver hit its limit)
+  long noted = 0;  // rounds whose plan had a note (a solver hit its limit)
   double algorithm_ms_mean = 0;
   double algorithm_ms_p99 = 0;
-  double total_ms_mean = 0;  // with validation, placement and difference
+  double total_ms_mean = 0;  // including validation, placement and the difference
   double total_ms_p50 = 0;
   double total_ms_p99 = 0;
 };
@@ -55,16 +55,16 @@ struct SimSummary {
   std::uint64_t seed = 0;
   int jobs = 0;
   int jobs_finished = 0;
-  int jobs_dropped = 0;  // turned away; the queueing times below leave them out
+  int jobs_dropped = 0;  // turned away; not included in the queueing times below
   double mean_jct_s = 0, p50_jct_s = 0, p90_jct_s = 0, p99_jct_s = 0;
   double mean_queue_s = 0, p99_queue_s = 0;
-  double makespan_s = 0;       // first submit to last finish
+  double makespan_s = 0;       // first submission to last finish
   double allocated_ratio = 0;  // allocated device-seconds / usable device-seconds over the makespan
   double useful_ratio = 0;     // computing device-seconds / usable device-seconds
   long resizes = 0;
   double resize_lost_device_s = 0;
   double mean_fairness = 0, worst_fairness = 0;
-  double serving_wait_max_s = 0;  // longest wait of serving for devices that it asked for
+  double serving_wait_max_s = 0;  // longest time that serving waited for devices
   DecisionTimes decisions;
   double wall_s = 0;
 };
@@ -75,7 +75,7 @@ struct SimResult {
   std::vector<TimelinePoint> timeline;
 };
 
-// Fills the statistics of `summary` that follow from the jobs.
+// Computes the statistics in `summary` that follow from the jobs.
 void summarize_jobs(const std::vector<JobResult>& jobs, SimSummary& summary);
 
 }  // namespace rubato

@@ -9,7 +9,7 @@ namespace rubato {
 
 namespace {
 
-// Calls the caller's functions, one at a time, from any thread.
+// Calls the caller's functions from any thread, one at a time.
 class SharedProgress {
  public:
   explicit SharedProgress(const MatrixProgress& progress) : progress_(progress) {}

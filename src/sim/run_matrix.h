@@ -13,27 +13,27 @@ namespace rubato {
 struct PolicyChoice {
   const PolicyInfo* info = nullptr;
   Settings settings;
-  bool at_events = false;  // decides at events, whatever SimOptions::round_s says
+  bool at_events = false;  // decides at events, regardless of SimOptions::round_s
 };
 
 struct RunMatrix {
   std::vector<PolicyChoice> policies;
   std::vector<Workload> workloads;
   std::vector<std::uint64_t> seeds;
-  SimOptions options;  // without settings and seed, which each run gets from the matrix
+  SimOptions options;  // without settings and seed, which come from the matrix
   // Quirks of each workload, parallel to `workloads`.
   std::vector<Quirks> quirks;
   int threads = 1;
 };
 
-// Told about progress from several threads, one call at a time.
+// Callbacks for progress. They are called from several threads, one call at a time.
 struct MatrixProgress {
   std::function<void(long finished_jobs)> on_jobs;
   std::function<void(const SimSummary& summary)> on_run;
 };
 
-// Results in the order workloads, then policies, then seeds, whatever thread ran them. The first
-// error (in that order) is returned instead.
+// Results are ordered by workload, then policy, then seed, regardless of the thread that ran them.
+// On failure, the first error in that order is returned instead.
 Result<std::vector<SimResult>> run_matrix(const Cluster& cluster, const RunMatrix& matrix,
                                           const MatrixProgress& progress);
 

@@ -92,7 +92,7 @@ void SimJob::refresh_rate() {
 
 void SimJob::report() {
   trained_ = true;
-  // A step of several types at once says nothing about any of them.
+  // A step on several types at once says nothing about any single type.
   if (!learned_) return;
   if (job_.spec.mixes_types && !allocation_.counts(cluster_).single_type().valid()) return;
   const double batch = total_batch(shape_, placement_.devices());

@@ -26,7 +26,7 @@ class SimClock final : public Clock {
 struct Event {
   Seconds time_s;
   std::uint32_t job;
-  std::uint32_t version;  // an event of an older version of its job is stale
+  std::uint32_t version;  // events of older versions of their job are stale
 
   bool operator>(const Event& other) const {
     return time_s != other.time_s ? time_s > other.time_s : job > other.job;
@@ -76,8 +76,8 @@ class Simulation final : public Executor {
   }
 
  private:
-  // Nothing runs and nothing will happen: when the policy has been asked this often, it will not
-  // start anything.
+  // When nothing runs and no event is pending, this many rounds without a start mean that the
+  // policy will never start anything.
   static constexpr int kPatience = 1000;
 
   bool stuck() const {
@@ -117,8 +117,8 @@ class Simulation final : public Executor {
     return ok_status();
   }
 
-  // Handles everything up to and including `until` and leaves the clock there. True when something
-  // happened that a scheduler reacts to.
+  // Handles everything up to and including `until` and sets the clock to it. True if a scheduler
+  // should react to something that happened.
   bool process_until(Seconds until) {
     bool relevant = false;
     while (true) {
@@ -142,7 +142,7 @@ class Simulation final : public Executor {
     return relevant;
   }
 
-  // A round of the scheduler; returns when it wants to be woken.
+  // Runs a scheduling round. Returns when the scheduler wants to be woken.
   Result<Seconds> decide() {
     for (const JobState* state : scheduler_.jobs()) {
       if (!state->running() || state->learned == nullptr) continue;
@@ -185,11 +185,11 @@ class Simulation final : public Executor {
     knowledge.resize_cost_s = options_.resize.stop_free_s.value_or(
         job.spec.resize_cost_s.value_or(options_.resize.stop_s));
     const Status accepted = scheduler_.submit(job.spec, knowledge);
-    RUBATO_CHECK(accepted.ok(), "a workload was read that does not fit its cluster");
+    RUBATO_CHECK(accepted.ok(), "a job of the workload does not fit its cluster");
     note_timeline();
   }
 
-  // True when the job finished.
+  // True if the job finished.
   bool handle_job_event() {
     const Event event = events_.top();
     events_.pop();
@@ -219,7 +219,7 @@ class Simulation final : public Executor {
     note_timeline();
   }
 
-  // The policy turned a job away that never ran.
+  // The policy turned away a job that never ran.
   void drop(std::size_t i) {
     JobResult& result = result_.jobs[i];
     result.dropped = true;
@@ -235,7 +235,7 @@ class Simulation final : public Executor {
     if (options_.on_progress && ended_ % 64 == 0) options_.on_progress(ended_);
   }
 
-  // Time taken / time alone on an equal share of the cluster, the share taken over the job's life.
+  // Completion time / time alone on an equal share of the cluster, averaged over the job's life.
   double fairness(std::size_t i) const {
     const JobResult& result = result_.jobs[i];
     const JobSpec& spec = workload_.jobs[i].spec;
@@ -246,7 +246,7 @@ class Simulation final : public Executor {
     const int low = rigid ? spec.requested_devices : spec.min_devices;
     const int high = rigid ? spec.requested_devices : spec.max_devices;
     const int devices = std::clamp(static_cast<int>(share), low, high);
-    // A job that may not run on its share would get it as a share of the time.
+    // A job that cannot run on so few devices would get its share as a share of time.
     const double time_share = std::min(1.0, share / devices);
     return result.jct_s() / (jobs_[i]->isolated_s(devices) / time_share);
   }
@@ -268,7 +268,7 @@ class Simulation final : public Executor {
     events_.push({std::max(next, clock_.now), static_cast<std::uint32_t>(i), version_[i]});
   }
 
-  // Jobs that span nodes disturb each other where they meet.
+  // Jobs that span nodes slow each other down where they share a node.
   void update_interference() {
     std::vector<int> spanning(cluster_.nodes().size(), 0);
     for (const JobState* state : scheduler_.jobs()) {
@@ -325,7 +325,7 @@ class Simulation final : public Executor {
     note_timeline();
   }
 
-  // Requests of serving that are fulfilled by now.
+  // Records the requests of serving that have been fulfilled.
   void note_given_back() {
     std::erase_if(asked_, [&](const Asked& asked) {
       if (scheduler_.owed(asked.type) > 0) return false;
@@ -335,7 +335,7 @@ class Simulation final : public Executor {
     });
   }
 
-  // Time passes: the integrals grow by the state that held until now.
+  // Advances the clock and adds the state that held until now to the integrals.
   void move_clock(Seconds to) {
     const Seconds passed = to - clock_.now;
     if (passed <= 0) return;
@@ -397,7 +397,7 @@ class Simulation final : public Executor {
   Scheduler scheduler_;
 
   std::vector<std::unique_ptr<SimJob>> jobs_;  // null before arrival and after the end
-  // Without and with kernels that are the same on every device type.
+  // Without and with kernels that give the same bits on every device type.
   std::array<std::unordered_map<const Application*, std::unique_ptr<SpeedCache>>, 2> caches_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<std::uint32_t> version_;
@@ -409,7 +409,7 @@ class Simulation final : public Executor {
     Seconds time_s;
     DeviceTypeId type;
   };
-  std::vector<Asked> asked_;  // by serving and not given back yet, oldest first
+  std::vector<Asked> asked_;  // requests of serving not fulfilled yet, oldest first
 
   std::vector<double> useful_of_;
   double useful_now_ = 0;

@@ -13,11 +13,12 @@
 
 namespace rubato {
 
-// What a change of a job's devices costs. A job's own resize_cost_s replaces `stop_s`.
+// The cost of changing a job's devices. A job's own resize_cost_s replaces `stop_s`.
 struct ResizeModel {
-  // Stop-and-resume: every change, the first start and restarts included, pauses the job this long.
+  // Stop-and-resume: every change, including the first start and restarts, pauses the job this
+  // long.
   Seconds stop_s = 30;
-  // Stop-free: a running job that grows, shrinks or moves pauses only this long; starts still cost
+  // Stop-free: a running job that grows, shrinks or moves pauses only this long. Starts still cost
   // stop_s.
   std::optional<Seconds> stop_free_s;
 };
@@ -36,12 +37,12 @@ struct ServingLoad {
 };
 
 struct SimOptions {
-  // Decide every so many seconds (at 1, 2, 3, ... times it), as clusters with a scheduling interval
-  // do. Without a value: at every arrival, completion, node or serving event, and when the policy
-  // asked to be woken.
+  // Decides every `round_s` seconds (at 1, 2, 3, ... times the interval), as clusters with a
+  // scheduling interval do. Without a value: at every arrival, completion, node or serving event,
+  // and when the policy asked to be woken.
   std::optional<Seconds> round_s;
   ResizeModel resize;
-  // Slowdown of jobs that span nodes and share one of them with another such job; 0: none.
+  // Slowdown of jobs that span nodes and share a node with another such job; 0: none.
   double interference = 0;
   ScalingLaw law;
   Quirks quirks;
@@ -49,17 +50,17 @@ struct SimOptions {
   Settings settings;                      // of the policy
   std::vector<NodeEvent> node_events;     // ordered by time
   std::vector<ServingLoad> serving_load;  // ordered by time
-  // Training gives devices that serving asks for back at the next decision, at the latest after so
-  // many seconds; 0: at once.
+  // Devices that serving asks for are given back at the next decision, or after this many seconds
+  // at the latest; 0: at once.
   Seconds give_back_s = 0;
   std::function<void(int finished_jobs)>
-      on_progress;  // called now and then, from the simulating thread
+      on_progress;  // called from time to time, from the simulating thread
   std::function<void(const Scheduler&)> on_round;  // called after every decision
 };
 
-// Runs the whole workload. Deterministic: the same input gives the same result except for measured
-// wall times. Jobs that can never run again (their nodes stay down) are left unfinished; an invalid
-// plan ends the simulation with an error.
+// Runs the whole workload. Deterministic: the same input gives the same result, except for measured
+// wall times. Jobs that can never run again (because their nodes stay down) are left unfinished. An
+// invalid plan ends the simulation with an error.
 Result<SimResult> simulate(const Cluster& cluster, const Workload& workload,
                            const PolicyInfo& policy, const SimOptions& options);
 // The same with a policy that the caller made, such as one for pinned jobs or several tenants

@@ -21,7 +21,7 @@ StepTime SpeedCache::step_time(const Placement& placement, std::int64_t local) c
   const auto found = known_.find(key);
   if (found != known_.end()) return found->second;
   const SpeedModel* model = application_.speed(placement.type());
-  RUBATO_CHECK(model != nullptr, "a job runs on a device type that it was not measured on");
+  RUBATO_CHECK(model != nullptr, "a job runs on a device type on which it was not measured");
   StepTime time = model->step_time(placement, local);
   if (portable_) {
     time.step_s = (time.step_s - time.sync_s) * application_.portable_slowdown(placement.type()) +

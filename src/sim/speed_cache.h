@@ -1,4 +1,4 @@
-// Memoised step times of one application for one simulation (one thread).
+// Memoised step times of one application, for one simulation on one thread.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ class SpeedCache final : public SpeedModel {
  private:
   const Application& application_;
   bool portable_;
-  mutable std::unordered_map<std::string, StepTime> known_;  // by placement and batch, as bytes
+  mutable std::unordered_map<std::string, StepTime> known_;  // by the bytes of placement and batch
 };
 
 }  // namespace rubato

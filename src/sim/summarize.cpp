@@ -22,7 +22,7 @@ void summarize_jobs(const std::vector<JobResult>& jobs, SimSummary& summary) {
       ++summary.jobs_dropped;
       continue;
     }
-    // A job that never finished waited as well: leaving it out would reward starving it.
+    // A job that never finished has waited too. Leaving it out would reward starving it.
     queue.push_back(job.queue_s);
     summary.resizes += job.resizes;
     summary.resize_lost_device_s += job.lost_device_s;

@@ -23,7 +23,7 @@ constexpr std::array<std::pair<WorkloadFormat, std::string_view>, 6> kFormatName
      {WorkloadFormat::kSia, "sia"},
      {WorkloadFormat::kNative, "native"}}};
 
-// Takes the first line off `rest`, without its end.
+// Removes the first line from `rest` and returns it without its end.
 std::string_view take_line(std::string_view& rest) {
   const std::size_t end = rest.find('\n');
   std::string_view line = rest.substr(0, end);
@@ -32,7 +32,7 @@ std::string_view take_line(std::string_view& rest) {
   return line;
 }
 
-// Cells that are no number are left for the reader to refuse.
+// Cells that are not numbers are left for the reader to refuse.
 bool has_fractional_time(std::string_view rows, std::size_t time_column) {
   while (!rows.empty()) {
     const std::string_view line = take_line(rows);
@@ -126,7 +126,7 @@ Result<WorkloadFormat> detect_format(const std::string& path) {
     return fractional ? WorkloadFormat::kSia : WorkloadFormat::kPollux;
   }
   return invalid_input(path +
-                       ":1:1: no known workload format; expected JSON lines or a header such as "
+                       ":1:1: unknown workload format; expected JSON lines or a header such as "
                        "name,time,application,num_replicas,batch_size (pollux, sia) or "
                        "job_id,submission_time,duration,num_gpu (itp) or "
                        "timestamp,duration,num_gpus,gpu_time,cluster (philly)");

@@ -12,14 +12,14 @@ namespace rubato {
 
 namespace {
 
-// The names seen so far, to refuse a second job of the same name.
+// The names seen so far; refuses a second job with the same name.
 class UniqueNames {
  public:
   UniqueNames(const CsvTable& table, int column) : table_(table), column_(column) {
     row_of_.reserve(table.rows());
   }
 
-  // The name in this row, if it can be used.
+  // The name in this row, if it is valid and new.
   Result<std::string> take(std::size_t row) {
     const std::string_view name = table_.cell(row, column_);
     if (const auto problem = name_problem(name); !problem.empty()) {
@@ -28,7 +28,7 @@ class UniqueNames {
     const auto [first, fresh] = row_of_.emplace(name, row);
     if (!fresh) {
       return table_.error_at(row, column_,
-                             fmt::format("duplicate of the job at {}; expected a name of its own",
+                             fmt::format("duplicate of the job at {}; expected a unique name",
                                          table_.where(first->second, column_)));
     }
     return std::string(name);
@@ -59,7 +59,7 @@ std::optional<std::int64_t> parse_timestamp(std::string_view text) {
   const int hour = number(11, 2);
   const int minute = number(14, 2);
   const int second = number(17, 2);
-  // The years keep differences below kTimeRange.high.
+  // These years keep differences below kTimeRange.high.
   if (!date.ok() || int(date.year()) < 1970 || int(date.year()) > 2200 || hour > 23 ||
       minute > 59 || second > 59) {
     return std::nullopt;
@@ -68,7 +68,7 @@ std::optional<std::int64_t> parse_timestamp(std::string_view text) {
   return ((days * 24 + hour) * 60 + minute) * 60 + second;
 }
 
-// Size and length of a job with a recorded duration.
+// Reads the size and the duration of a job with a recorded duration.
 std::optional<Error> read_recorded(const CsvTable& table, std::size_t row, int duration_column,
                                    int devices_column, const JobBuilder& builder,
                                    WorkloadJob& job) {

@@ -68,7 +68,7 @@ class JobLine {
     return "";
   }
 
-  // A field that must be a name when it is there.
+  // A field that must be a valid name if present.
   std::optional<Error> read_name(const char* field, std::string& target) const {
     const json* value = find(field);
     if (value == nullptr) return std::nullopt;
@@ -108,9 +108,8 @@ class JobLine {
     const json* application = find("application");
     const json* duration = find("duration_s");
     if ((application == nullptr) == (duration == nullptr)) {
-      return line_.error_at(
-          application != nullptr ? "duration_s" : "",
-          "expected either 'application' or 'duration_s', and exactly one of them");
+      return line_.error_at(application != nullptr ? "duration_s" : "",
+                            "expected exactly one of 'application' and 'duration_s'");
     }
     if (auto error = read_name("application", application_)) return error;
     request_.application = application_;
@@ -238,8 +237,8 @@ Result<std::vector<WorkloadJob>> read_native(const std::string& path, const JobB
     if (auto error = JobLine(*parsed, builder).read(job)) return std::move(*error);
     const auto [first, fresh] = line_of_name.emplace(job.spec.name, number);
     if (!fresh) {
-      return parsed->error_at("id", fmt::format("duplicate of the job on line {}; expected an id "
-                                                "of its own",
+      return parsed->error_at("id", fmt::format("duplicate of the job on line {}; expected a "
+                                                "unique id",
                                                 first->second));
     }
     jobs.push_back(std::move(job));

@@ -1,4 +1,4 @@
-// The parts that read_workload() is made of: one reader per kind of file, and what they share.
+// The parts of read_workload(): one reader per kind of file, and what they share.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace rubato {
 
-// Numbers beyond these are mistakes, and could overflow in sums.
+// Numbers outside these ranges are mistakes and could overflow in sums.
 inline constexpr NumberRange kTimeRange{0, 1e10};         // seconds since the start
-inline constexpr NumberRange kDurationRange{1e-3, 1e10};  // a job that runs 0 s is no job
+inline constexpr NumberRange kDurationRange{1e-3, 1e10};  // a job that runs for 0 s is not a job
 inline constexpr NumberRange kDeviceRange{1, 1e6};
 inline constexpr NumberRange kBatchRange{1, 1e12};
 
-// What a file says about a job's size and kind, in whatever format. Empty or 0: not said.
+// What a file says about a job's size and kind, in any format. Empty or 0: not given.
 struct JobRequest {
   std::string_view application;  // either this
   Seconds duration_s = 0;        // or this
@@ -32,8 +32,8 @@ struct JobRequest {
   bool mixes_types = false;
 };
 
-// What is wrong with a request. The reader knows how its format calls the field and where it
-// stands.
+// What is wrong with a request. The reader knows the name of the field in its format, and its
+// position.
 struct JobProblem {
   enum class Field { kApplication, kDeviceType, kMode, kDevices, kBatch, kWorkers, kMixing };
   Field field;
@@ -57,10 +57,10 @@ class JobBuilder {
   std::optional<JobProblem> set_recorded_size(const JobRequest& request, int pool,
                                               WorkloadJob& job) const;
   static std::optional<JobProblem> check_workers(const JobRequest& request);
-  // `most`: devices that it could have in this cluster.
+  // `most`: the devices that the job could have in this cluster.
   std::optional<JobProblem> set_workers(const JobRequest& request, int most,
                                         WorkloadJob& job) const;
-  // Devices of the largest type among these, which is what a job can have that does not mix types.
+  // Devices of the largest of these types: the most that a job can have without mixing types.
   int largest_pool(std::uint32_t types) const;
   // Devices of all these types.
   int whole_pool(std::uint32_t types) const;
@@ -71,12 +71,12 @@ class JobBuilder {
   std::uint32_t all_types_;
 };
 
-// What is wrong with the name of a job or a tenant; empty: nothing. Names end up in CSV and JSON
-// reports and on terminals, so only plain ones are taken.
+// What is wrong with the name of a job or tenant; empty: nothing. Names appear in CSV and JSON
+// reports and on terminals, so only plain names are accepted.
 std::string_view name_problem(std::string_view name);
 
-// An error about a file may quote any of its bytes: writes what is not plain text in it as \xNN.
-// The path in front is the caller's and stays as it is.
+// An error about a file may quote any of its bytes. This writes everything that is not plain text
+// as \xNN. The path at the start comes from the caller and stays as it is.
 Error printable(Error error, const std::string& path);
 
 // The jobs in file order, without ids.

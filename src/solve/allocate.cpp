@@ -1,6 +1,6 @@
-// What is done, and why the result is exact. Sizes are counted from each job's smallest one, in
-// units of the greatest common divisor of all of them; `room` is the capacity left after the
-// smallest sizes, v(k) the value and s(k) the size of choice k of a job.
+// The algorithm, and why its result is exact. Sizes are counted from each job's smallest one, in
+// units of the greatest common divisor of all of them. `room` is the capacity left after the
+// smallest sizes; v(k) is the value and s(k) the size of choice k of a job.
 //
 // Bound. For any price m >= 0 of a unit, every division x with sizes within `room` satisfies
 //   value(x) = sum v(x_j) <= sum (v(x_j) - m s(x_j)) + m room <= sum max_k (v(k) - m s(k)) + m room
@@ -9,20 +9,20 @@
 // so the best division is the one with the least T, and no term of T is negative.
 //
 // Greedy. The corners of a table's concave majorant are choices of the table, and the gains per
-// unit of the steps between corners never rise. Let m be the gain per unit at which taking all
-// steps in order of falling gain per unit first exceeds `room`. Taking all steps above m, and of
-// those equal to m as many as fit, is a division (the steps of one job come in their order) in
-// which every job has loss 0. If nothing is unused T is 0, and the division is best. If all steps
-// have size 1, which is so for concave tables with equal steps, there is always another step that
-// fits, so nothing is unused.
+// unit of the steps between corners never rise. Take all steps in order of falling gain per unit,
+// and let m be the gain per unit at which they first exceed `room`. Taking all steps above m, and
+// as many of those equal to m as fit, is a division (the steps of one job are taken in order) in
+// which every job has loss 0. If nothing is unused, T is 0 and the division is optimal. If all
+// steps have size 1, as in concave tables with equal steps, there is always another step that fits,
+// so nothing is unused.
 //
-// Dynamic program. Otherwise the division of the greedy (the base) leaves `gap` units unused, and
+// Dynamic program. Otherwise the greedy division (the base) leaves `gap` units unused, and
 // T = m * gap. The best change of a single job gives a first incumbent. A choice with a loss of at
 // least the incumbent's T cannot be part of a better division. The others are moves: `delta` units
-// more than the base, at a loss; close_gap.h finds the set of moves with the least T.
+// more than the base, at a loss. close_gap.h finds the set of moves with the least T.
 //
-// Rounding. The sum of computed losses is minimised without any slack; a computed loss of a choice
-// that plays a part differs from the true one by a few units in the last place of its value, as do
+// Rounding. The sum of the computed losses is minimised without any slack. A computed loss of a
+// relevant choice differs from the true one by a few units in the last place of its value, as do
 // the terms of any sum of values. An incumbent whose T is below one unit in the last place of the
 // sum of its values is accepted.
 #include "solve/allocate.h"
@@ -48,12 +48,12 @@ struct Step {
   int size = 0;
 };
 
-// The gain per unit at which the steps, taken in falling order, first exceed `room`. They must
-// exceed it in all. Weighted quickselect; changes the steps.
+// The gain per unit at which the steps, taken in falling order, first exceed `room`. Their total
+// must exceed it. Weighted quickselect; reorders the steps.
 double break_gain(std::span<Step> steps, std::int64_t room) {
-  constexpr int kMaxPasses = 40;  // bounds the cost for unlucky pivots; then they are sorted
+  constexpr int kMaxPasses = 40;  // bounds the cost of unlucky pivots; then the steps are sorted
   for (int pass = 0; pass < kMaxPasses; ++pass) {
-    // The pivot is the middle of an evenly spaced sample.
+    // The pivot is the median of an evenly spaced sample.
     std::array<double, 9> sample{};
     for (std::size_t i = 0; i < sample.size(); ++i) {
       sample[i] = steps[(2 * i + 1) * steps.size() / (2 * sample.size())].gain;
@@ -84,7 +84,7 @@ double break_gain(std::span<Step> steps, std::int64_t room) {
     room -= step.size;
     if (room < 0) return step.gain;
   }
-  RUBATO_CHECK(false, "the steps fit");
+  RUBATO_CHECK(false, "all steps fit");
 }
 
 class Allocator {
@@ -104,7 +104,7 @@ class Allocator {
   }
 
  private:
-  // The choices of all jobs one after another, without dominated ones: sizes and values rise
+  // The choices of all jobs, one job after another, without dominated ones: sizes and values rise
   // strictly within a job.
   struct Item {
     double value = 0;
@@ -114,7 +114,7 @@ class Allocator {
 
   std::size_t jobs() const { return tables_.size(); }
 
-  // Fills items_; false if the smallest sizes do not fit.
+  // Fills items_. False if the smallest sizes do not fit.
   bool collect() {
     std::size_t total = 0;
     for (const std::vector<Choice>& table : tables_) total += table.size();
@@ -138,13 +138,13 @@ class Allocator {
     }
     if (room_ < 0) return false;
     for (std::size_t j = 0; j < jobs(); ++j) {
-      while (items_[end_[j] - 1].size > room_) --end_[j];  // could never be taken
+      while (items_[end_[j] - 1].size > room_) --end_[j];  // can never be taken
     }
     divide_by_common_unit();
     return true;
   }
 
-  // False if the table turns out not to be in order of size.
+  // False if the table turns out not to be sorted by size.
   bool append_sorted(const std::vector<Choice>& table) {
     int last_size = -1;
     double best = -kInfinity;
@@ -199,10 +199,10 @@ class Allocator {
     return wanted <= room_;
   }
 
-  // Sets at_ to the base and price_; returns the units that are left.
+  // Sets price_ and sets at_ to the base. Returns the units that are left.
   std::int64_t greedy() {
-    // The corners of the majorants: corner_[i] is an item, steps_[i] the step that leads to it from
-    // the corner before it (for the first corner of a job: of size 0).
+    // The corners of the majorants: corner_[i] is an item, and steps_[i] is the step to it from the
+    // previous corner (of size 0 for the first corner of a job).
     steps_.reserve(items_.size());
     corner_.reserve(items_.size());
     first_corner_.reserve(jobs() + 1);
@@ -229,7 +229,7 @@ class Allocator {
     for (std::size_t j = 0; j < jobs(); ++j) {
       std::size_t i = first_corner_[j];
       while (i + 1 < first_corner_[j + 1] && steps_[i + 1].gain > price_) ++i;
-      at_[j] = i;  // for now: an index into corner_
+      at_[j] = i;  // temporarily an index into corner_
       left -= items_[corner_[i]].size;
     }
     for (std::size_t j = 0; j < jobs(); ++j) {
@@ -249,13 +249,13 @@ class Allocator {
     return {(items_[to].value - items_[from].value) / size, size};
   }
 
-  // What an item loses against the base of its job (never negative but for rounding).
+  // What an item loses relative to the base of its job (never negative, except for rounding).
   double loss(std::size_t base, std::size_t k) const {
     const double units = items_[k].size - items_[base].size;
     return std::max(0.0, price_ * units - (items_[k].value - items_[base].value));
   }
 
-  // From the base, with `gap` units unused, to the best division.
+  // Improves the base, which leaves `gap` units unused, to the best division.
   Division improve(std::int64_t gap) {
     // The first incumbent: the base with one job changed.
     double incumbent = price_ * static_cast<double>(gap);
@@ -314,7 +314,7 @@ class Allocator {
     return division;
   }
 
-  // The division at_, whose value is `loss` below the bound.
+  // The division in at_, whose value is `loss` below the bound.
   Division finish(DivisionProof proof, double loss) const {
     Division division{.feasible = true, .proof = proof, .unit_price = price_ / unit_};
     division.choice.resize(jobs());

@@ -12,11 +12,11 @@ namespace rubato {
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// All rows are kept for the way back while they take less than this; then only every n-th one, and
-// the rows between two of these are computed a second time.
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+// While they take less than this, all rows are kept for the backward pass. Beyond it, only every
+// n-th row is kept, and the rows in between are computed a second time.
 constexpr std::size_t kKeptCells = std::size_t{512} << 10;
-// How many useless moves are remembered; looking a row up must cost far less than computing it.
+// How many useless moves are remembered. Looking a row up must cost far less than computing it.
 constexpr std::size_t kUselessMoves = 64;
 
 class GapProgram {
@@ -39,8 +39,7 @@ class GapProgram {
   }
 
  private:
-  // A row that was computed: best[d] for d in [low, high], using the moves with a loss below
-  // `limit`.
+  // A computed row: best[d] for d in [low, high], using the moves with a loss below `limit`.
   struct Done {
     std::size_t row = 0;
     double limit = 0;
@@ -51,7 +50,7 @@ class GapProgram {
 
   void order_rows() {
     const std::size_t n = problem_.rows.size();
-    std::vector<double> rate(n, kInfinity);
+    std::vector<double> rate(n, kUnbounded);
     for (std::size_t r = 0; r < n; ++r) {
       for (std::size_t i = problem_.rows[r].begin; i < problem_.rows[r].end; ++i) {
         const Move& move = problem_.moves[i];
@@ -63,9 +62,9 @@ class GapProgram {
     std::sort(order_.begin(), order_.end(), [&rate](std::size_t a, std::size_t b) {
       return rate[a] != rate[b] ? rate[a] < rate[b] : a < b;
     });
-    // What the rows from position p on have to offer.
-    up_rate_.assign(n + 1, kInfinity);
-    down_rate_.assign(n + 1, kInfinity);
+    // What the rows from position p on can contribute.
+    up_rate_.assign(n + 1, kUnbounded);
+    down_rate_.assign(n + 1, kUnbounded);
     reach_.assign(n + 1, 0);
     for (std::size_t p = n; p-- > 0;) {
       const GapProblem::Row& row = problem_.rows[order_[p]];
@@ -85,8 +84,8 @@ class GapProgram {
     }
   }
 
-  // The lowest and the highest state that can still lead below best_ when the rows from position p
-  // on are left. Wider than necessary by up to a unit, so that rounding cannot cut too much.
+  // The lowest and the highest state that can still end below best_ using the rows from position p
+  // on. Wider than necessary by up to one unit, so that rounding cannot cut too much.
   std::int64_t lowest(std::size_t p) const {
     const double distance = best_ / std::min(up_rate_[p], problem_.price);
     return distance < 1e15 ? problem_.gap - 1 - static_cast<std::int64_t>(distance * (1 + 1e-9))
@@ -97,7 +96,7 @@ class GapProgram {
     return problem_.gap + static_cast<std::int64_t>(distance * (1 + 1e-9));
   }
 
-  // The moves of a row with a loss below the limit, into moves_.
+  // Collects the moves of a row with a loss below the limit in moves_.
   void select_moves(std::size_t row, double limit) {
     moves_.clear();
     for (std::size_t i = problem_.rows[row].begin; i < problem_.rows[row].end; ++i) {
@@ -105,8 +104,8 @@ class GapProgram {
     }
   }
 
-  // Whether no move can change a state: an earlier row that was no dearer did not, and nothing has
-  // changed since.
+  // Whether no move can change a state: earlier rows had the same moves at no higher loss without
+  // effect, and nothing has changed since.
   bool moves_are_useless() const {
     return !useless_.empty() && std::all_of(moves_.begin(), moves_.end(), [this](const Move& move) {
       return std::any_of(useless_.begin(), useless_.end(), [&move](const Move& useless) {
@@ -131,7 +130,7 @@ class GapProgram {
       }
       done.low = std::max(low_ + down, lowest(p + 1));
       done.high = std::min(high_ + up, highest(p + 1));
-      if (done.low > done.high) return;  // nothing can come below best_ any more
+      if (done.low > done.high) return;  // no state can end below best_ any more
       const std::size_t width = done.width();
       if (out_.size() < width + 2 * margin_) out_.resize(2 * width + 2 * margin_);
       double* const out = out_.data() + margin_;
@@ -145,7 +144,7 @@ class GapProgram {
       }
       useless_.clear();
       take_incumbent(out, done);
-      // Drop states at the ends that cannot come below best_.
+      // Drop states at the ends that cannot end below best_.
       std::size_t first = 0;
       std::size_t last = width;
       while (first < last && out[first] >= best_) ++first;
@@ -156,7 +155,7 @@ class GapProgram {
       }
       done.high = done.low + static_cast<std::int64_t>(last) - 1;
       done.low += static_cast<std::int64_t>(first);
-      // What was computed is what the next row starts from.
+      // The computed row is the input of the next one.
       in_.swap(out_);
       in_first_ = margin_ + first;
       low_ = done.low;
@@ -171,7 +170,7 @@ class GapProgram {
     }
   }
 
-  // Keeps from now on, and of the rows so far, only every interval_-th one.
+  // Keeps only every interval_-th row, of the rows so far and from now on.
   void thin_out() {
     interval_ = static_cast<std::size_t>(std::sqrt(static_cast<double>(order_.size()))) + 1;
     for (std::size_t i = 0; i < done_.size(); ++i) {
@@ -179,7 +178,7 @@ class GapProgram {
     }
   }
 
-  // A state within the gap may be the end of the best set so far.
+  // A state within the gap may complete the best set so far.
   void take_incumbent(const double* cells, const Done& done) {
     const double useful = best_ / problem_.price;  // units that may stay unused
     std::int64_t from = done.low;
@@ -199,7 +198,7 @@ class GapProgram {
     }
   }
 
-  // Makes [low, high] the states that the next row starts from.
+  // Makes the states [low, high] the input of the next row.
   void load(const double* cells, std::int64_t low, std::int64_t high) {
     low_ = low;
     high_ = high;
@@ -209,23 +208,23 @@ class GapProgram {
     std::copy_n(cells, width, in_.data() + in_first_);
     surround();
   }
-  // Puts as many unreachable states around those of in_ as a row may look at.
+  // Surrounds the states of in_ with as many unreachable ones as a row may read.
   void surround() {
     double* const first = in_.data() + in_first_;
-    std::fill_n(first - margin_, margin_, kInfinity);
-    std::fill_n(first + (high_ - low_ + 1), margin_, kInfinity);
+    std::fill_n(first - margin_, margin_, kUnbounded);
+    std::fill_n(first + (high_ - low_ + 1), margin_, kUnbounded);
   }
   const double* state(std::int64_t d) const {
     return in_.data() + (static_cast<std::int64_t>(in_first_) + d - low_);
   }
 
-  // Rows that are no longer needed give their memory to others.
+  // Reuses the memory of rows that are no longer needed.
   void recycle(std::vector<double>& cells) {
     if (cells.capacity() > 0) spare_.push_back(std::move(cells));
     cells = {};
   }
 
-  // Makes sure that the cells of row i are there: computes it and the missing ones before it as
+  // Ensures that the cells of row i exist: recomputes it and the missing rows before it as
   // forward() did.
   void restore(std::size_t i) {
     std::size_t from = i;
@@ -245,7 +244,8 @@ class GapProgram {
     }
   }
 
-  // Which moves led to the best state: those whose sums are exactly the cells' values.
+  // Finds the moves that led to the best state: those whose sums are exactly the values of the
+  // cells.
   void backward(GapSolution& solution) {
     std::int64_t d = best_state_;
     double cell = best_cell_;
@@ -269,10 +269,10 @@ class GapProgram {
   }
   // The least loss of state d before the i-th row.
   double cell_before(std::size_t i, std::int64_t d) const {
-    if (i == 0) return d == 0 ? 0 : kInfinity;
+    if (i == 0) return d == 0 ? 0 : kUnbounded;
     const Done& done = done_[i - 1];
     return d >= done.low && d <= done.high ? done.cells[static_cast<std::size_t>(d - done.low)]
-                                           : kInfinity;
+                                           : kUnbounded;
   }
 
   const GapProblem& problem_;
@@ -284,13 +284,13 @@ class GapProgram {
   std::ptrdiff_t best_row_ = -1;  // in done_
   std::int64_t best_state_ = 0;
   double best_cell_ = 0;
-  std::size_t interval_;  // every how many rows one is kept
+  std::size_t interval_;  // one row in this many is kept
   std::vector<Done> done_;
   std::vector<Move> moves_;
   std::vector<Move> useless_;
   int rows_ = 0;
   std::vector<double> in_, out_;
-  std::size_t in_first_ = 0;  // where in in_ the state low_ lies
+  std::size_t in_first_ = 0;  // position of state low_ in in_
   std::int64_t low_ = 0, high_ = 0;
   std::vector<std::vector<double>> spare_;
   std::int64_t cells_ = 0;
@@ -299,7 +299,8 @@ class GapProgram {
 }  // namespace
 
 GapSolution close_gap(GapProblem problem) {
-  // In units of the deltas' greatest common divisor; what is then left of the gap stays unused.
+  // Counted in units of the greatest common divisor of the deltas. Any remainder of the gap stays
+  // unused.
   int unit = 0;
   for (const Move& move : problem.moves) {
     if (unit == 0 || move.delta % unit != 0) unit = std::gcd(unit, move.delta);

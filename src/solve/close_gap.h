@@ -2,20 +2,21 @@
 //
 // A set of moves, at most one per row, whose deltas sum to d <= gap costs
 //   T = sum of the losses + price * (gap - d).
-// All losses are non-negative, so T < incumbent needs every loss < incumbent. Rows are taken in
-// order of their least loss per unit moved, and best[d] is the least loss of moves of the rows so
-// far with deltas that sum to d. After each row:
-//  - leaving the later rows alone gives complete sets, the best of which may become the incumbent;
-//  - a state D units below the gap costs at least D * min(price, a) to complete, where a is the
-//  least
-//    loss per unit of the later moves upwards (each unit is filled at a or more, or stays unused at
-//    `price`; moves downwards only add); one D units above it costs at least D * b, where b is the
-//    least loss per unit of the later moves downwards, and must not be further above than these
-//    moves can reach. States that cannot stay below the incumbent are dropped: the window around
-//    the gap narrows as rows get dearer and incumbents better.
-//  - when the row changed nothing, later rows with the same moves (or dearer ones) will not either,
-//    until some other row does; they are skipped. Jobs with equal tables make many such rows.
-// When no state is left, or no later row has a move below the incumbent, the incumbent is best.
+// All losses are non-negative, so T < incumbent requires every loss < incumbent. Rows are processed
+// in order of their least loss per unit moved. best[d] is the least loss of moves in the rows so
+// far whose deltas sum to d. After each row:
+//  - Skipping all later rows gives complete sets. The best of them may become the incumbent.
+//  - A state D units below the gap costs at least D * min(price, a) to complete, where a is the
+//    least loss per unit of the later upward moves (each unit is filled at a or more, or stays
+//    unused at `price`; downward moves only add). A state D units above the gap costs at least
+//    D * b, where b is the least loss per unit of the later downward moves, and it must not be
+//    further above than these moves can reach. States that cannot stay below the incumbent are
+//    dropped. The window around the gap narrows as rows become more expensive and incumbents
+//    better.
+//  - If the row changed nothing, later rows with the same moves (or more expensive ones) will not
+//    either, until some other row changes a state. They are skipped. Jobs with equal tables produce
+//    many such rows.
+// When no state is left, or no later row has a move below the incumbent, the incumbent is optimal.
 #pragma once
 
 #include <cstddef>
@@ -33,8 +34,8 @@ struct GapProblem {
   };
   std::int64_t gap = 0;  // at least 0
   double price = 0;      // of a unit that stays unused; positive
-  double incumbent = 0;  // T of a set that is known
-  double enough = 0;     // a T that is as good as 0
+  double incumbent = 0;  // T of a known set
+  double enough = 0;     // a T that counts as 0
   std::vector<Move> moves;
   std::vector<Row> rows;
 };
@@ -47,7 +48,7 @@ struct GapSolution {
   bool improved = false;     // false: nothing is below the incumbent
   double loss = 0;           // the least T
   std::vector<Taken> taken;  // if improved
-  int rows = 0;              // looked at
+  int rows = 0;              // processed
   std::int64_t cells = 0;    // states x moves
 };
 

@@ -12,7 +12,7 @@
 
 namespace rubato {
 
-// maximise  sum objective * x   subject to  lower <= row <= upper  and the limits of the columns.
+// Maximise sum objective * x, subject to lower <= row <= upper and the limits of the columns.
 struct Milp {
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -32,14 +32,14 @@ struct Milp {
 };
 
 struct MilpLimits {
-  Seconds seconds = 10;    // of wall time; 0: do not search at all
+  Seconds seconds = 10;    // of wall time; 0: no search at all
   long nodes = 1'000'000;  // of the search tree: a limit that does not depend on the machine
-  double gap = 1e-6;       // done when the bound is within this share of the value
+  double gap = 1e-6;       // stop if the bound is within this share of the value
 };
 
 enum class MilpStatus {
   kOptimal,     // within the gap
-  kLimit,       // time or nodes ran out; `x`, if any, is the best found
+  kLimit,       // time or nodes ran out; `x`, if any, is the best solution found
   kInfeasible,  // proven
   kFailed,      // the solver gave up; `detail` says why
 };
@@ -47,19 +47,19 @@ enum class MilpStatus {
 struct MilpResult {
   MilpStatus status = MilpStatus::kFailed;
   double value = 0;
-  double bound = Milp::kInfinity;  // no solution is better than this
+  double bound = Milp::kInfinity;  // upper bound on the value of any solution
   std::vector<double> x;           // empty: none was found
   Seconds seconds = 0;             // spent
   std::string detail;
 };
 
-// `start`, if not empty, is a feasible solution to begin with: the result is never worse. A solver
-// may throw; callers treat that as kFailed.
+// `start`, if not empty, is a feasible initial solution; the result is never worse. A solver may
+// throw; callers treat that as kFailed.
 using MilpSolver = std::function<MilpResult(const Milp& program, std::span<const double> start,
                                             const MilpLimits& limits)>;
 
-// CBC. Single-threaded and deterministic unless the time runs out; safe to call from several
-// threads at once, each call has a model of its own. Never throws.
+// CBC. Single-threaded, and deterministic unless it runs out of time. Safe to call from several
+// threads at once, because each call has its own model. Never throws.
 MilpResult solve_with_cbc(const Milp& program, std::span<const double> start,
                           const MilpLimits& limits);
 

@@ -19,8 +19,8 @@ namespace rubato {
 
 namespace {
 
-// CBC minimises, and takes differences below 1e-5 for none: the objective is scaled to a few
-// hundreds.
+// CBC minimises, and ignores differences below 1e-5. The objective is therefore scaled to a few
+// hundred.
 double scale_of(const Milp& program) {
   double largest = 0;
   for (const Milp::Column& column : program.columns) {

@@ -7,8 +7,8 @@ namespace rubato {
 
 namespace {
 
-// As many doubles as a register holds. (A type of GCC and clang. Left to themselves they vectorise
-// the wrong loop; with lanes wider than the registers GCC does not vectorise at all.)
+// As many doubles as a register holds, as a vector type of GCC and clang. (Without it, they
+// vectorise the wrong loop; with lanes wider than the registers, GCC does not vectorise at all.)
 struct Narrow {  // any x86-64, and most others
   using Lanes [[gnu::vector_size(16)]] = double;
 };
@@ -27,7 +27,7 @@ template <typename Lanes>
   other += loss;
   best = other < best ? other : best;
 }
-// Stores the lanes; true if one differs from what was there `before`.
+// Stores the lanes. True if any differs from `before`.
 template <typename Lanes>
 [[gnu::always_inline]] inline bool store(const Lanes& lanes, const double* before, double* to) {
   Lanes old;
@@ -82,7 +82,7 @@ template <typename Width>
 }
 
 #if defined(__x86_64__)
-// Used where the processor has it; the program itself is built for any x86-64.
+// Used if the processor supports it. The program itself is built for any x86-64.
 [[gnu::target("avx2")]] bool relax_avx2(const double* in, std::size_t width,
                                         std::span<const Move> moves, double* out) {
   return relax<Wide>(in, width, moves, out);

@@ -1,4 +1,4 @@
-// Zeroed memory that starts at a multiple of 64 bytes, as units and gradient buffers must.
+// Zeroed memory that starts at a multiple of 64 bytes, as units and gradient buffers require.
 #pragma once
 
 #include <cstddef>

@@ -33,7 +33,7 @@ std::string environment(const char* name, const char* otherwise) {
 std::string blas() {
   if (auto* const config = symbol<const char*()>("openblas_get_config")) {
     std::string text = config();
-    // The configuration ends with the core that was detected, unless another was asked for.
+    // The configuration ends with the detected core, unless another one was requested.
     if (auto* const core = symbol<const char*()>("openblas_get_corename")) {
       text += std::string("; core ") + core();
     }
@@ -118,10 +118,10 @@ std::string kernel_checksum(const torch::Device& device) {
   return sum.text();
 }
 
-// Tensors come and go in every step. glibc would give their memory back to the system each time and
-// get it again page by page, which costs a tenth of a step and more.
+// Tensors are allocated and freed in every step. By default, glibc would return their memory to the
+// system each time and get it back page by page, which costs a tenth of a step or more.
 void keep_freed_memory() {
-  constexpr int kLargestThreshold = 32 << 20;  // that glibc takes
+  constexpr int kLargestThreshold = 32 << 20;  // the largest value glibc accepts
   ::mallopt(M_MMAP_THRESHOLD, kLargestThreshold);
   ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 }

@@ -1,4 +1,4 @@
-// What decides the bits of LibTorch's results in this process.
+// What affects the bits of LibTorch's results in this process.
 #pragma once
 
 #include <torch/types.h>
@@ -10,7 +10,7 @@
 namespace rubato::train {
 
 // One thread, deterministic algorithms, no search for the fastest kernel. Call it before the first
-// use of LibTorch; more calls change nothing.
+// use of LibTorch; further calls have no effect.
 void pin_torch();
 
 // See elastic::Program::fingerprint. Two traits are measured rather than named: "libm" and

@@ -26,7 +26,8 @@ constexpr int kWrongInput = 2;
 int run(train::TorchProgram& program, const JobOptions& options) {
   int code = 0;
   const auto at_end = [&](std::span<const std::byte> private_state) {
-    // For whoever goes on with the model: the buffers of logical worker 0, as after PyTorch's DDP.
+    // For code that uses the model afterwards: the buffers of logical worker 0, as with PyTorch's
+    // DDP.
     program.load_private(private_state);
     if (options.dump.empty()) return;
     if (Status done = write_file(options.dump, program.parameter_bytes()); !done) {
@@ -36,7 +37,7 @@ int run(train::TorchProgram& program, const JobOptions& options) {
   };
   const int result = elastic::run_worker(
       program, {.name = options.spec.name,
-                // A number of steps decides alone; an epoch has at least one.
+                // If given, only the number of steps counts; every epoch has at least one.
                 .epochs = options.spec.steps >= 0 ? options.spec.steps + 1 : options.spec.epochs,
                 .steps = options.spec.steps,
                 .logical_workers = options.spec.logical,
@@ -56,7 +57,7 @@ Job::Job(int argc, char** argv, const JobDefaults& defaults) {
     std::exit(0);
   }
   if (const char* const level = std::getenv("RUBATO_CONSISTENCY"); level != nullptr) {
-    // The launcher's word counts for all workers.
+    // The launcher's setting applies to all workers.
     const Result<elastic::Consistency> consistency = elastic::parse_consistency(level);
     if (!consistency) refuse(arguments[0], "RUBATO_CONSISTENCY: " + consistency.error().message);
     parsed->consistency = *consistency;
@@ -65,7 +66,10 @@ Job::Job(int argc, char** argv, const JobDefaults& defaults) {
     refuse(arguments[0], pinned.error().message);
   }
   if (parsed->cuda && !torch::cuda::is_available()) {
-    refuse(arguments[0], "--device cuda: LibTorch finds no CUDA device here; use --device cpu");
+    refuse(arguments[0], fmt::format("--device cuda: LibTorch finds no CUDA device here; use "
+                                     "--device cpu, or see what is missing: rubato doctor "
+                                     "--program {}",
+                                     arguments[0]));
   }
   train::pin_torch();
   torch::manual_seed(parsed->spec.seed);

@@ -88,22 +88,22 @@ Result<JobOptions> parse_job_options(std::span<const char* const> arguments,
 
 std::string job_help(const JobDefaults& defaults) {
   return fmt::format(
-      "Trains the model '{}'.\n\n"
-      "  --epochs N             times through the data set (default {})\n"
+      "Train the model '{}'.\n\n"
+      "  --epochs N             passes over the data set (default {})\n"
       "  --steps N              end after this many steps instead (default {})\n"
       "  --batch N              samples per logical worker and step (default {})\n"
-      "  --seed N               of weights, data order, dropout, augmentation (default {})\n"
-      "  --logical N            logical workers; part of the result (default {})\n"
+      "  --seed N               for weights, data order, dropout and augmentation (default {})\n"
+      "  --logical N            logical workers; affects the result (default {})\n"
       "  --device cpu|cuda      where to train (default cpu)\n"
-      "  --consistency d1|d2    d2: the same bits on unlike processors, slower (default d1)\n"
+      "  --consistency d1|d2    d2: same bits on different processors, but slower (default d1)\n"
       "  --pace MS              a mini-batch takes at least this long, as on a slower device "
       "(default 0)\n"
       "  --dump FILE            write the final parameters (float32) to FILE\n"
-      "  --help                 this text\n\n"
+      "  --help                 show this help\n\n"
       "'rubato run --workers 2 -- PROGRAM ...' runs it on several workers, with the same result.\n",
       defaults.name, defaults.epochs,
-      defaults.steps < 0 ? "all of the epochs" : std::to_string(defaults.steps), defaults.batch,
-      defaults.seed, defaults.logical);
+      defaults.steps < 0 ? "all steps of the epochs" : std::to_string(defaults.steps),
+      defaults.batch, defaults.seed, defaults.logical);
 }
 
 }  // namespace rubato

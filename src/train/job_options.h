@@ -12,8 +12,8 @@
 namespace rubato {
 
 struct JobOptions {
-  JobDefaults spec;            // with what the command line said
-  bool logical_asked = false;  // it said how many logical workers
+  JobDefaults spec;            // the defaults, overridden by the command line
+  bool logical_asked = false;  // the command line gives the number of logical workers
   bool cuda = false;
   elastic::Consistency consistency = elastic::Consistency::kD1;
   // A mini-batch takes at least this many milliseconds, as if the device were slower. Workers that
@@ -23,7 +23,7 @@ struct JobOptions {
   bool help = false;
 };
 
-// `arguments` without the program's name. Each option is "--name value" or "--name=value".
+// `arguments` without the program name. Each option is "--name value" or "--name=value".
 Result<JobOptions> parse_job_options(std::span<const char* const> arguments,
                                      const JobDefaults& defaults);
 std::string job_help(const JobDefaults& defaults);

@@ -17,7 +17,7 @@ namespace {
 using torch::Tensor;
 namespace optim = torch::optim;
 
-// The tensors of a state, by the options of its parameter group. The order is part of the format
+// The tensors of a state, given the options of its parameter group. The order is part of the format
 // of units and checkpoints.
 std::vector<Tensor*> fields(optim::SGDParamState& state, const optim::SGDOptions& options) {
   if (options.momentum() == 0) return {};
@@ -82,16 +82,17 @@ Result<OptimizerState> OptimizerState::make(std::shared_ptr<optim::Optimizer> op
   if (o == nullptr) {
     return invalid_input("training: no optimizer; set Training::optimizer");
   }
-  // The exact class: a subclass may keep state that we would not carry along.
+  // Check the exact class: a subclass may keep state that we would not transfer.
   const std::type_info& type = typeid(*o);
   if (type == typeid(optim::SGD)) return OptimizerState(std::move(optimizer), Kind::kSgd);
   if (type == typeid(optim::Adam)) return OptimizerState(std::move(optimizer), Kind::kAdam);
   if (type == typeid(optim::AdamW)) return OptimizerState(std::move(optimizer), Kind::kAdamW);
   if (type == typeid(optim::RMSprop)) return OptimizerState(std::move(optimizer), Kind::kRmsProp);
   if (type == typeid(optim::Adagrad)) return OptimizerState(std::move(optimizer), Kind::kAdagrad);
-  return invalid_input(std::string("training: the optimizer class ") + c10::demangle(type.name()) +
-                       " is unknown to the runtime, which must carry its state from worker to "
-                       "worker; use SGD, Adam, AdamW, RMSprop or Adagrad");
+  return invalid_input(
+      std::string("training: the optimizer class ") + c10::demangle(type.name()) +
+      " is not supported, because the runtime must transfer its state from worker to "
+      "worker; use SGD, Adam, AdamW, RMSprop or Adagrad");
 }
 
 OptimizerState::OptimizerState(std::shared_ptr<optim::Optimizer> optimizer, Kind kind)
@@ -144,7 +145,8 @@ void OptimizerState::create(const Tensor& parameter, std::int64_t step,
     set_step(*state, step);
     const std::vector<Tensor*> targets =
         fields(*state, static_cast<const Options&>(*options(parameter)));
-    RUBATO_CHECK(targets.size() == tensors.size(), "optimizer state with other tensors");
+    RUBATO_CHECK(targets.size() == tensors.size(),
+                 "optimizer state with the wrong number of tensors");
     for (std::size_t i = 0; i < targets.size(); ++i) *targets[i] = tensors[i];
     optimizer_->state()[compat::state_key(parameter)] = std::move(state);
   });

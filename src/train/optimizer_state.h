@@ -1,10 +1,10 @@
-// The state that a LibTorch optimizer keeps per parameter, as a step count and a fixed list of
-// tensors of the parameter's shape:
-//   SGD      momentum buffer, where momentum != 0
-//   Adam(W)  first and second moment, with amsgrad the maximum of the second
-//   RMSprop  mean square, then the momentum buffer and the mean gradient where they are used
+// The per-parameter state of a LibTorch optimizer, as a step count and a fixed list of tensors of
+// the parameter's shape:
+//   SGD      momentum buffer, if momentum != 0
+//   Adam(W)  first and second moment; with amsgrad also the maximum of the second
+//   RMSprop  mean square, then momentum buffer and mean gradient if used
 //   Adagrad  sum of squares
-// LibTorch creates the state of a parameter when it first updates it (Adagrad: at construction).
+// LibTorch creates the state of a parameter at its first update (Adagrad: at construction).
 #pragma once
 
 #include <torch/optim/optimizer.h>
@@ -23,20 +23,20 @@ namespace rubato::train {
 
 class OptimizerState {
  public:
-  // An error when the class of the optimizer is not known here.
+  // An error if the class of the optimizer is not supported.
   static Result<OptimizerState> make(std::shared_ptr<torch::optim::Optimizer> optimizer);
 
-  // How many tensors the state of the parameter has once it exists; 0 for a parameter that the
+  // The number of tensors in the parameter's state once it exists; 0 for a parameter that the
   // optimizer does not update.
   std::size_t tensor_count(const torch::Tensor& parameter) const;
   bool exists(const torch::Tensor& parameter) const;
-  // Of existing state. The pointers are valid until the state is created anew or removed.
+  // For existing state. The pointers are valid until the state is replaced or removed.
   std::vector<torch::Tensor*> tensors(const torch::Tensor& parameter) const;
-  std::int64_t step(const torch::Tensor& parameter) const;  // 0 where the optimizer counts none
+  std::int64_t step(const torch::Tensor& parameter) const;  // 0 if the optimizer has no step count
   // Replaces or creates the state.
   void create(const torch::Tensor& parameter, std::int64_t step,
               std::span<const torch::Tensor> tensors);
-  // As before the first update.
+  // Restores the situation before the first update.
   void remove(const torch::Tensor& parameter);
 
  private:
@@ -51,7 +51,7 @@ class OptimizerState {
 
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
   Kind kind_;
-  std::unordered_map<const void*, std::size_t> group_;  // of each parameter
+  std::unordered_map<const void*, std::size_t> group_;  // index of each parameter's group
 };
 
 }  // namespace rubato::train

@@ -1,5 +1,5 @@
-// A job in this process alone: one worker that hosts all logical workers. No registry, no views,
-// no checkpoints; the same arithmetic as a worker of the elastic runtime, hence the same bits.
+// A job in this process alone: one worker that hosts all logical workers. It has no registry, views
+// or checkpoints, but the same arithmetic as a worker of the elastic runtime, hence the same bits.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class Solo {
 
   std::int64_t steps_per_epoch() const { return order_.steps_per_epoch(); }
   void step(std::int64_t step);
-  double loss();  // of the last step: the mean over its samples. Waits for a device.
+  double loss();  // mean over the samples of the last step; waits for the device
 
  private:
   elastic::Program& program_;
@@ -31,8 +31,8 @@ class Solo {
   elastic::HostProgram host_;
   std::vector<AlignedMemory> units_;
   std::vector<AlignedMemory> private_;  // of each logical worker, then one spare
-  std::vector<std::size_t> slot_;       // where each logical worker's private state is
-  std::vector<double> losses_;          // of the logical workers, and what they weigh
+  std::vector<std::size_t> slot_;       // index of each logical worker's private state
+  std::vector<double> losses_;          // of the logical workers, weighted by `weights_`
   std::vector<double> weights_;
   elastic::MiniBatch batch_;
 };

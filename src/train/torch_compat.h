@@ -17,7 +17,7 @@
 #include <c10/util/string_utils.h>
 #endif
 
-// Set by CMake where LibTorch has CUDA; the CPU-only package lacks the headers.
+// Set by CMake if LibTorch has CUDA; the CPU-only package lacks the headers.
 #ifdef RUBATO_TORCH_CUDA
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAEvent.h>
@@ -37,8 +37,8 @@ inline std::string state_key(const torch::Tensor& parameter) {
 inline void* state_key(const torch::Tensor& parameter) { return parameter.unsafeGetTensorImpl(); }
 #endif
 
-// Which vector instructions ATen's own kernels use. A function for it is exported by 2.x only; the
-// description is in both.
+// The vector instructions that ATen's own kernels use. Only 2.x exports a function for this; the
+// description is in both versions.
 inline std::string cpu_capability() {
   const std::string config = at::show_config();
   const std::string label = "CPU capability usage: ";
@@ -52,11 +52,12 @@ inline void use_deterministic_algorithms() {
   at::globalContext().setDeterministicCuDNN(true);
   at::globalContext().setBenchmarkCuDNN(false);
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 2)
-  // Costs a pass over every new tensor and changes nothing for programs that write before they
+  // Would cost a pass over every new tensor and changes nothing for programs that write before they
   // read.
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 #endif
-  // TF32 has fewer bits in matrix products; off, so that a GPU's type decides less.
+  // TF32 has fewer bits in matrix products. It is off, so that results depend less on the GPU
+  // model.
   at::globalContext().setAllowTF32CuBLAS(false);
   at::globalContext().setAllowTF32CuDNN(false);
 }
@@ -73,12 +74,12 @@ inline std::string gpu_identity([[maybe_unused]] const torch::Device& device) {
 #endif
 }
 
-// A point in the work that a GPU has been given.
+// A point in the work queued on a GPU.
 class DeviceMark {
  public:
 #ifdef RUBATO_TORCH_CUDA
-  void set() { event_.record(); }        // behind what was queued so far
-  void wait() { event_.synchronize(); }  // until the device has got there
+  void set() { event_.record(); }        // after everything queued so far
+  void wait() { event_.synchronize(); }  // until the device has reached it
 
  private:
   at::cuda::CUDAEvent event_;
@@ -89,8 +90,8 @@ class DeviceMark {
 };
 
 // Queues a copy of contiguous bytes between the device of `on` and pinned memory, in either
-// direction; the host goes on at once. Without the checks and the bookkeeping of Tensor::copy_,
-// which cost several times the call itself. At once where the device is the CPU.
+// direction; the host continues at once. Skips the checks and bookkeeping of Tensor::copy_, which
+// cost several times the call itself. On the CPU it copies immediately.
 inline void queue_copy(void* to, const void* from, std::size_t bytes,
                        [[maybe_unused]] const torch::Device& on) {
   if (bytes == 0) return;
@@ -104,7 +105,7 @@ inline void queue_copy(void* to, const void* from, std::size_t bytes,
   std::memcpy(to, from, bytes);
 }
 
-// The most memory of the current GPU that this process's tensors have had at once.
+// The peak memory of this process's tensors on the current GPU.
 inline double most_device_bytes() {
 #ifdef RUBATO_TORCH_CUDA
   if (!at::hasCUDA()) return 0;

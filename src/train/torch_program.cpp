@@ -19,7 +19,7 @@ namespace {
 using torch::Tensor;
 
 constexpr std::size_t kAlign = 64;
-constexpr std::int64_t kLossBytes = sizeof(double);  // of the widest type that a loss has
+constexpr std::int64_t kLossBytes = sizeof(double);  // size of the widest type of a loss
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 struct UnitHeader {
@@ -40,12 +40,12 @@ std::size_t float_bytes(const Tensor& tensor) {
   return static_cast<std::size_t>(tensor.numel()) * sizeof(float);
 }
 
-// A float32 tensor that is the host memory.
+// A float32 tensor over the host memory.
 Tensor view_of(void* memory, at::IntArrayRef sizes) {
   return torch::from_blob(memory, sizes, torch::kFloat32);
 }
 
-// The i-th float32 tensor of a unit with tensors like `parameter`.
+// The i-th float32 tensor of a unit, with the shape of `parameter`.
 Tensor unit_tensor(std::span<std::byte> unit, const Tensor& parameter, std::size_t i) {
   return view_of(unit.data() + kAlign + i * aligned(float_bytes(parameter)), parameter.sizes());
 }
@@ -68,7 +68,7 @@ Result<std::unique_ptr<TorchProgram>> TorchProgram::make(const Training& trainin
                          " samples; set Training::samples to at least 1");
   }
   if (options.batch < 1) {
-    return invalid_input("training: a batch of " + std::to_string(options.batch) +
+    return invalid_input("training: the batch has " + std::to_string(options.batch) +
                          " samples; use at least 1");
   }
   Result<OptimizerState> state = OptimizerState::make(training.optimizer);
@@ -172,11 +172,12 @@ elastic::DataOrder::Options TorchProgram::data() const {
 }
 
 void TorchProgram::bind_state(std::span<const std::span<std::byte>> units) {
-  RUBATO_CHECK(units.size() == parameters_.size(), "bind_state with another number of units");
+  RUBATO_CHECK(units.size() == parameters_.size(), "bind_state with the wrong number of units");
   const torch::NoGradGuard no_grad;
   for (std::size_t k = 0; k < parameters_.size(); ++k) {
     Parameter& parameter = parameters_[k];
-    RUBATO_CHECK(units[k].size() == shape_.unit_bytes[k], "bind_state with a unit of another size");
+    RUBATO_CHECK(units[k].size() == shape_.unit_bytes[k],
+                 "bind_state with a unit of the wrong size");
     parameter.memory = units[k];
     if (in_place()) {
       Tensor place = unit_tensor(units[k], parameter.tensor, 0);
@@ -192,7 +193,7 @@ void TorchProgram::bind_state(std::span<const std::span<std::byte>> units) {
   }
 }
 
-// LibTorch creates state where it likes; from then on it works on our memory.
+// LibTorch creates the state wherever it likes; from then on it works on our memory.
 void TorchProgram::adopt_state(Parameter& parameter) {
   if (parameter.state_tensors == 0 || parameter.adopted ||
       !optimizer_state_.exists(parameter.tensor)) {
@@ -246,7 +247,7 @@ void TorchProgram::initial_private(std::span<std::byte> out) {
   std::copy(initial_private_.begin(), initial_private_.end(), out.begin());
 }
 
-// Whether the departure's bytes are the state that the host has at its place.
+// Whether the departure's bytes equal the state in host memory.
 bool TorchProgram::holds(const Departure& departure, std::span<const std::byte> state) const {
   return !departure.pending &&
          std::memcmp(departure.bytes.data_ptr(), state.data(), state.size()) == 0;
@@ -261,7 +262,8 @@ void TorchProgram::load_private(std::span<const std::byte> state) {
   const auto found = departures_.find(state.data());
   const Departure* const known = found == departures_.end() ? nullptr : &found->second;
   const bool on_its_way = known != nullptr && known->pending;  // the host does not have it yet
-  // One logical worker after its own last step, the usual case of one per worker, is there already.
+  // The state after a logical worker's own last step is already there: the usual case with one
+  // logical worker per worker.
   if (resident_ != nullptr && (on_its_way ? resident_ == known : holds(*resident_, state))) return;
   const torch::NoGradGuard no_grad;
   resident_ = known;
@@ -290,7 +292,7 @@ void TorchProgram::make_flat(Gradient& gradient) const {
   }
 }
 
-// What autograd has made becomes the gradient. A parameter that the loss does not depend on has a
+// What autograd produced becomes the gradient. A parameter that the loss does not depend on gets a
 // zero gradient: minus zero, the neutral element of addition (0 + -0 is 0).
 void TorchProgram::take_gradients(Gradient& gradient) {
   gradient.parts.clear();
@@ -313,11 +315,11 @@ TorchProgram::Gradient& TorchProgram::buffer_at(int index) {
 
 void TorchProgram::bind_buffer(int index, float* memory) {
   Gradient& gradient = buffer_at(index);
-  if (in_place()) gradient = Gradient{};  // what is flat is that memory
+  if (in_place()) gradient = Gradient{};  // the flat tensor is a view of that memory
   gradient.memory = memory;
 }
 
-// The parts become the parameters' gradients; those of parameters without an update are absent.
+// The parts become the parameters' gradients; parameters without an update get none.
 void TorchProgram::install(const Gradient& gradient, std::span<const std::uint8_t> update) {
   std::size_t part = 0;
   for (std::size_t k = 0; k < parameters_.size(); ++k) {
@@ -376,13 +378,13 @@ void TorchProgram::compute_now(const elastic::MiniBatch& batch, std::span<const 
   }
   if (batch.samples.empty()) {
     take_gradients(gradient);
-    settle();  // `before` might be on its way
+    settle();  // `before` may still be on its way
     std::copy(before.begin(), before.end(), after.begin());
     loss = 0.0;
     return;
   }
   load_private(before);
-  resident_ = nullptr;  // the forward pass changes it
+  resident_ = nullptr;  // the forward pass changes the state
   Tensor indices =
       torch::from_blob(const_cast<std::int64_t*>(batch.samples.data()),
                        {static_cast<std::int64_t>(batch.samples.size())}, torch::kInt64);
@@ -407,7 +409,7 @@ void TorchProgram::compute_now(const elastic::MiniBatch& batch, std::span<const 
   loss = mean.item<double>();
 }
 
-// The departure for this place; what left for the same place before has arrived.
+// The departure for this destination; an earlier one to the same destination has arrived.
 TorchProgram::Departure& TorchProgram::departure_at(std::span<std::byte> after) {
   const bool gpu = !options_.device.is_cpu();
   const auto [entry, is_new] = departures_.try_emplace(after.data());
@@ -428,7 +430,7 @@ TorchProgram::Departure& TorchProgram::departure_at(std::span<std::byte> after) 
 Tensor TorchProgram::send_indices(Departure& departure, const Tensor& indices) const {
   if (options_.device.is_cpu()) return indices;
   const std::int64_t count = indices.numel();
-  if (count > departure.indices.numel()) {  // an adaptive job's batch has grown
+  if (count > departure.indices.numel()) {  // the batch of an adaptive job has grown
     departure.indices = torch::empty_like(indices, torch::dtype(torch::kInt64).pinned_memory(true));
   }
   if (!departure.device_indices.defined() || departure.device_indices.numel() != count) {
@@ -482,7 +484,7 @@ void TorchProgram::publish(int buffer) {
   if (!in_place()) view_of(gradient.memory, gradient.flat.sizes()).copy_(gradient.flat);
 }
 
-// The runtime hands over the same few places step by step, so their views are kept.
+// The runtime passes the same few addresses in every step, so their views are kept.
 TorchProgram::Gradient& TorchProgram::gradient_at(const float* memory) {
   constexpr std::size_t kKept = 8;
   const auto found = std::find_if(applied_.begin(), applied_.end(),
@@ -499,7 +501,8 @@ TorchProgram::Gradient& TorchProgram::gradient_at(const float* memory) {
 
 void TorchProgram::apply(const elastic::StepInfo& info, const float* gradient,
                          std::span<const std::uint8_t> update) {
-  RUBATO_CHECK(update.empty() || update.size() == parameters_.size(), "apply with another mask");
+  RUBATO_CHECK(update.empty() || update.size() == parameters_.size(),
+               "apply with a mask of the wrong size");
   if (in_place()) {
     step_optimizer(info, gradient_at(gradient), update);
     return;

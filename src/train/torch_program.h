@@ -1,4 +1,4 @@
-// A training program of LibTorch as the elastic runtime wants it.
+// A LibTorch training program in the form the elastic runtime needs.
 //
 // Units. One per parameter, in the order of model->named_parameters() (a tensor registered twice
 // counts once):
@@ -6,23 +6,24 @@
 //   offset 8    i64 step         the optimizer's count of updates of this parameter
 //   offset 64   the parameter, then the tensors of OptimizerState, each float32, contiguous,
 //               starting at a multiple of 64
-// On the CPU the model's parameters and the optimizer's tensors are views of that memory. On CUDA
-// they live on the device, and the memory is written by store_unit() and read by unit_replaced().
+// On the CPU, the model's parameters and the optimizer's tensors are views of that memory. On CUDA
+// they live on the device; store_unit() writes the memory and unit_replaced() reads it.
 //
-// Gradient. The parameters that require one when the program is made, in the same order, without
-// gaps. A parameter that does not require a gradient is never updated, as in PyTorch. One that
-// does but takes no part in a loss has a zero gradient (weight decay and momentum still act on it):
-// were its gradient absent instead, an update would depend on which logical workers used it.
+// Gradient. The parameters that require one when the program is created, in the same order, without
+// gaps. A parameter that does not require a gradient is never updated, as in PyTorch. A parameter
+// that requires one but takes no part in a loss has a zero gradient (weight decay and momentum
+// still act on it). If its gradient were absent instead, an update would depend on which logical
+// workers used it.
 //
 // Private state. The model's buffers in the order of model->named_buffers(), each at a multiple of
 // 64 bytes.
 //
-// On a device compute() only queues work. Private state and loss go to pinned memory behind it and
-// from there to the host's places in settle(). The host is at most as far ahead as the runtime has
-// places for a logical worker (two).
+// On a device, compute() only queues work. Private state and loss are copied to pinned memory after
+// it, and from there to their destinations in settle(). The host runs ahead at most as far as the
+// runtime has slots for a logical worker (two).
 //
-// compute() lets exceptions of the user's loss function and of LibTorch through; Job::train turns
-// them into a message.
+// compute() passes on exceptions of the user's loss function and of LibTorch; Job::train turns them
+// into a message.
 #pragma once
 
 #include <chrono>
@@ -52,11 +53,11 @@ class TorchProgram final : public elastic::Program {
     std::int64_t steps = -1;  // -1: as many as the epochs have; the schedule sees the total
     std::chrono::milliseconds pace{0};  // compute() takes at least this long
     torch::Device device{torch::kCPU};
-    // Keep the state outside the units' memory on the CPU, too: how tests without a GPU run what
-    // CUDA runs.
+    // Keep the state outside the units' memory on the CPU, too, so that tests without a GPU
+    // exercise the CUDA code path.
     bool separate_memory = false;
   };
-  // Moves the model to the device. The model and the optimizer belong to the program from now on.
+  // Moves the model to the device. From now on, model and optimizer belong to the program.
   static Result<std::unique_ptr<TorchProgram>> make(const Training& training,
                                                     const Options& options);
 
@@ -80,9 +81,9 @@ class TorchProgram final : public elastic::Program {
   void prefetch(std::span<const std::int64_t> samples) override { training_.prefetch(samples); }
   std::vector<Trait> fingerprint() const override;
 
-  // Makes a private state the model's buffers, for evaluation or saving after training.
+  // Copies a private state into the model's buffers, for evaluation or saving after training.
   void load_private(std::span<const std::byte> state);
-  // Parameters as float32 bytes in the order of units, without gaps.
+  // Parameters as float32 bytes in unit order, without gaps.
   std::string parameter_bytes() const;
 
  private:
@@ -92,27 +93,27 @@ class TorchProgram final : public elastic::Program {
     bool trained = false;  // has a part of the gradient
     std::size_t state_tensors = 0;
     std::span<std::byte> memory;       // its unit
-    std::vector<torch::Tensor> state;  // where the optimizer's tensors are to be
-    bool adopted = false;              // and are
+    std::vector<torch::Tensor> state;  // where the optimizer's tensors belong
+    bool adopted = false;              // the optimizer's tensors are there
   };
-  // A gradient: the part of each trained parameter. The parts are what autograd made (no fill, no
-  // addition); they are gathered in a flat tensor only for the way to other workers. On the CPU the
-  // flat tensor is the host memory itself.
+  // A gradient: one part per trained parameter. The parts are the tensors autograd produced (no
+  // fill, no addition). They are gathered into a flat tensor only for the transfer to other
+  // workers. On the CPU the flat tensor is the host memory itself.
   struct Gradient {
-    float* memory = nullptr;  // host memory, where it has been given
+    float* memory = nullptr;  // host memory, if provided
     torch::Tensor flat;
     std::vector<torch::Tensor> flat_parts;
     std::vector<torch::Tensor> parts;
   };
-  // What a compute() on a device leaves behind, on its way to the host.
+  // The results of a compute() on a device, on their way to the host.
   struct Departure {
     std::span<std::byte> after;
     double* loss = nullptr;
     torch::Tensor indices;         // pinned: the device may read it late
-    torch::Tensor device_indices;  // a copy of it
+    torch::Tensor device_indices;  // its copy on the device
     torch::Tensor bytes;           // pinned: private state, then the loss in its own type
     torch::ScalarType loss_type = torch::kFloat32;
-    compat::DeviceMark arrived;  // behind the copies to `bytes`
+    compat::DeviceMark arrived;  // after the copies to `bytes`
     bool pending = false;        // `after` and `loss` are not written yet
   };
 
@@ -146,13 +147,13 @@ class TorchProgram final : public elastic::Program {
   torch::Tensor private_;  // bytes; the model's buffers are views of it
   std::unordered_map<const std::byte*, Departure> departures_;  // by `after`
   std::vector<Departure*> pending_;                             // oldest first
-  const Departure* resident_ = nullptr;                         // whose state private_ holds
+  const Departure* resident_ = nullptr;                         // its state is in private_
   std::vector<std::byte> initial_private_;
   std::vector<Gradient> buffers_;
-  std::vector<Gradient> applied_;  // views of the gradients that apply() saw; CUDA: one copy
+  std::vector<Gradient> applied_;  // views of the gradients passed to apply(); CUDA: one copy
   std::size_t next_applied_ = 0;
-  std::vector<double> own_rates_;  // the optimizer's, by parameter group
-  double rate_factor_ = 1.0;       // by which they are multiplied now
+  std::vector<double> own_rates_;  // the optimizer's own rates, by parameter group
+  double rate_factor_ = 1.0;       // their current factor
   torch::Generator default_generator_;
   std::optional<torch::Generator> device_generator_;
   torch::Generator augmentation_;

@@ -1,5 +1,5 @@
-// A real controller with its store in a temporary folder, and the API on a loopback port. All four
-// devices are reserved, so that jobs stay queued and no process starts.
+// Runs a real controller with its store in a temporary folder, and the API on a loopback port. All
+// four devices are reserved, so jobs stay queued and no process starts.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,15 +15,16 @@
 #include "api/schema_check.h"
 #include "api/server.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "control/controller.h"
 
 namespace rubato::api {
 
 struct Got {
-  int status = 0;  // 0: no answer
+  int status = 0;  // 0: no response
   std::string body{};
-  nlohmann::json json{};  // null when the body is none
+  nlohmann::json json{};  // null if the body is not JSON
   httplib::Headers headers{};
 };
 
@@ -59,7 +60,7 @@ inline const nlohmann::json* find_operation(const nlohmann::json& openapi,
   return nullptr;
 }
 
-// What is wrong with an answer, beside what the document declares; empty: nothing.
+// How a response differs from what the document declares; empty if it does not.
 inline std::string undeclared(const nlohmann::json& openapi, const std::string& method,
                               const std::string& path, const Got& got) {
   using nlohmann::json;
@@ -70,7 +71,7 @@ inline std::string undeclared(const nlohmann::json& openapi, const std::string& 
   }();
   const json* operation = find_operation(openapi, method, path);
   if (operation == nullptr) {
-    if (got.status != 404 && got.status != 405) return "an answer of no route";
+    if (got.status != 404 && got.status != 405) return "a response without a route";
     const auto fault = check_schema(openapi["components"]["schemas"]["Error"], got.json, openapi);
     return fault ? fault->path + ": " + fault->message : "";
   }
@@ -121,7 +122,7 @@ class ApiTest : public ::testing::Test {
     return token.ok() ? *token : "";
   }
 
-  // Sends as it is. `token` empty: none.
+  // Sends the body unchanged. With an empty `token`, sends no token.
   Got ask_raw(const std::string& method, const std::string& path, const std::string& token,
               const std::string& body, const httplib::Headers& headers) {
     httplib::Client client(server_->url());
@@ -136,15 +137,15 @@ class ApiTest : public ::testing::Test {
     if (!result) return {};
     Got got{.status = result->status, .body = result->body, .headers = result->headers};
     if (result->get_header_value("Content-Type").starts_with("application/json")) {
-      got.json = nlohmann::json::parse(got.body, nullptr, false);
+      got.json = parse_json(got.body);
     }
     return got;
   }
-  // Sends JSON, and holds the answer against the OpenAPI document.
+  // Sends JSON and checks the response against the OpenAPI document.
   Got ask(const std::string& method, const std::string& path, const std::string& token,
           const nlohmann::json& body = nullptr, httplib::Headers headers = {}) {
     if (!body.is_null()) headers.emplace("Content-Type", "application/json");
-    Got got = ask_raw(method, path, token, body.is_null() ? "" : body.dump(), headers);
+    Got got = ask_raw(method, path, token, body.is_null() ? "" : compact_json(body), headers);
     EXPECT_EQ(undeclared(openapi(), method, path, got), "")
         << method << " " << path << " -> " << got.status << " " << got.body.substr(0, 500);
     return got;

@@ -1,5 +1,5 @@
-// Malformed requests, made from the OpenAPI document that the server serves: none may crash it, be
-// answered with a 5xx (but the documented 503), or change the state.
+// Sends malformed requests, generated from the OpenAPI document that the server serves. None may
+// crash the server, get a 5xx (except the documented 503) or change the state.
 //
 //   api_fuzz --requests 20000 [--seed N]
 //
@@ -15,6 +15,7 @@
 #include "api/raw_socket.h"
 #include "api/server.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "control/controller.h"
@@ -35,7 +36,7 @@ struct Operation {
   json description;
 };
 
-// Requests that differ from a right one in at least one thing.
+// Generates requests that differ from a valid one in at least one way.
 class Maker {
  public:
   Maker(const json& openapi, std::uint64_t seed) : openapi_(openapi), random_(seed) {
@@ -48,7 +49,7 @@ class Maker {
     }
   }
 
-  // The bytes of a request. It is always wrong: the one who sends it must be refused, or only read.
+  // The bytes of a request. It is always invalid: the server must refuse it or only read.
   std::string next(const std::string& token) {
     const Operation& operation = pick(random_, operations_);
     std::string method = operation.method;
@@ -96,7 +97,7 @@ class Maker {
     const std::size_t said = random_.chance(0.05) ? body.size() + random_.below(100) : body.size();
     text += fmt::format("Content-Length: {}\r\n\r\n{}", said, body);
     if (random_.chance(0.05)) {
-      text.resize(random_.below(static_cast<std::uint32_t>(text.size())));  // cut anywhere
+      text.resize(random_.below(static_cast<std::uint32_t>(text.size())));  // truncated anywhere
     }
     if (random_.chance(0.05)) {
       text[random_.below(static_cast<std::uint32_t>(std::max<std::size_t>(1, text.size())))] ^=
@@ -126,7 +127,7 @@ class Maker {
     }
     return path.empty() ? "/" : path;
   }
-  // Path parameters with values that name nothing.
+  // Fills in path parameters with values that match nothing.
   std::string fill_path(const Operation& operation) {
     std::string path;
     for (const std::string_view part : split(operation.path, '/')) {
@@ -182,14 +183,14 @@ class Maker {
       }
     }
   }
-  // An object with the schema's field names and wrong values, at least one of which cannot pass.
+  // An object with the schema's field names and random values. At least one field is invalid.
   json wrong_object(const json& schema) {
     json object = json::object();
     const json properties = schema.value("properties", json::object());
     for (const auto& [name, unused] : properties.items()) {
       if (random_.chance(0.4)) object[name] = anything(0);
     }
-    // A field that no schema has: refused wherever the rest happens to be right.
+    // No schema has this field, so the object is refused even if the rest happens to be valid.
     object[pick<std::string>(random_, {"unknown", "Run", "run ", "device", "__proto__"})] =
         anything(0);
     return object;
@@ -203,7 +204,7 @@ class Maker {
       case 0:
         return bytes(300);
       case 1: {
-        const json value = anything(0);  // not an object, or one without what is required
+        const json value = anything(0);  // not an object, or one without required fields
         return value.is_object() ? "[]" : dump(value);
       }
       case 2:
@@ -225,9 +226,7 @@ class Maker {
         return dump(wrong_object(schema));
     }
   }
-  static std::string dump(const json& value) {
-    return value.dump(-1, ' ', false, json::error_handler_t::replace);
-  }
+  static std::string dump(const json& value) { return compact_json(value); }
 
   const json openapi_;
   Random random_;
@@ -241,7 +240,7 @@ T or_die(Result<T> result) {
   std::exit(1);
 }
 
-// Everything that a request could change: the log's end and the tables.
+// Everything that a request could change: the log and the tables.
 std::string state_of(const control::Controller& controller) {
   const control::Caller admin{.tenant = "", .admin = true};
   json state = or_die(controller.snapshot(admin));
@@ -270,7 +269,7 @@ int run(int requests, std::uint64_t seed) {
                                                        .machine = {.type = "cpu", .devices = 4},
                                                        .round_every_s = 0.5}));
   const control::Caller admin{.tenant = "", .admin = true};
-  // Nothing can run, so nothing changes by itself.
+  // Nothing can run, so nothing changes on its own.
   or_die(controller->reserve(admin, 4, 86'400));
   const std::string tenant_token = or_die(controller->set_tenant(admin, "alice", 1, 0, false));
   for (int i = 0; i < 5; ++i) {
@@ -283,9 +282,9 @@ int run(int requests, std::uint64_t seed) {
   const std::string admin_token(trim(or_die(read_file(folder + "/admin.token"))));
   const auto document = client.Get("/api/v1/openapi.json");
   if (!document) return 1;
-  Maker maker(json::parse(document->body), seed);
-  // The first decisions about the five jobs are events of their own. A round counts before what it
-  // decided is noted, so the one after it says that this is done.
+  Maker maker(parse_json_or_throw(document->body), seed);
+  // The first decisions about the five jobs are recorded as events. A round is counted before its
+  // decisions are recorded, so wait for the round after it.
   const std::int64_t rounds = controller->metrics().rounds;
   while (controller->metrics().rounds < rounds + 2) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -312,7 +311,7 @@ int run(int requests, std::uint64_t seed) {
   }
   const auto health = client.Get("/healthz");
   if (!health || health->status != 200) {
-    fmt::print("FAILED: the server does not answer any more\n");
+    fmt::print("FAILED: the server no longer responds\n");
     ++failures;
   }
   const std::string after = state_of(*controller);
@@ -332,11 +331,11 @@ int run(int requests, std::uint64_t seed) {
 }  // namespace rubato::api
 
 int main(int argc, char** argv) {
-  CLI::App app{"Malformed requests to the API"};
+  CLI::App app{"Sends malformed requests to the API"};
   int requests = 20'000;
   std::uint64_t seed = std::random_device()();
-  app.add_option("--requests", requests, "How many")->capture_default_str();
-  app.add_option("--seed", seed, "Random seed (default: another one each time)");
+  app.add_option("--requests", requests, "Number of requests")->capture_default_str();
+  app.add_option("--seed", seed, "Random seed (default: a different one each time)");
   CLI11_PARSE(app, argc, argv);
   return rubato::api::run(requests, seed);
 }

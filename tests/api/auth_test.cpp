@@ -56,7 +56,8 @@ TEST_F(AuthTest, WithAnotherTenantsToken) {
       EXPECT_TRUE(is_done(got)) << route.name << " " << got;
     }
   }
-  EXPECT_EQ(ask("GET", "/api/v1/jobs/mnist", bob_).json["tenant"], "bob");  // its own, by name
+  EXPECT_EQ(ask("GET", "/api/v1/jobs/mnist", bob_).json["tenant"],
+            "bob");  // bob's own job
 }
 
 TEST_F(AuthTest, WithTheOwnersToken) {
@@ -73,7 +74,7 @@ TEST_F(AuthTest, WithTheOwnersToken) {
 TEST_F(AuthTest, WithTheAdministratorsToken) {
   for (const Route& route : routes()) {
     const int got = status(route, admin_);
-    // A reservation beside one that has everything.
+    // Another reservation already has all devices.
     if (route.name == "makeReservation" && got == 400) continue;
     EXPECT_TRUE(is_done(got)) << route.name << " " << got;
   }

@@ -1,4 +1,4 @@
-// Clients that ask too much, too large, too slowly, or nonsense.
+// Clients that send too many, too large, too slow or malformed requests.
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
@@ -11,6 +11,7 @@
 
 #include "api/api_fixture.h"
 #include "api/raw_socket.h"
+#include "base/json_text.h"
 #include "base/random.h"
 
 namespace rubato::api {
@@ -56,7 +57,7 @@ TEST_F(LimitsTest, PlansAtATime) {
   EXPECT_EQ(refused.headers.find("Retry-After")->second, "1");
   EXPECT_TRUE(answers());
 
-  // Many at once: each is made or refused, and afterwards there is a place again.
+  // With many plans at once, each is made or refused, and afterwards a place is free again.
   options.plans = 1;
   start_server(options);
   std::atomic<int> made{0};
@@ -65,7 +66,7 @@ TEST_F(LimitsTest, PlansAtATime) {
   for (std::thread& client : clients) {
     client = std::thread([&] {
       for (int k = 0; k < 10; ++k) {
-        const int status = ask_raw("POST", "/api/v1/plan", alice_, document.dump(),
+        const int status = ask_raw("POST", "/api/v1/plan", alice_, compact_json(document),
                                    {{"Content-Type", "application/json"}})
                                .status;
         made += status == 200 ? 1 : 0;
@@ -148,8 +149,8 @@ TEST_F(LimitsTest, ARequestThatStopsHalfway) {
   EXPECT_EQ(status_of(exchange("GET /healthz HT")), 408);
   EXPECT_EQ(status_of(exchange("POST /api/v1/jobs HTTP/1.1\r\nContent-Length: 10\r\n\r\nabc")),
             408);
-  EXPECT_EQ(exchange(""), "");  // idle: closed without a word
-  start_server({});  // which waits for long: this one is closed because its client has gone
+  EXPECT_EQ(exchange(""), "");  // idle: closed without a response
+  start_server({});  // its timeouts are long: the connection closes because the client is gone
   const RawSocket half(server_->port());
   half.send("POST /api/v1/jobs HTTP/1.1\r\nContent-Length: 10\r\n\r\nabc");
   half.end_sending();
@@ -158,7 +159,7 @@ TEST_F(LimitsTest, ARequestThatStopsHalfway) {
 }
 
 TEST_F(LimitsTest, SlowAndIdleClientsDoNotKeepOthersOut) {
-  // Nobody has to go because of the time it takes.
+  // No connection is closed because of a timeout.
   start_server({.limits = {.request = {.request_s = 1000, .idle_s = 1000}, .connections = 20}});
   std::vector<RawSocket> slow;
   for (int i = 0; i < 50; ++i) {
@@ -167,7 +168,7 @@ TEST_F(LimitsTest, SlowAndIdleClientsDoNotKeepOthersOut) {
     if (i % 2 == 0) slow.back().send("GET /heal");
     ASSERT_TRUE(answers()) << i;
   }
-  // The first ones had to go, the last ones are still there.
+  // The first connections were pushed out, the last ones are still open.
   EXPECT_EQ(slow.front().read_to_end(), "");
   slow.back().send("GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n");
   EXPECT_EQ(status_of(slow.back().read_to_end()), 200);
@@ -207,15 +208,15 @@ TEST_F(LimitsTest, StreamsAreBounded) {
         ask("GET", "/api/v1/events", admin_, nullptr, {{"Accept", "text/event-stream"}});
     EXPECT_EQ(third.status, 503);
     EXPECT_EQ(third.json["error"]["code"], "too-many-streams");
-    EXPECT_EQ(ask("GET", "/api/v1/events", admin_).status, 200);  // a list is no stream
+    EXPECT_EQ(ask("GET", "/api/v1/events", admin_).status, 200);  // a list is not a stream
   }
-  // Their places come back when the clients have gone.
+  // The places are returned when the clients are gone.
   const Clock::time_point deadline = after_seconds(120);
   while (Clock::now() < deadline) {
     const RawSocket again = open();
     if (status_of(again.read_until("\r\n\r\n")) == 200) return;
   }
-  FAIL() << "the places of streams whose clients went away were never given back";
+  FAIL() << "the places of disconnected streams were never returned";
 }
 
 TEST_F(LimitsTest, GarbageOnTheSocket) {
@@ -264,7 +265,7 @@ TEST_F(LimitsTest, ListeningBeyondLoopbackNeedsTls) {
   EXPECT_EQ(second.error().code, ErrorCode::kIo);
 }
 
-// A certificate of its own for 127.0.0.1, as two files.
+// Writes a self-signed certificate for 127.0.0.1 and its key.
 void write_certificate(const std::string& certificate_file, const std::string& key_file) {
   EVP_PKEY* key = EVP_EC_gen("P-256");
   X509* certificate = X509_new();
@@ -308,7 +309,7 @@ TEST_F(LimitsTest, Tls) {
   }
   httplib::SSLClient strict("127.0.0.1", server_->port());  // an unknown certificate
   EXPECT_FALSE(strict.Get("/healthz"));
-  // Bytes that are no TLS end their connection and nothing else.
+  // Bytes that are not TLS end only their own connection.
   const RawSocket plain(server_->port());
   plain.send("GET /healthz HTTP/1.1\r\n\r\n");
   plain.read_to_end();

@@ -1,4 +1,4 @@
-// Parts of the API layer without a server.
+// Tests of parts of the API layer without a server.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -48,7 +48,7 @@ TEST(Places, AreGivenBack) {
   EXPECT_EQ(places.enter(), nullptr);
   first.reset();
   EXPECT_EQ(places.taken(), 1);
-  EXPECT_NE(places.enter(), nullptr);  // and is given back at once
+  EXPECT_NE(places.enter(), nullptr);  // and is returned immediately
   EXPECT_EQ(places.taken(), 1);
 }
 

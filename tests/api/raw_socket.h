@@ -1,4 +1,4 @@
-// A TCP connection to a server of this machine, for tests that do not speak proper HTTP.
+// A TCP connection to a server on this machine, for tests that do not speak proper HTTP.
 #pragma once
 
 #include <arpa/inet.h>
@@ -34,7 +34,7 @@ class RawSocket {
   RawSocket& operator=(RawSocket&&) = delete;
 
   bool connected() const { return connected_; }
-  // False when the other end does not take it.
+  // False if the peer does not accept the bytes.
   bool send(std::string_view bytes) const {
     while (!bytes.empty()) {
       const ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -44,7 +44,7 @@ class RawSocket {
     return true;
   }
   void end_sending() const { shutdown(fd_, SHUT_WR); }
-  // What arrives until `stop` has, the other end closes, or two minutes pass.
+  // Reads until `stop` arrives, the peer closes or two minutes pass.
   std::string read_until(std::string_view stop) const {
     std::string got;
     std::array<char, 4096> block{};

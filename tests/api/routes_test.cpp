@@ -1,10 +1,11 @@
-// What each route answers. The fixture holds every answer against the OpenAPI document.
+// The responses of each route. The fixture checks every response against the OpenAPI document.
 #include <chrono>
 #include <filesystem>
 #include <thread>
 
 #include "api/api_fixture.h"
 #include "api/job_text.h"
+#include "base/json_text.h"
 #include "test_paths.h"
 
 namespace rubato::api {
@@ -18,13 +19,14 @@ TEST_F(ApiTest, TheDocumentIsTheCommittedOne) {
   EXPECT_EQ(got.json, openapi());
   const auto file = read_file(test_paths::in_source_tree("share/openapi.json"));
   ASSERT_TRUE(file.ok());
-  EXPECT_TRUE(json::parse(*file, nullptr, false) == got.json)
-      << "share/openapi.json is not what the server serves; 'make docs' writes it anew";
+  EXPECT_TRUE(parse_json(*file) == got.json)
+      << "share/openapi.json differs from what the server serves; run 'make docs'";
 }
 
 TEST_F(ApiTest, SubmitsAndShowsAJob) {
-  const Got made = ask("POST", "/api/v1/jobs", alice_,
-                       {{"run", {"/bin/true", "--lr", "0.1"}}, {"name", "cnn"}, {"devices", "2..4"}});
+  const Got made =
+      ask("POST", "/api/v1/jobs", alice_,
+          {{"run", {"/bin/true", "--lr", "0.1"}}, {"name", "cnn"}, {"devices", "2..4"}});
   ASSERT_EQ(made.status, 201) << made.body;
   EXPECT_EQ(made.json["tenant"], "alice");
   EXPECT_EQ(made.json["phase"], "queued");
@@ -59,7 +61,7 @@ TEST_F(ApiTest, ARepeatedKeyGivesTheSameJob) {
   const httplib::Headers key{{"Idempotency-Key", "k1"}};
   const Got first = ask("POST", "/api/v1/jobs", alice_, body, key);
   const Got again = ask("POST", "/api/v1/jobs", alice_, body, key);
-  const Got other = ask("POST", "/api/v1/jobs", bob_, body, key);  // keys are a tenant's own
+  const Got other = ask("POST", "/api/v1/jobs", bob_, body, key);  // each tenant has its own keys
   EXPECT_EQ(first.json["number"], again.json["number"]);
   EXPECT_NE(first.json["number"], other.json["number"]);
 }
@@ -222,14 +224,14 @@ TEST_F(ApiTest, APlanNamesNoJobOfAnotherTenant) {
   ASSERT_TRUE(controller_->use_policy(admin_caller_, "elastic-dp", {}).ok());
   for (int i = 0; i < 4; ++i) submit(bob_, "secret-of-bob");
   ASSERT_TRUE(controller_->release(admin_caller_, 1).ok());
-  // Their supervisor is a program that ends at once: they keep their devices while it is tried
-  // again.
+  // Their supervisor is a program that exits immediately. They keep their devices while it is
+  // restarted.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
   while (ask("GET", "/api/v1/cluster", admin_).json["allocated"] != 4) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  // Another tenant would get its share of them.
+  // Another tenant would get its share of the devices.
   const json wish = {{"run", {"/bin/true"}}, {"devices", "1..4"}};
   const Got hers = ask("POST", "/api/v1/plan", alice_, wish);
   ASSERT_EQ(hers.status, 200) << hers.body;
@@ -238,7 +240,7 @@ TEST_F(ApiTest, APlanNamesNoJobOfAnotherTenant) {
   for (const char* hidden : {"j1", "j2", "j3", "j4", "bob"}) {
     EXPECT_EQ(hers.body.find(hidden), std::string::npos) << hers.body;
   }
-  // An administrator sees who.
+  // An administrator sees which jobs change.
   const Got all = ask("POST", "/api/v1/plan", admin_, wish);
   EXPECT_EQ(all.json["changes"].size(), 2U) << all.body;
   EXPECT_EQ(all.json["others"]["changed"], 0) << all.body;
@@ -265,9 +267,9 @@ TEST_F(ApiTest, EventsByNumber) {
 TEST_F(ApiTest, ReservationsTenantsPolicies) {
   const json list = ask("GET", "/api/v1/reservations", alice_).json["reservations"];
   ASSERT_EQ(list.size(), 1U);
-  const std::string path = "/api/v1/reservations/" + list[0]["number"].dump();
+  const std::string path = "/api/v1/reservations/" + compact_json(list[0]["number"]);
   EXPECT_EQ(ask("POST", "/api/v1/reservations", admin_, {{"devices", 1}, {"seconds", 5}}).status,
-            400);  // all are taken
+            400);  // all devices are reserved
   EXPECT_EQ(ask("DELETE", path, admin_).status, 204);
   EXPECT_EQ(ask("DELETE", path, admin_).status, 404);
   const Got made = ask("POST", "/api/v1/reservations", admin_, {{"devices", 4}, {"seconds", 3600}});
@@ -297,8 +299,8 @@ TEST_F(ApiTest, TheListSaysWhatTheJobSays) {
     job.submitted_at = 1.7e9 + 0.123;
     job.device_s = 1e-9;
     job.progress = {{"step", 3}, {"loss", 0.25}};
-    const json listed = json::parse(job_list_text(std::vector{job}, 1000));
-    json whole = json::parse(job_text(job));
+    const json listed = parse_json_or_throw(job_list_text(std::vector{job}, 1000));
+    json whole = parse_json_or_throw(job_text(job));
     for (const char* left_out : {"document", "key", "result"}) whole.erase(left_out);
     EXPECT_EQ(listed["jobs"][0], whole);
     EXPECT_TRUE(listed["next"].is_null());

@@ -1,4 +1,4 @@
-// Event streams: what was there, what comes, and going on after an interruption.
+// Event streams: past events, new events, and resuming after an interruption.
 #include "api/api_fixture.h"
 #include "api/raw_socket.h"
 

@@ -52,7 +52,7 @@ refused_sim "failures.csv:2:3" "0 to 15" -- sim "${p[@]}" --failures "$work/fail
 printf 'time,devices\n5,65\n' >"$work/serving.csv"
 refused_sim "serving.csv:2:3" "0 to 64" -- sim "${p[@]}" --serving "$work/serving.csv"
 
-# An output folder that cannot be one is refused before anything is simulated.
+# An impossible output folder is refused before anything is simulated.
 touch "$work/file"
 "$RUBATO" sim "${p[@]}" --out "$work/file" >/dev/null 2>"$work/stderr"
 if [ $? != 1 ] || ! grep -q "expected a directory" "$work/stderr"; then failure "--out FILE is not refused"; fi

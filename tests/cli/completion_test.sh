@@ -8,9 +8,9 @@ if command -v zsh >/dev/null; then
   checked=$((checked + 1))
   mkdir "$work/zsh"
   "$RUBATO" completion zsh >"$work/zsh/_rubato"
-  check "zsh completion is zsh" -- zsh -fn "$work/zsh/_rubato"
-  # As compinit finds it: by its first line, in fpath; and it can be loaded.
-  check "zsh completion begins with #compdef" -- grep -q '^#compdef rubato' "$work/zsh/_rubato"
+  check "the zsh completion is valid zsh" -- zsh -fn "$work/zsh/_rubato"
+  # compinit finds it in fpath by its first line, and it can be loaded.
+  check "the zsh completion begins with #compdef" -- grep -q '^#compdef rubato' "$work/zsh/_rubato"
   check "zsh loads it" -- zsh -fc "fpath=($work/zsh \$fpath); autoload -Uz _rubato && autoload +X _rubato"
 else
   echo "zsh is not installed: not checked"
@@ -23,7 +23,7 @@ if command -v fish >/dev/null; then
   completed() { # completed LINE WORD: the line is completed with this word, among others
     fish --no-config -c "source $work/rubato.fish; complete -C '$1'" | cut -f1 | grep -qxF -- "$2"
   }
-  check "fish completion is fish" -- fish --no-config -n "$work/rubato.fish"
+  check "the fish completion is valid fish" -- fish --no-config -n "$work/rubato.fish"
   check "fish completes subcommands" -- completed "rubato sub" submit
   check "fish completes subcommands of subcommands" -- completed "rubato reserve re" release
   check "fish completes options" -- completed "rubato submit --prio" --priority

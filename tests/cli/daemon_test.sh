@@ -6,7 +6,7 @@ needs RUBATO_TOY RUBATOD
 narrow() { ! awk 'length > 100' "$1" | grep -q .; }
 
 # --- Without a daemon
-exits 1 "no daemon runs here" "--server" -- queue
+exits 1 "no daemon runs on this machine" "--server" -- queue
 exits 1 "cannot reach http://127.0.0.1:1" -- --server http://127.0.0.1:1 queue
 exits 1 "expected http://" -- --server 127.0.0.1:1 queue
 exits 1 "nothing to run" -- submit
@@ -34,7 +34,7 @@ exits 1 "cannot run in $work/none: No such file" -- submit --dir "$work/none" --
 exits 1 "devices" "this machine has 2" -- submit --devices 5 -- "$RUBATO_TOY"
 exits 1 "--mode: " -- submit --mode elastic -- "$RUBATO_TOY"
 exits 1 "NAME=VALUE" -- submit --env x -- "$RUBATO_TOY"
-exits 1 "there is no job" -- status nothing
+exits 1 "no job" -- status nothing
 
 # --- A job that fails, and its logs
 exits 1 "failed" "next: rubato logs" -- submit --name broken --wait -- "$RUBATO_TOY" --fail 1
@@ -70,7 +70,7 @@ exits 1 "not a duration" -- reserve 1 --for soon
 exits 1 "how many devices" -- reserve
 until_true phase_is long running
 exits 0 "fifo" "next:" -- policy use fifo
-exits 1 "no policy" -- policy use fifi
+exits 1 "unknown policy" -- policy use fifi
 exits 0 "* fifo" -- policy
 exits 0 "* fifo" -- policy show
 
@@ -79,7 +79,7 @@ exits 0 "* fifo" -- policy show
 check "a token was printed" -- grep -q . "$work/alice.token"
 exits 0 "alice" "2" -- tenants
 exits 0 "no active jobs" -- --token-file "$work/alice.token" queue
-exits 1 "there is no job" -- --token-file "$work/alice.token" cancel long
+exits 1 "no job" -- --token-file "$work/alice.token" cancel long
 exits 1 "administrator" -- --token-file "$work/alice.token" reserve 1 --for 1m
 exits 1 "one word" -- --token-file "$work/job.yaml" queue
 echo nobody >"$work/wrong.token"
@@ -109,7 +109,7 @@ for command in "queue --all" "status short" "why short" "cluster" "tenants" "pol
   check "$command --json" -- python3 -m json.tool "$work/json"
 done
 
-# --- The log cannot be written for a while: what happened meanwhile is in it afterwards. The job ends (it hurries) only then.
+# --- The log cannot be written for a while. What happened meanwhile is recorded afterwards. The job ends only during that time.
 exits 0 "next: rubato status" -- submit --name patient --devices 1 --env TOY_HURRY_FILE="$work/hurry" -- \
   "$RUBATO_TOY" --steps 20000 --compute-us 5000
 until_true phase_is patient running
@@ -140,7 +140,7 @@ for shell in bash zsh fish; do
   exits 0 reserve token-file -- completion "$shell"
 done
 "$RUBATO" completion bash >"$work/completion"
-check "bash completion is bash" -- bash -n "$work/completion"
+check "the bash completion is valid bash" -- bash -n "$work/completion"
 complete_words() {
   bash -c 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _rubato; echo "${COMPREPLY[@]}"' - "$work/completion" "$@"
 }

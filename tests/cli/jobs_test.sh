@@ -18,7 +18,7 @@ done
 exits 0 "j2 twin cancelled" -- cancel j2
 exits 0 "job          j1 twin" -- status twin
 exits 0 "j1 twin cancelled" -- cancel twin
-exits 1 "j2 has ended already" -- cancel twin
+exits 1 "j2 has already ended" -- cancel twin
 exits 0 "j2 twin" -- status twin
 
 # --- Names and paths
@@ -34,7 +34,7 @@ exits 1 "--help" -- set j3
 exits 1 "must be at most 1000, not 5000" -- set j3 priority=5000
 exits 0 "j3 long" -- set j3 name=long priority=-2
 check "name and priority" -- holds "j['name'] == 'long' and j['document']['priority'] == -2" status long
-exits 1 "ended already" -- set j1 priority=1
+exits 1 "already ended" -- set j1 priority=1
 
 # --- ps, by id, name, number and folder
 until_true holds "j['held'] == 2 and j['progress'].get('step', 0) > 50" status long
@@ -118,5 +118,5 @@ for job in j3 3; do
   check "ps $job without the daemon" -- holds "j['id'] == 'j3' and len(j['workers']) > 0" ps "$job"
 done
 check "ps NAME without the daemon" -- holds "j['id'] == 'j4' and j['state'] == 'finished' and j['step'] == 20" ps talker
-exits 1 "no daemon runs here" -- profile j3 --max 2
+exits 1 "no daemon runs on this machine" -- profile j3 --max 2
 finish

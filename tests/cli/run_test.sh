@@ -19,10 +19,10 @@ refused "did you mean 8..64" -- run --mode adaptive --batch-range 64..8 --dir "$
 refused "linear, sqrt or none" "'cubic'" -- run --mode adaptive --batch-range 8..64 --lr-rule cubic --dir "$work/none" -- "$RUBATO_TOY"
 refused "--logical is for consistent jobs" -- run --mode adaptive --batch-range 8..64 --logical 4 --dir "$work/none" -- "$RUBATO_TOY"
 refused "max-workers" -- run --mode adaptive --batch-range 8..64 --workers 3 --max-workers 2 --dir "$work/none" -- "$RUBATO_TOY"
-check "nothing was made" -- test ! -e "$work/none"
+check "nothing was created" -- test ! -e "$work/none"
 
 # --- A finished job -------------------------------------------------------------------------------
-check "a short job ends well" -- "$RUBATO" run --workers 2 --logical 4 --dir "$work/short" -- "$RUBATO_TOY" --steps 20
+check "a short job succeeds" -- "$RUBATO" run --workers 2 --logical 4 --dir "$work/short" -- "$RUBATO_TOY" --steps 20
 check "it left a result" -- test "$(field "$work/short/result.json" 'j["steps"] == 20 and len(j["state_sha256"]) == 64')" = True
 "$RUBATO" ps short --json >"$work/ps.json"
 check "ps shows the last step of a finished job" -- test "$(field "$work/ps.json" 'j["step"] == 20')" = True
@@ -30,11 +30,11 @@ refused "short" "not running" "finished" -- scale short 2
 refused "short" "not running" "finished" -- migrate short 0
 refused "short" "not running" "finished" -- stop short
 refused "short" "not running" "finished" -- profile short --min 1 --max 2
-refused "short" "consistent" "run it anew" -- replay short
+refused "short" "consistent" "run it again" -- replay short
 refused "finished job" "--dir" -- run --workers 2 --logical 4 --dir "$work/short" -- "$RUBATO_TOY" --steps 20
 
-# --- A running one --------------------------------------------------------------------------------
-# A worker that a busy machine does not schedule for a while is not to count as lost.
+# --- A running job --------------------------------------------------------------------------------
+# A worker that a busy machine does not schedule for a while must not count as lost.
 "$RUBATO" run --workers 2 --logical 4 --max-workers 3 --spares 1 --failure-timeout 60 --dir "$work/long" --quiet -- \
   "$RUBATO_TOY" --steps 1000000 --compute-us 5000 >"$work/long.out" 2>&1 &
 launchers+=($!)
@@ -42,9 +42,9 @@ until_true ps_is 'j["state"] == "running" and len(j["workers"]) == 2 and j["step
 until_true ps_is 'j["ready_newcomers"] == 1'
 until_true ps_is 'j["spares"] == 1 and len(j["newcomers"]) == 1 and j["newcomers"][0]["pid"] > 0'
 check "workers have all fields" -- ps_is 'all(set(w) >= {"id", "pid", "logical", "leader", "step", "step_ms"} for w in j["workers"])'
-check "one leads" -- ps_is 'sum(w["leader"] for w in j["workers"]) == 1'
+check "there is one leader" -- ps_is 'sum(w["leader"] for w in j["workers"]) == 1'
 check "all logical workers are hosted" -- ps_is 'sorted(sum((w["logical"] for w in j["workers"]), [])) == [0, 1, 2, 3]'
-check "no stranger came" -- ps_is 'j["refused_connections"] == 0'
+check "no connection was refused" -- ps_is 'j["refused_connections"] == 0'
 "$RUBATO" ps long >"$work/ps.txt"
 check "ps names the newcomer" -- grep -q newcomer "$work/ps.txt"
 "$RUBATO" ps --json >"$work/jobs.json"
@@ -91,10 +91,10 @@ check "events for people" -- grep -q "view .* migrate .* workers from step" "$wo
 
 check "stop" -- "$RUBATO" stop long
 wait "${launchers[0]}"
-check "the stopped launcher ends well" -- test $? = 0
+check "the stopped launcher exits with 0" -- test $? = 0
 refused "long" "not running" "stopped" -- scale long 2
 
-# --- An adaptive one ------------------------------------------------------------------------------
+# --- An adaptive job ------------------------------------------------------------------------------
 "$RUBATO" run --mode adaptive --batch-range 4..60 --lr-rule sqrt --workers 2 --max-workers 4 --failure-timeout 60 --dir "$work/long2" \
   --name wide --quiet -- "$RUBATO_TOY" --steps 1000000 --compute-us 5000 --batch 5 >"$work/wide.out" 2>&1 &
 launchers+=($!)
@@ -102,7 +102,7 @@ wide_is() {
   "$RUBATO" ps wide --json >"$work/ps.json" && [ "$(field "$work/ps.json" "$1")" = True ]
 }
 until_true wide_is 'j["state"] == "running" and len(j["workers"]) == 2 and j["step"] > 5'
-check "ps tells mode and batch" -- wide_is 'j["mode"] == "adaptive" and j["batch"] == 10 and j["batch_range"] == "4..60" and j["lr_rule"] == "sqrt" and j["logical_workers"] == 2 and j["target_batch"] == 0'
+check "ps shows mode and batch" -- wide_is 'j["mode"] == "adaptive" and j["batch"] == 10 and j["batch_range"] == "4..60" and j["lr_rule"] == "sqrt" and j["logical_workers"] == 2 and j["target_batch"] == 0'
 "$RUBATO" ps wide >"$work/ps.txt"
 check "ps for people has the batch" -- grep -q "batch 10 in 4..60" "$work/ps.txt"
 refused "a batch of 61 is outside of 4..60" "wide" -- scale wide 2 --batch 61
@@ -129,10 +129,10 @@ assert {'start', 'batch'} <= {e['cause'] for e in views}, views
 check "events for people have the batch" -- grep -q "view .* batch .* from step .*: batch 12" "$work/events.txt"
 check "stop" -- "$RUBATO" stop wide
 wait "${launchers[1]}"
-check "the stopped launcher ends well" -- test $? = 0
+check "the stopped launcher exits with 0" -- test $? = 0
 refused "learning-rate rule sqrt" "--lr-rule sqrt" -- run --quiet --mode adaptive --batch-range 4..60 --workers 2 --dir "$work/long2" -- "$RUBATO_TOY"
 refused "holds an adaptive job" "--mode adaptive" -- run --workers 2 --dir "$work/long2" -- "$RUBATO_TOY"
-check "a short adaptive job ends well" -- "$RUBATO" run --mode adaptive --batch-range 4..60 --workers 3 --dir "$work/fit" -- "$RUBATO_TOY" --steps 20
+check "a short adaptive job succeeds" -- "$RUBATO" run --mode adaptive --batch-range 4..60 --workers 3 --dir "$work/fit" -- "$RUBATO_TOY" --steps 20
 check "its replay has the same bits" -- "$RUBATO" replay "$work/fit"
 
 finish

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The program as a user meets it: output files, JSON keys, determinism on several threads, help that names everything.
+# The simulator as a user sees it: output files, JSON keys, determinism with several threads, complete help.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -8,8 +8,8 @@ fail() { echo "FAILED: $*"; exit 1; }
 run=(sim --cluster 4x4 --policy fifo,tiresias,pollux --set pollux.generations=5 --round 60 --quiet)
 "$RUBATO" workload generate --jobs 20 --hours 1 --seed 7 --out "$work/w.jsonl" 2>"$work/stderr"
 grep -q "next: rubato sim" "$work/stderr" || fail "no hint after generating"
-[ "$(wc -l <"$work/w.jsonl")" = 20 ] || fail "20 jobs were asked for"
-"$RUBATO" workload generate --jobs 20 --hours 1 --seed 7 | cmp - "$work/w.jsonl" || fail "same seed, other bytes"
+[ "$(wc -l <"$work/w.jsonl")" = 20 ] || fail "expected 20 jobs"
+"$RUBATO" workload generate --jobs 20 --hours 1 --seed 7 | cmp - "$work/w.jsonl" || fail "the same seed gives different bytes"
 
 "$RUBATO" "${run[@]}" --workload "$work/w.jsonl" --jobs 1 --out "$work/one" >"$work/table" 2>/dev/null
 "$RUBATO" "${run[@]}" --workload "$work/w.jsonl" --jobs 4 --out "$work/four" >/dev/null 2>&1

@@ -1,4 +1,4 @@
-"""Called by top_test.sh: RUBATO, RUBATOD, RUBATO_TOY and RUBATO_STATE say what is tested."""
+"""Called by top_test.sh. RUBATO, RUBATOD, RUBATO_TOY and RUBATO_STATE define what is tested."""
 
 import fcntl
 import os
@@ -39,7 +39,7 @@ def start_daemon():
 
 
 class Terminal:
-    """`rubato top` with a terminal of its own."""
+    """`rubato top` in its own terminal."""
 
     def __init__(self, **environment):
         self.master, self.slave = pty.openpty()
@@ -65,7 +65,7 @@ class Terminal:
         return True
 
     def frames(self):
-        """What was drawn since the last forget(), whole screens only."""
+        """The complete screens drawn since the last forget()."""
         return self.shown.split("\x1b[H")[1:-1]
 
     def forget(self):
@@ -79,7 +79,7 @@ class Terminal:
             self.read(0.1)
 
     def until_drawn(self, what, condition):
-        """A whole screen that was begun from now on and fits the condition."""
+        """Waits for a complete screen, begun from now on, that fulfils the condition."""
         self.forget()
         self.until(what, lambda: any(condition(frame) for frame in self.frames()))
 
@@ -87,9 +87,9 @@ class Terminal:
         check(f"{how} ends it with 0", self.process.wait(PATIENCE) == 0)
         while self.read(0):
             pass
-        check(f"{how}: the screen is given back", self.shown.endswith("\x1b[?25h\x1b[?1049l"))
+        check(f"{how}: the screen is restored", self.shown.endswith("\x1b[?25h\x1b[?1049l"))
         after = termios.tcgetattr(self.slave)
-        check(f"{how}: the terminal is as before: {self.before} {after}", after == self.before)
+        check(f"{how}: the terminal settings are restored: {self.before} {after}", after == self.before)
         os.close(self.master)
         os.close(self.slave)
 
@@ -141,9 +141,9 @@ def run():
 
         top = Terminal()
         top.until("it shows the job", lambda: any("watched" in f for f in top.frames()))
-        check("it takes the whole screen", "\x1b[?1049h\x1b[?25l" in top.shown)
-        check("keys come at once", not termios.tcgetattr(top.slave)[3] & (termios.ICANON | termios.ECHO))
-        check("it says how to leave", "q quits" in top.shown)
+        check("it uses the whole screen", "\x1b[?1049h\x1b[?25l" in top.shown)
+        check("keys are read without Enter", not termios.tcgetattr(top.slave)[3] & (termios.ICANON | termios.ECHO))
+        check("it says how to quit", "q quits" in top.shown)
         check("it fits", all(fits(frame, 30, 120) for frame in top.frames()))
         top.resize(6, 40)
         top.until_drawn("it fits a small window", lambda frame: fits(frame, 6, 40))
@@ -152,15 +152,15 @@ def run():
 
         os.write(top.master, b"x\x1b[Z")
         for _ in range(5):
-            top.until_drawn("other keys are nothing", lambda frame: "q quits" in frame)
+            top.until_drawn("other keys are ignored", lambda frame: "q quits" in frame)
 
         check_scrolling(top)
 
         daemon.kill()
         daemon.wait()
-        top.until_drawn("it says that the daemon is away", lambda frame: AWAY in frame and "watched" in frame)
+        top.until_drawn("it says that the daemon does not answer", lambda frame: AWAY in frame and "watched" in frame)
         daemon = start_daemon()
-        top.until_drawn("it finds the next one", lambda frame: AWAY not in frame and "watched" in frame)
+        top.until_drawn("it finds the next daemon", lambda frame: AWAY not in frame and "watched" in frame)
         os.write(top.master, b"q")
         top.ends("q")
 
@@ -172,14 +172,14 @@ def run():
 
         top = Terminal(NO_COLOR="1")
         top.until("it draws without colours", lambda: len(top.frames()) > 0)
-        check("NO_COLOR is obeyed", "\x1b[1m" not in top.shown)
+        check("NO_COLOR is honoured", "\x1b[1m" not in top.shown)
         os.close(top.slave)
         os.close(top.master)
-        top.process.wait(PATIENCE)  # a terminal that was closed: it does not run on for ever
+        top.process.wait(PATIENCE)  # the terminal was closed: it must not run forever
 
-        # Without a terminal: once, without control characters.
+        # Without a terminal it prints once, without control characters.
         plain = subprocess.run([RUBATO, "top"], capture_output=True, text=True, stdin=subprocess.DEVNULL)
-        check("one look", plain.returncode == 0 and "watched" in plain.stdout)
+        check("it prints once", plain.returncode == 0 and "watched" in plain.stdout)
         check("as plain text", "\x1b" not in plain.stdout)
     finally:
         subprocess.run([RUBATO, "cancel", "watched"], capture_output=True)

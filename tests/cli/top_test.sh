@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# rubato top in a pseudo-terminal: draws, fits the window, obeys its keys, restores the terminal
-# however it ends, and survives a daemon that goes away and comes back.
+# rubato top in a pseudo-terminal: it draws, fits the window, obeys its keys, restores the terminal
+# however it ends, and survives a restart of the daemon.
 set -uo pipefail
 [ -n "${RUBATO_TOY:-}" ] && [ -n "${RUBATOD:-}" ] || { echo "RUBATO_TOY or RUBATOD is not set"; exit 77; }
 work=$(mktemp -d)

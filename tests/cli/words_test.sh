@@ -22,9 +22,9 @@ exits 0 "submit" -- --help
 exits 0 -- --version
 
 # --- Without a daemon: what was tried, and what to do
-refused "no daemon runs here" "$RUBATO_STATE/server.url" "start one with 'rubatod'" "--server URL" -- queue
+refused "no daemon runs on this machine" "$RUBATO_STATE/server.url" "start one with 'rubatod'" "--server URL" -- queue
 refused "cannot reach http://127.0.0.1:1" "is rubatod running?" "--server URL" "RUBATO_SERVER" -- --server http://127.0.0.1:1 queue
-refused "there is no job 'nothing'" "no daemon runs here" -- status nothing
+refused "there is no job 'nothing'" "no daemon runs on this machine" -- status nothing
 refused "there is no job 'nothing'" -- ps nothing
 
 # --- A job document is at most 1 MiB; an endless stream is not read for ever
@@ -35,7 +35,7 @@ refused "is a directory" -- submit -f "$work"
 # --- Messages about a field name the option that gave it, or the file
 refused '--mode: "elastic"' "consistent | adaptive | rigid" -- submit --mode elastic -- ./train
 refused '--devices: "4..2"' "2..4" -- submit --devices 4..2 -- ./train
-refused "--batch: only an adaptive job has it" -- submit --batch 64 -- ./train
+refused "--batch: only for adaptive jobs" -- submit --batch 64 -- ./train
 refused "--name: 'x/y': a name must not contain '/'" -- submit --name x/y -- ./train
 refused "--name: 'j12'" "id of a job" -- submit --name j12 -- ./train
 refused "--checkpoint-every: " "duration" -- submit --checkpoint-every soon -- ./train

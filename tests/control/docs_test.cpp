@@ -1,5 +1,5 @@
-// The tables in the documentation are those of the program. With RUBATO_UPDATE_DOCS=1 in the
-// environment they are written anew (scripts/generate-docs).
+// The tables in the documentation match the program. With RUBATO_UPDATE_DOCS=1 in the environment,
+// the test rewrites them instead (scripts/generate-docs).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Lines that are appended, torn, truncated or garbage.
+// EventTail with lines that are appended, torn, truncated or garbage.
 #include "control/event_tail.h"
 
 #include <fmt/format.h>
@@ -55,7 +55,7 @@ TEST_F(EventTailTest, AFileThatLostItsEndGoesOnThere) {
   EXPECT_EQ(tail.read().size(), 2u);
   std::filesystem::resize_file(path_, 11);  // half of the second line is left
   EXPECT_TRUE(tail.read().empty());
-  EventTail next(path_, 16);  // of a daemon that starts after the power failure
+  EventTail next(path_, 16);  // in a daemon that starts after the power failure
   append("{\"a\":3}\n");
   for (EventTail* each : {&tail, &next}) {
     const auto lines = each->read();
@@ -64,8 +64,8 @@ TEST_F(EventTailTest, AFileThatLostItsEndGoesOnThere) {
   }
 }
 
-// Somebody appends, in pieces that end anywhere; readers die at any moment, and the next one begins
-// where the last one noted to have been. Each line is noted once, in order.
+// A writer appends in pieces that end anywhere. Readers die at any moment, and the next one resumes
+// at the offset that the last one recorded. Each line is recorded once, in order.
 TEST_F(EventTailTest, NotesEveryLineOnceWhenReadersDie) {
   const char* given = std::getenv("RUBATO_SEED");
   const std::uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
@@ -81,7 +81,7 @@ TEST_F(EventTailTest, NotesEveryLineOnceWhenReadersDie) {
                           std::string(random.below(random.below(20) == 0 ? 1 << 18 : 50), 'x'));
     }
     std::vector<int> noted;
-    std::int64_t offset = 0;  // noted together with the line
+    std::int64_t offset = 0;  // recorded together with the line
     for (std::size_t written = 0; noted.size() < kLines;) {
       const std::size_t piece = std::min<std::size_t>(
           text.size() - written, 1 + random.below(random.chance(0.5) ? 40 : 1 << 17));

@@ -1,4 +1,4 @@
-// What a log says about changes of workers.
+// View changes found in an event log.
 #include "control/history.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(ViewChanges, AreHeldAgainstTheStepBefore) {
   EXPECT_DOUBLE_EQ(changes[0].step_s, 0.04);
   EXPECT_FALSE(changes[1].planned);
   EXPECT_DOUBLE_EQ(changes[1].step_s, 0.04)
-      << "three workers were never measured: the nearest size";
+      << "three workers were never measured, so the nearest size counts";
   EXPECT_EQ(changes[2].cause, "leave");
   EXPECT_DOUBLE_EQ(changes[2].step_s, 0.02);
 }

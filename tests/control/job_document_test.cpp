@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json_text.h"
 #include "base/random.h"
 #include "control/job_fields.h"
 #include "control/shell_words.h"
@@ -94,7 +95,7 @@ TEST(JobDocument, ErrorsNamePlaceFieldAndWhatWasExpected) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"", "job.yaml:1:1: nothing; expected fields, such as run: ./train"},
       {"- a\n", "job.yaml:1:1: a list; expected fields, such as run: ./train"},
-      {"name: x\n", "job.yaml:1:1: `run` is missing; expected what to run"},
+      {"name: x\n", "job.yaml:1:1: `run` is missing; expected a program to run"},
       {"run: a\ndevcies: 3\n",
        "job.yaml:2:1: devcies: unknown field (did you mean 'devices'?); expected one of run, name, "
        "dir, env, tenant, priority, mode, devices, sizes, logical_workers, batch, lr_rule, epochs, "
@@ -102,7 +103,7 @@ TEST(JobDocument, ErrorsNamePlaceFieldAndWhatWasExpected) {
       {"run: a\ncheckpoint: {evry: 3}\n",
        "job.yaml:2:14: checkpoint.evry: unknown field (did you mean 'every'?); expected one of "
        "every, keep"},
-      {"run: a\nrun: b\n", "job.yaml:2:1: run: stands here twice"},
+      {"run: a\nrun: b\n", "job.yaml:2:1: run: duplicate field"},
       {"run: a\ndevices: 0\n",
        "job.yaml:2:10: devices: 0; expected a whole number or a range such as 2..16, from 1 to "
        "256"},
@@ -113,14 +114,14 @@ TEST(JobDocument, ErrorsNamePlaceFieldAndWhatWasExpected) {
       {"run: a\nmode: rigit\n",
        "job.yaml:2:7: mode: rigit; expected consistent | adaptive | rigid (did you mean 'rigid'?)"},
       {"run: a\nmode: rigid\ndevices: 2..4\n",
-       "job.yaml:3:10: devices: 2..4; a rigid job has one number"},
+       "job.yaml:3:10: devices: 2..4; a rigid job takes a single number"},
       {"run: a\nbatch: 128\n",
-       "job.yaml:2:8: batch: only an adaptive job has it, and mode is consistent"},
+       "job.yaml:2:8: batch: only for adaptive jobs; this job's mode is consistent"},
       {"run: a\nlr_rule: none\n",
-       "job.yaml:2:10: lr_rule: only an adaptive job has it, and mode is consistent"},
+       "job.yaml:2:10: lr_rule: only for adaptive jobs; this job's mode is consistent"},
       {"run: a\nmode: adaptive\nlogical_workers: 4\n",
-       "job.yaml:3:18: logical_workers: an adaptive job has as many as devices; only consistent "
-       "and rigid jobs have a number of their own"},
+       "job.yaml:3:18: logical_workers: only for consistent and rigid jobs; an adaptive job has as "
+       "many logical workers as devices"},
       {"run: a\ndevices: 4..8\nlogical_workers: 2\n",
        "job.yaml:3:18: logical_workers: 2; 2 logical workers can use at most 2 of the 8 devices; "
        "write devices: 2 or logical_workers: 8"},
@@ -128,7 +129,7 @@ TEST(JobDocument, ErrorsNamePlaceFieldAndWhatWasExpected) {
        "job.yaml:3:18: logical_workers: 4; 4 logical workers can use at most 4 of the 16 devices; "
        "write devices: 2..4 or logical_workers: 16"},
       {"run: a\ndevices: 5..7\nsizes: power_of_two\n",
-       "job.yaml:2:10: devices: no power of two in 5..7, and sizes is power_of_two"},
+       "job.yaml:2:10: devices: no power of two in 5..7, but `sizes` is power_of_two"},
       {"run: a\ncheckpoint: 30s\n",
        "job.yaml:2:13: checkpoint: 30s; expected fields, such as {every: 30s, keep: 2}"},
       {"run: a\ncheckpoint: {every: soon}\n",
@@ -136,16 +137,16 @@ TEST(JobDocument, ErrorsNamePlaceFieldAndWhatWasExpected) {
        "from 0.01 to 31536000 s"},
       {"run: a\nenv: {1X: 2}\n",
        "job.yaml:2:7: env.1X: expected a name of letters, digits and _, not starting with a digit"},
-      {"run: a\nenv: {X: [1]}\n", "job.yaml:2:10: env.X: a list; expected a text"},
+      {"run: a\nenv: {X: [1]}\n", "job.yaml:2:10: env.X: a list; expected a string"},
       {"run: []\n",
        "job.yaml:1:6: run: a list; expected a program with its arguments, as a list or as one "
        "line"},
       {"run: [a, {b: c}]\n", "job.yaml:1:10: run[1]: a group of fields; expected a word"},
       {"run: a > log\n",
-       "job.yaml:1:6: run: '>' would mean something to a shell, and there is none: quote it, write "
-       "`run` as a list, or run [sh, -c, \"...\"]"},
-      {"run: 'a \"b'\n", "job.yaml:1:6: run: a \" without its closing \""},
-      {"run: a\nname:\n", "job.yaml:2:1: name: nothing; expected a text"},
+       "job.yaml:1:6: run: '>' has a special meaning in a shell, but `run` does not use one: quote "
+       "it, write `run` as a list, or run [sh, -c, \"...\"]"},
+      {"run: 'a \"b'\n", "job.yaml:1:6: run: unclosed double quote (\")"},
+      {"run: a\nname:\n", "job.yaml:2:1: name: nothing; expected a string"},
       {"run: a\nname: \"a,b\"\n",
        "job.yaml:2:7: name: \"a,b\"; expected printable ASCII characters without comma, quote and "
        "backslash"},
@@ -156,8 +157,8 @@ TEST(JobDocument, ErrorsNamePlaceFieldAndWhatWasExpected) {
       {"run: [a\n", ""},
       {"run: a\n\tname: b\n", ""},
       {"run: \xff\n", "job.yaml: this file is not UTF-8; expected YAML"},
-      {std::string("run: a\0b\n", 9), "job.yaml: this file holds a zero byte; expected YAML"},
-      {"run: \"a\\0b\"\n", "job.yaml:1:6: this text holds a zero byte"},
+      {std::string("run: a\0b\n", 9), "job.yaml: this file contains a zero byte; expected YAML"},
+      {"run: \"a\\0b\"\n", "job.yaml:1:6: this text contains a zero byte"},
   };
   for (const auto& [text, expected] : cases) {
     const std::string problem = problem_of(text);
@@ -195,14 +196,14 @@ TEST(JobDocument, JsonErrorsNameThePath) {
             "/checkpoint/every: true; expected a duration such as 90, 90s, 15m, 2h or 1d, from "
             "0.01 to 31536000 s");
   EXPECT_EQ(problem({{"run", {"a", 3, nullptr}}}), "/run/2: nothing; expected a word");
-  EXPECT_EQ(problem({{"run", "a"}, {"name", 3}}), "/name: 3; expected a text");
+  EXPECT_EQ(problem({{"run", "a"}, {"name", 3}}), "/name: 3; expected a string");
   EXPECT_EQ(problem({{"run", "a"}, {"priority", "3"}}),
             "/priority: \"3\"; expected a whole number from -1000 to 1000");
   EXPECT_EQ(problem({{"run", "a"}, {"priority", 1.5}}),
             "/priority: 1.5; expected a whole number from -1000 to 1000");
   EXPECT_EQ(problem({{"run", "a"}, {"device", 3}}).substr(0, 46),
             "/device: unknown field (did you mean 'devices'");
-  EXPECT_EQ(problem({{"run", "a"}, {"name", "\xff"}}), "/name: a text here is not UTF-8");
+  EXPECT_EQ(problem({{"run", "a"}, {"name", "\xff"}}), "/name: this text is not UTF-8");
   EXPECT_EQ(problem(json::array()), "/: a list; expected fields, such as run: ./train");
   EXPECT_EQ(problem(nullptr), "/: nothing; expected fields, such as run: ./train");
 }
@@ -218,7 +219,7 @@ TEST(JobDocument, CanonicalJsonReadsBackAsTheSameDocument) {
     ASSERT_TRUE(again.ok()) << again.error().message;
     EXPECT_EQ(*again, document) << canonical;
     EXPECT_EQ(to_json(*again), canonical);
-    const auto stored = stored_document(json::parse(canonical.dump()));
+    const auto stored = stored_document(parse_json_or_throw(compact_json(canonical)));
     ASSERT_TRUE(stored.ok());
     EXPECT_EQ(*stored, document);
   }
@@ -272,8 +273,8 @@ TEST(ShellWords, SplitsAsAShellDoes) {
   }
 }
 
-// Changes a document byte by byte: every answer is a document that survives a round trip, or an
-// error.
+// Changes a document byte by byte. The result is always an error or a document that survives a
+// round trip.
 TEST(JobDocument, GarbageIsRefusedOrReadBackTheSame) {
   int accepted_count = 0;
   for (std::uint64_t seed = 1; seed <= 20000; ++seed) {
@@ -307,11 +308,11 @@ TEST(JobDocument, GarbageIsRefusedOrReadBackTheSame) {
       continue;
     }
     ++accepted_count;
-    const auto again = parse_job_json(json::parse(to_json(*document).dump()));
+    const auto again = parse_job_json(parse_json_or_throw(compact_json(to_json(*document))));
     ASSERT_TRUE(again.ok()) << again.error().message << "\n" << text;
     ASSERT_EQ(*again, *document) << text;
   }
-  EXPECT_GT(accepted_count, 500);  // the test meets both kinds
+  EXPECT_GT(accepted_count, 500);  // the test covers both outcomes
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ TEST_F(ProcessLock, OneHasItAndLookingDoesNotDisturb) {
   EXPECT_TRUE(FileLock::try_take(path_, FileLock::Children::kDoNotInherit).has_value());
 }
 
-// How a supervisor's lock says that its workers live.
+// This is how the supervisor's lock shows that its workers are alive.
 TEST_F(ProcessLock, StaysUntilTheLastProcessThatInheritedItIsGone) {
   for (const auto children : {FileLock::Children::kInherit, FileLock::Children::kDoNotInherit}) {
     auto lock = FileLock::try_take(path_, children);
@@ -45,7 +45,7 @@ TEST_F(ProcessLock, StaysUntilTheLastProcessThatInheritedItIsGone) {
       _exit(127);
     }
     char byte = 0;
-    ASSERT_EQ(read(ready[0], &byte, 1), 1);  // the other program runs
+    ASSERT_EQ(read(ready[0], &byte, 1), 1);  // the other program is running
     lock.reset();
     EXPECT_EQ(FileLock::is_held(path_), children == FileLock::Children::kInherit);
     kill(child, SIGKILL);
@@ -62,7 +62,7 @@ TEST_F(ProcessLock, ASignalReachesTheProcessThatIsMeantAndNoOther) {
   }
   const std::optional<ProcessId> process = identify(child);
   ASSERT_TRUE(process.has_value());
-  EXPECT_FALSE(send_signal({child, process->started + 1}, SIGKILL));  // an earlier one
+  EXPECT_FALSE(send_signal({child, process->started + 1}, SIGKILL));  // same pid, other process
   EXPECT_EQ(kill(child, 0), 0);
   EXPECT_EQ(waitpid(child, nullptr, WNOHANG), 0);
   EXPECT_TRUE(send_signal(*process, SIGKILL));

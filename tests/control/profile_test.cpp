@@ -1,4 +1,4 @@
-// What is learned of a program: sizes that are too large, and what a resize costs.
+// What profiles learn about a program: which sizes are too large and what a resize costs.
 #include "control/profile.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kStart = 1'000'000;
 
-// Four workers are slower than two, measured often enough to be believed.
+// Four workers are slower than two, measured often enough to be trusted.
 Profile profile_with_slow_four(double at) {
   Profile profile(4);
   for (int i = 0; i < 5; ++i) {
@@ -25,7 +25,7 @@ TEST(Profile, ForgetsAfterHalfAnHourThatASizeWasSlower) {
   EXPECT_EQ(profile.largest_useful(kStart), 2);
   EXPECT_EQ(profile.largest_useful(kStart + Profile::kSlowerForgotten - 1), 2);
   EXPECT_EQ(profile.largest_useful(kStart + Profile::kSlowerForgotten), 0);
-  // Tried again, and still slower: one report is enough.
+  // When the size is tried again and is still slower, one report is enough.
   const double later = kStart + 2 * Profile::kSlowerForgotten;
   profile.note({.devices = 4, .batch = 64, .step_s = 0.020, .at = later});
   EXPECT_EQ(profile.largest_useful(later), 2);
@@ -39,7 +39,7 @@ TEST(Profile, LearnsWhatAResizeCosts) {
   profile.note_change(-1);
   profile.note_change(std::numeric_limits<double>::quiet_NaN());
   profile.note_change(1e9);
-  EXPECT_DOUBLE_EQ(*profile.resize_cost(), 0.5) << "what cannot be is not believed";
+  EXPECT_DOUBLE_EQ(*profile.resize_cost(), 0.5) << "impossible values are ignored";
   const Result<Profile> read = Profile::from_json(profile.to_json());
   ASSERT_TRUE(read.ok());
   EXPECT_DOUBLE_EQ(*read->resize_cost(), 0.5);

@@ -1,4 +1,4 @@
-// Random histories of a daemon: mostly events that fit the state, some that do not.
+// Generates random histories of a daemon: mostly events that fit the state, some that do not.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,9 +17,9 @@ class RandomEvents {
  public:
   explicit RandomEvents(std::uint64_t seed) : random_(seed) {}
 
-  // An event that may follow this state. Some do not fit; `wild` makes most of them so.
+  // An event for this state. Some events do not fit; with `wild`, most do not.
   Event next(const State& state, bool wild = false) {
-    now_ += random_.chance(0.05) ? -3 : random_.uniform() * 10;  // clocks are set back now and then
+    now_ += random_.chance(0.05) ? -3 : random_.uniform() * 10;  // clocks are sometimes set back
     Event event;
     event.at = now_;
     const auto types = event_types();

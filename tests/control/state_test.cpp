@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "base/json_text.h"
 #include "control/event_types.h"
 #include "control/random_events.h"
 #include "control/state_delta.h"
@@ -46,11 +47,11 @@ TEST(State, KnowsWhichLinesOfTheRuntimeItHas) {
   EXPECT_EQ(h.job(1).progress["events_offset"], 100);
   ASSERT_TRUE(h.add(3, "progress", 1, {{"step", 7}}).ok());
   EXPECT_EQ(h.job(1).progress["step"], 7);
-  EXPECT_EQ(h.job(1).progress["events_offset"], 100)
-      << "how far it is says nothing about its lines";
+  EXPECT_EQ(h.job(1).progress["events_offset"], 100) << "progress does not change the offset";
   ASSERT_TRUE(h.add(4, "cancelled", 1).ok());
   ASSERT_TRUE(h.add(5, "view", 1, {{"type", "lost"}, {"events_offset", 150}}).ok());
-  EXPECT_EQ(h.job(1).progress["events_offset"], 150) << "the last lines come after a cancellation";
+  EXPECT_EQ(h.job(1).progress["events_offset"], 150)
+      << "the last lines arrive after a cancellation";
 }
 
 TEST(State, FollowsAJobToItsEnd) {
@@ -72,7 +73,7 @@ TEST(State, FollowsAJobToItsEnd) {
   EXPECT_EQ(h.job(1).phase, Phase::kFinished);
   EXPECT_EQ(h.job(1).granted, 0);
   EXPECT_EQ(h.job(1).result["steps"], 100);
-  // Its processes leave a moment later.
+  // Its processes end a moment later.
   ASSERT_TRUE(h.add(41, "held", 1, {{"devices", 0}}).ok());
   EXPECT_EQ(h.job(1).device_s, 2 * 12 + 4 * 8);
 }
@@ -93,21 +94,21 @@ TEST(State, FieldsChangeWhileAJobLives) {
 TEST(State, OnlyLegalTransitions) {
   History h;
   EXPECT_EQ(h.refusal(1, "granted", 1, grant(1, "started")),
-            "event 'granted' of job j1: there is no such job");
+            "event 'granted' of job j1: no such job");
   EXPECT_EQ(h.refusal(1, "submitted", 2, {{"document", {{"run", "a"}}}}),
             "event 'submitted' of job j2: expected the number j1");
   EXPECT_EQ(h.refusal(1, "submitted", 1, {{"document", {{"rum", "a"}}}}).substr(0, 48),
             "event 'submitted' of job j1: /rum: unknown field");
   h.submit(1, "2..4");
   EXPECT_EQ(h.refusal(2, "granted", 1, grant(1, "started")),
-            "event 'granted' of job j1: 1 devices; the job has 2..4");
+            "event 'granted' of job j1: 1 devices; the job's range is 2..4");
   EXPECT_EQ(h.refusal(2, "scaled", 1, {{"devices", 5}}),
-            "event 'scaled' of job j1: 5 devices; the job has 2..4");
+            "event 'scaled' of job j1: 5 devices; the job's range is 2..4");
   EXPECT_EQ(h.refusal(2, "resumed", 1), "event 'resumed' of job j1: it is not paused");
   ASSERT_TRUE(h.add(2, "granted", 1, grant(3, "started")).ok());
   ASSERT_TRUE(h.add(3, "paused", 1).ok());
   EXPECT_EQ(h.job(1).granted, 0);
-  EXPECT_EQ(h.refusal(4, "paused", 1), "event 'paused' of job j1: it is paused already");
+  EXPECT_EQ(h.refusal(4, "paused", 1), "event 'paused' of job j1: it is already paused");
   EXPECT_EQ(h.refusal(4, "granted", 1, grant(2, "started")),
             "event 'granted' of job j1: it is paused");
   ASSERT_TRUE(h.add(5, "resumed", 1).ok());
@@ -119,18 +120,17 @@ TEST(State, OnlyLegalTransitions) {
               fmt::format("event '{}' of job j1: it has ended (cancelled)", type));
   }
   EXPECT_EQ(h.refusal(8, "held", 1, {{"devices", 4}}),
-            "event 'held' of job j1: it has ended; it can only give devices back");
+            "event 'held' of job j1: it has ended and can only give devices back");
   ASSERT_TRUE(h.add(8, "view", 1, {{"anything", 1}}).ok());
 
-  EXPECT_EQ(h.refusal(9, "released", 0, {{"number", 1}}),
-            "event 'released': there is no reservation 1");
+  EXPECT_EQ(h.refusal(9, "released", 0, {{"number", 1}}), "event 'released': no reservation 1");
   EXPECT_EQ(h.refusal(9, "reserved", 0, {{"number", 1}, {"devices", 2}, {"until", 8}}),
             "event 'reserved': it ends before it begins");
   EXPECT_EQ(h.refusal(9, "rumour"), "unknown event type \"rumour\"");
   EXPECT_EQ(h.refusal(9, "failed", 1, {{"massage", "x"}}),
             "event 'failed' of job j1: `message` is missing");
   EXPECT_EQ(h.refusal(9, "policy", 0, {{"name", "mip"}, {"settings", {{"a", 1}}}}),
-            "event 'policy': settings: {\"a\":1}; expected object of texts");
+            "event 'policy': settings: {\"a\":1}; expected object of strings");
   Event gap{.seq = 99, .at = 9, .type = "started"};
   EXPECT_FALSE(h.state.apply(gap).ok());
 }
@@ -140,7 +140,7 @@ TEST(State, AKeyIsUsedOncePerTenant) {
   const json body{{"document", {{"run", "a"}}}, {"key", "k"}};
   ASSERT_TRUE(h.add(1, "submitted", 1, body).ok());
   EXPECT_EQ(h.refusal(2, "submitted", 2, body),
-            "event 'submitted' of job j2: its key was used before");
+            "event 'submitted' of job j2: its key was already used");
   EXPECT_EQ(h.state.keys.at({"red", "k"}), 1);
   Event other{.seq = 2, .at = 2, .type = "submitted", .job = 2, .tenant = "blue", .body = body};
   EXPECT_TRUE(h.state.apply(other).ok());
@@ -165,8 +165,8 @@ TEST(EventTypes, HaveUniqueNamesAndDescribeThemselves) {
   }
 }
 
-// Random histories: a refused event changes nothing, the delta agrees with the state whatever the
-// groups are, and every job survives the way through JSON.
+// In random histories, a refused event changes nothing, the delta agrees with the state however
+// events are grouped, and every job survives a round trip through JSON.
 TEST(State, RandomHistories) {
   long accepted = 0;
   long refused = 0;
@@ -203,7 +203,7 @@ TEST(State, RandomHistories) {
       ASSERT_EQ(grouped.keys, state.keys);
     }
     for (const auto& [number, job] : state.jobs) {
-      const auto again = job_from_json(json::parse(to_json(job).dump()));
+      const auto again = job_from_json(parse_json_or_throw(compact_json(to_json(job))));
       ASSERT_TRUE(again.ok()) << again.error().message;
       ASSERT_EQ(to_json(*again), to_json(job));
       ASSERT_EQ(again->document, job.document);

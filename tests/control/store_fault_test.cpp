@@ -1,4 +1,4 @@
-// The store when things break: its process is killed, the disk is full, the file is damaged.
+// The store under faults: its process is killed, the disk is full, the file is damaged.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include <csignal>
 #include <functional>
 
+#include "base/json_text.h"
 #include "base/random.h"
 #include "control/random_events.h"
 #include "control/store.h"
@@ -19,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-// Runs `body` in a process of its own; its exit code is what the body returns.
+// Runs `body` in its own process. The return value of the body becomes the exit code.
 pid_t start(const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(body());
@@ -28,8 +29,8 @@ pid_t start(const std::function<int()>& body) {
 
 // --- kill -9 ------------------------------------------------------------------------------------
 
-// Appends random groups for ever; after each append() it writes the group's events to the pipe, a
-// line each: from then on they must never be lost.
+// Appends random groups forever. After each append() it writes the group's events to the pipe, one
+// per line. From then on they must never be lost.
 int append_and_acknowledge(const std::string& folder, std::uint64_t seed, int pipe) {
   auto store = Store::open(folder);
   if (!store.ok()) return 2;
@@ -41,12 +42,12 @@ int append_and_acknowledge(const std::string& folder, std::uint64_t seed, int pi
     for (int i = 0; i < size; ++i) group.push_back(events.next((*store)->state()));
     if (!(*store)->append(group).ok()) continue;
     std::string lines;
-    for (const Event& event : group) lines += to_json(event).dump() + "\n";
+    for (const Event& event : group) lines += compact_json(to_json(event)) + "\n";
     if (::write(pipe, lines.data(), lines.size()) < 0) return 3;
   }
 }
 
-// Kills it at a random moment after the first acknowledgement, and says what was acknowledged.
+// Kills the process some time after its first acknowledgement. Returns what was acknowledged.
 std::string run_and_kill(const std::string& folder, std::uint64_t seed) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return "";
@@ -59,7 +60,7 @@ std::string run_and_kill(const std::string& folder, std::uint64_t seed) {
   char buffer[4096];
   for (ssize_t size = 1; size > 0;) {
     if (!killed && acknowledged.size() >= enough) {
-      ::usleep(random.below(3000));  // inside an append, wherever that is
+      ::usleep(random.below(3000));  // anywhere inside an append
       ::kill(child, SIGKILL);
       killed = true;
     }
@@ -86,7 +87,7 @@ TEST(StoreFaults, KilledAtAnyMomentItLosesNothingThatWasAcknowledged) {
     ASSERT_EQ(to_json((*store)->state()), to_json(*replayed));
     for (std::size_t at = 0; at < acknowledged.size();) {
       const std::size_t end = acknowledged.find('\n', at);
-      const json expected = json::parse(acknowledged.substr(at, end - at));
+      const json expected = parse_json_or_throw(acknowledged.substr(at, end - at));
       at = end + 1;
       const auto seq = expected.at("seq").get<std::int64_t>();
       const auto found = (*store)->read_events(seq - 1, 1, 0, "");
@@ -99,10 +100,9 @@ TEST(StoreFaults, KilledAtAnyMomentItLosesNothingThatWasAcknowledged) {
   EXPECT_GT(total, 200);
 }
 
-// --- A full disk
-// ----------------------------------------------------------------------------------
+// --- A full disk --------------------------------------------------------------------------------
 
-// Fills the file up to a limit that it is not allowed to pass. Says what went wrong, or "".
+// Fills the file up to a size limit and beyond. Returns what went wrong, or "".
 std::string overfill(const std::string& folder) {
   std::signal(SIGXFSZ, SIG_IGN);
   auto opened = Store::open(folder);
@@ -132,7 +132,7 @@ std::string overfill(const std::string& folder) {
   const auto still = Store::replay(folder);
   if (!still.ok()) return still.error().message;
   if (to_json(*still) != before) return "a failed append is in the log";
-  // There is room again.
+  // Now there is space again.
   ::setrlimit(RLIMIT_FSIZE, &unlimited);
   if (status = append(); !status.ok()) return "later: " + status.error().message;
   const auto replayed = Store::replay(folder);
@@ -154,8 +154,7 @@ TEST(StoreFaults, AFullDiskIsAnErrorThatChangesNothing) {
   EXPECT_EQ(status, 0) << *read_file(said);
 }
 
-// --- A damaged file
-// --------------------------------------------------------------------------------
+// --- A damaged file -----------------------------------------------------------------------------
 
 TEST(StoreFaults, ADamagedFileIsRefusedAndLeftAsItIs) {
   const TemporaryFolder folder;
@@ -188,7 +187,7 @@ TEST(StoreFaults, ADamagedFileIsRefusedAndLeftAsItIs) {
     const auto store = Store::open(folder / "state");
     ASSERT_FALSE(store.ok()) << name;
     EXPECT_TRUE(store.error().message.starts_with(path)) << name << store.error().message;
-    EXPECT_NE(store.error().message.find("was left as it is"), std::string::npos)
+    EXPECT_NE(store.error().message.find("was left unchanged"), std::string::npos)
         << name << ": " << store.error().message;
     EXPECT_EQ(*read_file(path), bytes) << name;
   }
@@ -198,7 +197,7 @@ TEST(StoreFaults, ADamagedFileIsRefusedAndLeftAsItIs) {
   EXPECT_EQ((*store)->state().jobs.size(), 200U);
 }
 
-// Random damage anywhere: an error, or a store that works; never a crash.
+// Random damage leads to an error or to a store that works, never to a crash.
 TEST(StoreFaults, RandomDamageNeverCrashes) {
   const TemporaryFolder folder;
   const std::string path = folder / "state/rubato.db";

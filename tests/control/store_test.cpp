@@ -56,7 +56,7 @@ TEST(Store, AForeignFolderIsRefusedAndLeftAlone) {
   ASSERT_TRUE(write_file(folder / "thesis.tex", "x").ok());
   const auto store = Store::open(folder.path());
   ASSERT_FALSE(store.ok());
-  EXPECT_NE(store.error().message.find("holds something else"), std::string::npos);
+  EXPECT_NE(store.error().message.find("not the daemon's"), std::string::npos);
   EXPECT_EQ(mode_of(folder.path()), 0755U);
   EXPECT_EQ(list_directory(folder.path())->size(), 1U);
 }
@@ -67,7 +67,7 @@ TEST(Store, OneDaemonAtATime) {
   const auto second = Store::open(folder.path());
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().message,
-            fmt::format("{}: another rubatod (process {}) works in this folder", folder.path(),
+            fmt::format("{}: another rubatod (process {}) is using this folder", folder.path(),
                         ::getpid()));
   store.reset();
   EXPECT_TRUE(Store::open(folder.path()).ok());
@@ -136,8 +136,7 @@ TEST(Store, WhatJsonCannotSayIsNullAtOnce) {
   EXPECT_EQ(store->state().last_seq, 2);
 }
 
-// Random histories in random groups, with the daemon stopped and started in between: state, views
-// and replay agree.
+// State, views and replay agree for random histories in random groups with daemon restarts.
 TEST(Store, ReopensToTheSameState) {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
@@ -199,7 +198,7 @@ void execute(const std::string& path, const std::string& sql) {
   ASSERT_TRUE(status.ok()) << status.error().message;
 }
 
-// As version 1 wrote it, with views that are not there yet.
+// A database as version 1 wrote it, with empty views.
 TEST(Store, MigratesAVersion1Database) {
   const TemporaryFolder folder;
   const std::string path = folder / "rubato.db";
@@ -255,7 +254,7 @@ TEST(Store, ANewerOrForeignDatabaseIsRefusedUnchanged) {
   before = *read_file(other / "rubato.db");
   store = Store::open(other.path());
   ASSERT_FALSE(store.ok());
-  EXPECT_NE(store.error().message.find("not of rubatod"), std::string::npos);
+  EXPECT_NE(store.error().message.find("not one of rubatod"), std::string::npos);
   EXPECT_EQ(*read_file(other / "rubato.db"), before);
 }
 

@@ -1,4 +1,4 @@
-// A folder of a test's own, removed with everything in it.
+// A temporary folder for a test, removed with its contents at the end.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace rubato {
 class TemporaryFolder {
  public:
   TemporaryFolder() : path_(testing::TempDir() + "rubato-XXXXXX") {
-    if (::mkdtemp(path_.data()) == nullptr) ADD_FAILURE() << "cannot make " << path_;
+    if (::mkdtemp(path_.data()) == nullptr) ADD_FAILURE() << "cannot create " << path_;
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;

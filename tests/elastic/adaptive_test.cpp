@@ -7,6 +7,7 @@
 #include <fstream>
 #include <set>
 
+#include "base/json_text.h"
 #include "elastic/checkpoint.h"
 #include "elastic/ledger.h"
 #include "elastic/node_runner.h"
@@ -18,7 +19,7 @@ namespace {
 
 class Adaptive : public RuntimeTest {
  protected:
-  // 3 samples per worker and step, 100 samples per epoch; steps of the first batch.
+  // 3 samples per worker and step, 100 samples per epoch; `steps` counts steps of the first batch.
   std::vector<std::string> adaptive(int workers, int steps, std::vector<std::string> more = {},
                                     int most_workers = 6) const {
     std::vector<std::string> all{"--mode",        "adaptive",
@@ -29,7 +30,7 @@ class Adaptive : public RuntimeTest {
     all.insert(all.end(), more.begin(), more.end());
     return with_program(std::move(all), steps);
   }
-  // Exit code of `rubato replay`: 0 when the bits are the same.
+  // Exit code of `rubato replay`: 0 if the bits are the same.
   static int replay(const RunningJob& job) {
     return std::system(fmt::format("'{}' replay '{}' >'{}/replay.log' 2>&1",
                                    test_paths::program("rubato"), job.folder().path(),
@@ -50,7 +51,7 @@ TEST_F(Adaptive, ASecondNodeIsRefused) {
   ASSERT_TRUE(job->until([&] { return job->step() > 2; })) << job->logs();
   RunningNode node(test_paths::program("rubato"), job->folder().path(), "other", 1);
   EXPECT_EQ(node.wait(), 1);
-  EXPECT_NE(node.log().find("those run on one machine"), std::string::npos) << node.log();
+  EXPECT_NE(node.log().find("runs on one machine only"), std::string::npos) << node.log();
   ASSERT_EQ(finish(*job), 0) << job->logs();
   EXPECT_EQ(replay(*job), 0) << *read_file(job->folder().path() + "/replay.log");
 }
@@ -78,7 +79,7 @@ TEST_F(Adaptive, TheBatchFollowsTheWorkers) {
   ASSERT_TRUE(job->until([&] { return job->view().members.size() == 2; })) << job->logs();
   EXPECT_EQ(job->view().logical_workers(), 2);
   ASSERT_EQ(finish(*job), 0) << job->logs();
-  // The three come in together if they are about as fast.
+  // The three join together if they become ready at about the same time.
   std::set<int> sizes;
   for (const nlohmann::json& event : events_of(*job, "view")) {
     const int workers = event.value("workers", 0);
@@ -142,16 +143,16 @@ TEST_F(Adaptive, AStoppedJobContinuesWithOtherLimits) {
     ASSERT_TRUE(job->change([](Target& t) { t.stop = true; }));
     EXPECT_EQ(job->wait(), 0) << job->logs();
   }
-  auto other = start("job", toy(5, 5, 704));  // not as a consistent job
+  auto other = start("job", toy(5, 5, 704));  // refused as a consistent job
   EXPECT_EQ(other->wait(), 1);
   EXPECT_NE(other->logs().find("holds an adaptive job"), std::string::npos) << other->logs();
   auto again = start("job", adaptive(2, 704, {}, 2));
   EXPECT_EQ(finish(*again), 0) << again->logs();
   EXPECT_EQ(view_event(*again, "restart").value("batch", 0), 6);
-  expect_exact(*again, 10060);  // 15 per step: what the first batch means stays
+  expect_exact(*again, 10060);  // 15 per step: the first batch keeps its meaning
 }
 
-// What is read ahead is what the next step uses, and changes nothing.
+// Prefetched samples are those of the next step, and prefetching changes nothing.
 TEST_F(Adaptive, PrefetchTellsTheNextSamples) {
   const auto run = [&](const std::string& name, const std::string& prefetch,
                        const std::vector<std::string>& arguments) {
@@ -173,13 +174,13 @@ TEST_F(Adaptive, PrefetchTellsTheNextSamples) {
     std::set<nlohmann::json> used;
     std::ifstream ledger(root_ + "/ledger");
     for (std::string line; std::getline(ledger, line);) {
-      const nlohmann::json step = nlohmann::json::parse(line);
+      const nlohmann::json step = parse_json_or_throw(line);
       if (step["step"] > 0) used.insert(step["samples"].begin(), step["samples"].end());
     }
     int lines = 0;
     std::ifstream file(told);
     for (std::string line; std::getline(file, line); ++lines) {
-      EXPECT_TRUE(used.contains(nlohmann::json::parse(line))) << kind << ": " << line;
+      EXPECT_TRUE(used.contains(parse_json_or_throw(line))) << kind << ": " << line;
     }
     EXPECT_GT(lines, 0);
   }
@@ -195,7 +196,7 @@ TEST_F(Adaptive, AFirstBatchOutsideOfTheRangeIsRefused) {
       << job->logs();
 }
 
-// A checkpoint whose data state makes no sense, though its checksums are right.
+// A checkpoint whose data state makes no sense although its checksums are correct.
 TEST_F(Adaptive, AStrangeDataStateIsRefused) {
   auto job = start("job", adaptive(2, 100000, {"--checkpoint-steps", "10"}));
   ASSERT_TRUE(job->until([&] { return job->checkpoint() >= 10; })) << job->logs();

@@ -38,7 +38,7 @@ class BridgeHost final : private Mesh::Listener {
 
   const WorkerAddress& address() const { return mesh_->self(); }
   const Handshake::Identity& identity() const { return identity_; }
-  // A started (not planned) view, of which this worker is the gateway of its node.
+  // Opens a view that was started, not planned. This worker must be the gateway of its node.
   void open(std::shared_ptr<const ActiveView> view, const Board& board, std::int64_t first_step) {
     const std::lock_guard lock(mutex_);
     bridge_.reset();

@@ -1,16 +1,17 @@
 // Random schedules of resizes, migrations, kills, stops and restarts against real jobs. Each must
 // end with the bits of the undisturbed run and with a ledger in which every sample occurs once per
-// epoch. With --adaptive the jobs are adaptive and batches change, too; then each must end with the
-// bits of its replay in one process, and with the amount of training that was asked for.
+// epoch. With --adaptive the jobs are adaptive and batches change, too. Then each must end with the
+// bits of its replay in one process and with the requested amount of training.
 //
 //   chaos [--seeds 40] [--first 1] [--programs toy,device,mlp,cnn,lm] [--device cuda]
 //   [--examples DIR] [--adaptive] [--nodes 1] [--keep]
 //
-// With several nodes (played on this machine) the job starts on one of them; nodes join, leave and
-// are lost as a whole, too. Adaptive jobs have one node.
+// With several nodes (emulated on this machine) the job starts on one of them; nodes also join,
+// leave and fail as a whole. Adaptive jobs have one node. Without --first, RUBATO_SEED=n takes the
+// n-th group of seeds.
 //
-// Prints one line per schedule; a failed one is printed with the command that repeats it. Exit code
-// 0 when all schedules kept the promise.
+// Prints one line per schedule, and for a failed one also the command that repeats it. Exit code 0
+// if all schedules kept the promise.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/json_text.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "elastic/ledger.h"
@@ -52,7 +54,7 @@ struct Options {
   bool keep = false;
 };
 
-// Processes of the job that are not (yet) members: children of the launcher beside the view.
+// Processes of the job that are not (yet) members: children of the launcher outside the view.
 std::vector<pid_t> newcomers(RunningJob& job) {
   std::set<pid_t> members;
   for (const Member& member : job.view().members) {
@@ -66,8 +68,8 @@ std::vector<pid_t> newcomers(RunningJob& job) {
   return found;
 }
 
-// A job that takes longer hangs. It may begin again from a checkpoint, and load LibTorch, and all
-// that on a busy machine.
+// A job that takes longer hangs. The limit leaves time to restart from a checkpoint and to load
+// LibTorch, all on a busy machine.
 constexpr std::chrono::seconds kTimeToEnd{600};
 
 class Schedule {
@@ -76,21 +78,21 @@ class Schedule {
            std::uint64_t seed)
       : program_(program), options_(options), folder_(folder), random_(seed) {}
 
-  // The problem, or "".
+  // Returns the problem, or "".
   std::string run(const std::string& expected, std::int64_t steps) {
     steps_ = steps;
     start(random_.between(1, options_.nodes > 1 ? 2 : program_.logical));
     if (options_.nodes > 1 && job_->until([&] { return job_->step() > 0; })) join_node();
     const int actions = random_.between(3, 8);
     for (int i = 0; i < actions; ++i) {
-      // Somewhere in the part of the job that is left, so that early and late steps are both hit.
+      // Somewhere in the rest of the job, so that both early and late steps are hit.
       const std::int64_t now = std::max<std::int64_t>(job_->step(), 0);
       const std::int64_t span = std::max<std::int64_t>(1, (steps_ - now) / (actions - i + 1));
       const std::int64_t at =
           now + static_cast<std::int64_t>(random_.uniform() * 2.0 * static_cast<double>(span));
       if (!job_->until([&] { return job_->step() >= std::min(at, steps_ - 2); })) break;
       act();
-      if (random_.chance(0.4)) {  // another one at once: requests and failures meet
+      if (random_.chance(0.4)) {  // another one at once, so that requests and failures coincide
         pause_us(random_.between(0, 300'000));
         act();
       }
@@ -109,7 +111,7 @@ class Schedule {
       if (!problem.empty()) return problem;
       steps_ = job_->result().value("steps", std::int64_t{0});
     } else if (job_->hash() != expected) {
-      return fmt::format("the result has other bits: {} instead of {}", job_->hash(), expected);
+      return fmt::format("the result has other bits: {}; expected {}", job_->hash(), expected);
     }
     const Result<LedgerSummary> ledger = check_ledger(folder_ + "/ledger", samples());
     if (!ledger.ok()) return ledger.error().message;
@@ -123,7 +125,7 @@ class Schedule {
     }
     for (const nlohmann::json& event : job_->events()) {
       if (event.value("cause", "") != "restart" && event.value("steps_redone", 0) > 1) {
-        return "more than the interrupted step was repeated: " + event.dump();
+        return "more than the interrupted step was repeated: " + compact_json(event);
       }
     }
     return "";
@@ -138,7 +140,7 @@ class Schedule {
   }
 
  private:
-  // The bits of the replay, as many samples as the steps of the first batch have, a loss.
+  // Checks the bits against the replay, the number of samples, and that the loss is finite.
   std::string check_adaptive() const {
     const int code = std::system(
         fmt::format("'{}' replay '{}/job' >'{}/replay.log' 2>&1", options_.rubato, folder_, folder_)
@@ -149,7 +151,7 @@ class Schedule {
     std::ifstream ledger(folder_ + "/ledger");
     std::int64_t used = 0;
     for (std::string line; std::getline(ledger, line);) {
-      const nlohmann::json step = nlohmann::json::parse(line);
+      const nlohmann::json step = parse_json_or_throw(line);
       for (const auto& share : step["samples"]) {
         used += static_cast<std::int64_t>(share.size());
       }
@@ -159,7 +161,7 @@ class Schedule {
     const std::int64_t expected = program_.steps / per_epoch * samples() +
                                   std::min(program_.steps % per_epoch * first, samples());
     if (used == expected) return "";
-    return fmt::format("{} samples were used instead of {}", used, expected);
+    return fmt::format("{} samples were used; expected {}", used, expected);
   }
 
   void start(int workers) {
@@ -201,7 +203,7 @@ class Schedule {
     return static_cast<pid_t>(chosen.address.pid);
   }
 
-  // Of those that do not run now, the next.
+  // Starts the next node, unless all are running.
   void join_node() {
     std::erase_if(nodes_, [](const auto& node) { return node->ended(); });
     if (static_cast<int>(nodes_.size()) + 1 >= options_.nodes) return;
@@ -283,7 +285,7 @@ class Schedule {
           const BatchRange range = batch_range();
           batch = random_.between(static_cast<int>(range.low), static_cast<int>(range.high));
         }
-        // Sometimes a batch for the workers that are there.
+        // Sometimes only change the batch, not the workers.
         const bool same = batch > 0 && random_.chance(0.4);
         note(fmt::format("scale {}{}", same ? "same" : std::to_string(workers),
                          batch > 0 ? fmt::format(" batch {}", batch) : ""));
@@ -342,7 +344,7 @@ class Schedule {
           kill(job_->pid(), SIGKILL);
           job_->wait();
           const int workers = random_.between(1, program_.logical);
-          finished_ = is_file(job_->folder().result_file());  // nothing is left to continue
+          finished_ = is_file(job_->folder().result_file());  // then nothing is left to continue
           if (!finished_) start(workers);
         }
         break;
@@ -391,7 +393,7 @@ std::vector<ProgramUnderTest> programs(const Options& options) {
   return all;
 }
 
-// The undisturbed run on one worker and on N, which must agree.
+// The undisturbed run on one worker and on N workers, which must agree.
 struct Expected {
   std::string hash;
   std::int64_t steps = 0;
@@ -469,6 +471,8 @@ int main(int argc, char** argv) {
   options.rubato = (here / "rubato").string();
   options.toy = (here / "toy_train").string();
   options.examples = (here / "examples").string();
+  const char* const round = std::getenv("RUBATO_SEED");  // of scripts/nightly
+  bool first_given = false;
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
     if (name == "--keep" || name == "--adaptive") {
@@ -481,6 +485,7 @@ int main(int argc, char** argv) {
       options.seeds = std::stoi(value);
     } else if (name == "--first") {
       options.first = std::stoi(value);
+      first_given = true;
     } else if (name == "--programs") {
       options.programs = value;
     } else if (name == "--nodes") {
@@ -494,6 +499,7 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
+  if (round != nullptr && !first_given) options.first = 1 + (std::atoi(round) - 1) * options.seeds;
   if (options.adaptive && options.nodes > 1) {
     fmt::print(stderr, "chaos: adaptive jobs run on one node\n");
     return 2;

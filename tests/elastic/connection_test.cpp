@@ -1,6 +1,8 @@
-// Connections that break between living workers: they are made again, or exactly one side goes on.
+// Connections that break between living workers: they are reestablished, or exactly one side
+// continues.
 #include <gtest/gtest.h>
 
+#include "base/json_text.h"
 #include "base/random.h"
 #include "elastic/runtime_fixture.h"
 #include "elastic/sockets.h"
@@ -15,13 +17,13 @@ class Connections : public RuntimeTest {
     const int own = open("/dev/null", O_RDONLY);
     const int copy = borrow_descriptor(getpid(), own);
     close(own);
-    if (copy < 0) GTEST_SKIP() << "this kernel does not lend descriptors (pidfd_getfd)";
+    if (copy < 0) GTEST_SKIP() << "this kernel does not support pidfd_getfd";
     close(copy);
   }
   static pid_t pid_of(const View& view, std::size_t member) {
     return static_cast<pid_t>(view.members[member].address.pid);
   }
-  // Views 1 to the newest, each decided once; every one of them can be read.
+  // Views 1 to the newest, each decided once and readable.
   static void expect_one_chain(const RunningJob& job) {
     auto registry = FileRegistry::open(job.folder().registry_folder());
     ASSERT_TRUE(registry.ok());
@@ -31,10 +33,10 @@ class Connections : public RuntimeTest {
     for (std::int64_t number = 1; number <= newest->number; ++number) {
       const auto record = (*registry)->at(kViewRecord, number);
       ASSERT_TRUE(record.ok() && record->has_value()) << number;
-      const Result<View> view = parse_view(nlohmann::json::parse(**record, nullptr, false));
+      const Result<View> view = parse_view(parse_json(**record));
       ASSERT_TRUE(view.ok()) << number;
       EXPECT_EQ(view->number, number);
-      // After a failure a planned view may be skipped.
+      // After a failure, a planned view may be skipped.
       EXPECT_TRUE(view->cause == "failure" || view->first_step >= first_step) << number;
       first_step = view->first_step;
     }
@@ -69,7 +71,7 @@ TEST_F(Connections, ThatBreakAreMadeAgainAndNobodyIsLost) {
   }
 }
 
-// Messages of view changes are lost with the connection that carried them.
+// Messages about view changes are lost with the connection that carried them.
 TEST_F(Connections, MayBreakAtAnyTimeOfAViewChange) {
   const std::string expected = undisturbed(1, 4, 1000);
   constexpr std::uint64_t kSeed = 11;
@@ -110,10 +112,10 @@ TEST_F(Connections, OfWhichNoneCanBeMadeLetOneSideGoOn) {
         start(fmt::format("job-{}", workers), toy(workers, 4, 1000, {"--failure-timeout", "2"}));
     View view;
     ASSERT_TRUE(job->until([&] {
-      view = job->view();  // of one whom a busy machine made silent there is a successor
+      view = job->view();  // a worker that a busy machine made silent has a successor
       return view.members.size() == static_cast<std::size_t>(workers) && job->step() > 5;
     })) << job->logs();
-    // One of them leads: two others need no connection to train.
+    // One of the two leads: two others need no connection to train.
     const auto leader = static_cast<std::size_t>(view.position(view.leader));
     const std::size_t other = (leader + 1) % view.members.size();
     const int first_id = view.members[leader].address.id;

@@ -1,4 +1,4 @@
-// What coordinators of several nodes agree on when something happens at a chosen moment of a step.
+// What coordinators of several nodes agree on if something happens at a chosen moment of a step.
 #include "elastic/coordinator.h"
 
 #include <gtest/gtest.h>
@@ -21,17 +21,17 @@ namespace {
 
 using Event = Coordinator::Event;
 
-// Shuts all connections to a control port of this process: control connections, which are made
-// again, and streams.
+// Shuts down all connections to a control port of this process: control connections, which are
+// reestablished, and streams.
 void cut_connections_to(int port) {
   for (const SocketOf& socket : sockets_of(getpid())) {
     if (socket.peer_port == port) shutdown(socket.remote_fd, SHUT_RDWR);
   }
 }
 
-// A step is complete on node b and not on the leader's node a when a third worker is lost: a gets
-// the step from b, and the view that waits for it is begun, not given up for another one because
-// the lost worker is a member of the view before.
+// A third worker is lost when a step is complete on node b but not on the leader's node a. Node a
+// gets the step from b. The view that waits for it begins; it is not abandoned for another one just
+// because the lost worker is a member of the previous view.
 TEST(Coordinators, TheLeadersNodeGetsAStepThatItLacksWhileSomebodyIsLost) {
   const PlayedJob job({{"b", 1}, {"c", 1}});
   PlayedWorker a(job, 0, "a");
@@ -49,8 +49,8 @@ TEST(Coordinators, TheLeadersNodeGetsAStepThatItLacksWhileSomebodyIsLost) {
   ASSERT_EQ(a.view().view.leader, 0);
   ASSERT_EQ(a.view().view.members.size(), 3u);
 
-  // When this process is not scheduled for too long, the view is frozen before b has reduced; then
-  // once more in the next view.
+  // If this process is not scheduled for too long, the view is frozen before b has reduced. Then
+  // try again in the next view.
   bool complete_on_b = false;
   while (!complete_on_b) {
     for (PlayedWorker* worker : all) ASSERT_TRUE(worker->arrives(0));
@@ -72,7 +72,7 @@ TEST(Coordinators, TheLeadersNodeGetsAStepThatItLacksWhileSomebodyIsLost) {
   for (PlayedWorker* worker : {&a, &b}) {
     do {
       ASSERT_TRUE(worker->begins());
-    } while (worker->view().view.members.size() > 2);  // the cut may have been seen first
+    } while (worker->view().view.members.size() > 2);  // the cut may have been noticed first
     EXPECT_EQ(worker->view().view.ids(), (std::vector<int>{0, 1}));
     EXPECT_EQ(worker->view().view.first_step, 1);
     EXPECT_LE(worker->view().view.number, before + 2);
@@ -82,7 +82,7 @@ TEST(Coordinators, TheLeadersNodeGetsAStepThatItLacksWhileSomebodyIsLost) {
     }
   }
   EXPECT_EQ(a.board().gradient(0)[job.shape().gradient_floats / 2], 2);
-  // And it works.
+  // The new view works.
   for (PlayedWorker* worker : {&a, &b}) ASSERT_TRUE(worker->arrives(1));
   for (PlayedWorker* worker : {&a, &b}) {
     ASSERT_TRUE(worker->sees([&] { return worker->view().block->all_arrived(1); }));
@@ -90,7 +90,7 @@ TEST(Coordinators, TheLeadersNodeGetsAStepThatItLacksWhileSomebodyIsLost) {
 }
 
 // The founder opens the first view on the board that it shares with its node's gateway. The gateway
-// must not begin there by itself: the founder's message is what makes it open streams to the
+// must not begin the view by itself: only the founder's message makes it open streams to the
 // others.
 TEST(Coordinators, AGatewayThatSharesTheFoundersBoardBeginsByMessage) {
   const PlayedJob job({{"b", 1}});
@@ -105,7 +105,7 @@ TEST(Coordinators, AGatewayThatSharesTheFoundersBoardBeginsByMessage) {
     ASSERT_TRUE(newcomer->sees([&] { return newcomer->coordinator().sees_view(); }));
     newcomer->coordinator().ready();
   }
-  // As a training thread that waits for its first step.
+  // Like a training thread that waits for its first step.
   ASSERT_TRUE(gateway.sees([&] {
     EXPECT_EQ(gateway.coordinator().admitted_at(0), nullptr);
     return gateway.board().block(2).view == 2;
@@ -122,7 +122,7 @@ TEST(Coordinators, AGatewayThatSharesTheFoundersBoardBeginsByMessage) {
   for (PlayedWorker* worker : all) worker->coordinator().finish();
 }
 
-// A registry whose first attempt to write waits until it is let go.
+// A registry whose first write waits until it is released.
 class HeldRegistry final : public Registry {
  public:
   explicit HeldRegistry(Registry& real) : real_(real) {}
@@ -145,8 +145,8 @@ class HeldRegistry final : public Registry {
   std::latch let_go_{1};
 };
 
-// A worker of node b wants to found the job, another node is faster, and in between a second worker
-// of node b has come: the two share a board all the same.
+// A worker of node b tries to found the job, but another node is faster. Meanwhile a second worker
+// of node b has arrived. The two must still share a board.
 TEST(Coordinators, WhoDoesNotFoundSharesItsNodesBoard) {
   const PlayedJob job({{"b", 2}});
   HeldRegistry held(job.registry());
@@ -162,8 +162,9 @@ TEST(Coordinators, WhoDoesNotFoundSharesItsNodesBoard) {
   EXPECT_EQ(late.board().block(9).members, 3);
 }
 
-// Two workers of node b leave by plan. The word of the second, that it has done its last step,
-// comes to node a before its share of the step, which waits for that of the gateway: it is no loss.
+// Two workers of node b leave as planned. The message of the second that it has completed its last
+// step reaches node a before its share of the step, which waits for the gateway's. This is not a
+// loss.
 TEST(Coordinators, WhoLeavesInOrderIsNotLostBeforeItsLastStepHasCome) {
   const PlayedJob job({{"b", 2}});
   PlayedWorker a(job, 0, "a");
@@ -195,7 +196,7 @@ TEST(Coordinators, WhoLeavesInOrderIsNotLostBeforeItsLastStepHasCome) {
     return std::any_of(sockets.begin(), sockets.end(),
                        [&](const SocketOf& s) { return s.peer_port == port; });
   };
-  ASSERT_TRUE(a.sees([&] { return !connected(); }));  // both have heard its word
+  ASSERT_TRUE(a.sees([&] { return !connected(); }));  // both have received its message
   ASSERT_TRUE(gateway.reduces(0, 2));
   EXPECT_TRUE(a.sees([&] { return a.view().block->all_reduced(0); }));
   EXPECT_EQ(job.view().number, number);
@@ -203,8 +204,8 @@ TEST(Coordinators, WhoLeavesInOrderIsNotLostBeforeItsLastStepHasCome) {
   gateway.coordinator().finish();
 }
 
-// Workers of a node share a board. One that waits on another board than the members who have come
-// in meanwhile can never come in.
+// Workers of a node share a board. A newcomer that waits on a board other than that of members who
+// joined meanwhile can never join.
 TEST(Coordinators, ANewcomerOnABoardThatItsNodeDoesNotUseGoes) {
   const PlayedJob job({{"b", 1}});
   PlayedWorker a(job, 0, "a");
@@ -220,13 +221,13 @@ TEST(Coordinators, ANewcomerOnABoardThatItsNodeDoesNotUseGoes) {
   ASSERT_TRUE(late.begins());
   EXPECT_EQ(a.view().view.ids(), (std::vector<int>{0, 2}));
   EXPECT_TRUE(early.hears(Event::kLeave));
-  EXPECT_FALSE(early.coordinator().was_refused());  // another may come in its place
+  EXPECT_FALSE(early.coordinator().was_refused());  // another worker may take its place
 }
 
 // The leader's node is lost right after it alone has completed the step before a view with a worker
-// of a new node, c. Node c knows the step from its feed, so the job goes on after it, and node b
-// gets it from c; but not when the feed has skipped the gradient, which b needs. Newcomers of node
-// d have been told of the view that never began elsewhere, and still find the way to the next one.
+// of a new node, c. Node c knows the step from its feed, so the job continues after it, and node b
+// gets it from c. This does not hold if the feed has skipped the gradient, which b needs. Newcomers
+// of node d know the view that never began elsewhere, and still find their way to the next one.
 void lose_leader_after_its_last_step(bool gradient_on_c) {
   const PlayedJob job({{"b", 1}});
   auto a = std::make_unique<PlayedWorker>(job, 0, "a");
@@ -243,7 +244,7 @@ void lose_leader_after_its_last_step(bool gradient_on_c) {
   PlayedWorker c(job, 2, "c", 2);
   const PlayedWorker d(job, 3, "d", 3);
   ASSERT_TRUE(follow(c) && follow(d));
-  cut_connections_to(b.view().view.find(1)->address.port);  // whoever was fed by b is fed by a now
+  cut_connections_to(b.view().view.find(1)->address.port);  // newcomers fed by b are now fed by a
   job.want({{"b", 1}, {"c", 1}});
   c.coordinator().ready();
   ASSERT_TRUE(a->commits(job, 0));
@@ -253,7 +254,7 @@ void lose_leader_after_its_last_step(bool gradient_on_c) {
   ASSERT_TRUE(a->arrives(0) && b.arrives(0));
   ASSERT_TRUE(a->sees([&] { return a->view().block->all_arrived(0); }));
   std::fill_n(a->board().gradient(0), job.shape().gradient_floats, 5.0F);
-  a->view().block->rows[1].reduced = 0;  // as if b's part had come, and a's were on its way to b
+  a->view().block->rows[1].reduced = 0;  // as if b's part had arrived, and a's were on its way to b
   ASSERT_TRUE(a->reduces(0, 5) && a->finishes(0));
   for (const PlayedWorker* fed : {&std::as_const(c), &d}) {
     ASSERT_TRUE(fed->sees([&] { return fed->board().block(number - 1).next_view == number; }));
@@ -280,8 +281,8 @@ TEST(Coordinators, AStepThatOnlyANewcomersNodeHasIsTakenFromThere) {
 
 TEST(Coordinators, AStepWhoseGradientIsLostIsRepeated) { lose_leader_after_its_last_step(false); }
 
-// The private states are the training thread's to fill in. A newcomer of another node that knocks
-// before has to come again: it would keep what it got until the first step is done.
+// The training thread fills in the private states. A newcomer of another node that asks before that
+// must ask again: it would keep what it got until the first step is done.
 TEST(Feeds, BeginWhenTheFounderHasFilledItsBoard) {
   const PlayedJob job({{"b", 1}});
   const PlayedWorker a(job, 0, "a");
@@ -306,8 +307,8 @@ TEST(Feeds, BeginWhenTheFounderHasFilledItsBoard) {
   EXPECT_TRUE(dial("1001").ok());
 }
 
-// A board whose feeder hears of a view that was started by message after the node's gateway has
-// begun it there: the feed ends, and what the members have published stays.
+// A feeder hears of a view that was started by message after the node's gateway has begun it on the
+// board. The feed ends, and what the members have published stays.
 TEST(Feeds, LeaveAViewAloneThatTheGatewayHasBegun) {
   const PlayedJob job({{"b", 1}});  // the founder waits for that one
   PlayedWorker a(job, 0, "a");
@@ -339,8 +340,8 @@ TEST(Feeds, LeaveAViewAloneThatTheGatewayHasBegun) {
   EXPECT_EQ(board->block(1).next_view, 0);
 }
 
-// Of two newcomers of a node the one that feeds their board goes when the other is in the next view
-// already: the other takes over, and sees the view begin.
+// Of two newcomers of a node, the one that feeds their board leaves when the other is already in
+// the next view. The other takes over and sees the view begin.
 TEST(Coordinators, AMemberOfTheNextViewFeedsItsBoardWhenTheFeederIsGone) {
   const PlayedJob job({});
   PlayedWorker a(job, 0, "a");

@@ -1,4 +1,4 @@
-// Training programs that throw, end or crash in the middle of a step.
+// Training programs that throw, exit or crash in the middle of a step.
 #include <gtest/gtest.h>
 
 #include "elastic/runtime_fixture.h"
@@ -70,7 +70,7 @@ TEST_F(FailingProgram, ThatEndsDuringAStepEndsTheJobAfterAFewAttempts) {
   EXPECT_NE(job->logs().find("ended with code 9"), std::string::npos) << job->logs();
 }
 
-// All but the first worker fail at once, again and again, while the first one trains.
+// All but the first worker fail immediately and repeatedly while the first one trains.
 TEST_F(FailingProgram, OfNewcomersLeavesAHealthyJobAlone) {
   const std::string expected = undisturbed(1, 4, 1000);
   const std::string script =
@@ -83,7 +83,7 @@ TEST_F(FailingProgram, OfNewcomersLeavesAHealthyJobAlone) {
   ASSERT_TRUE(job->until([&] { return events_of(*job, "failed").size() >= 3; })) << job->logs();
   EXPECT_EQ(finish(*job), 0) << job->logs();
   EXPECT_EQ(job->hash(), expected) << job->logs();
-  EXPECT_LE(events_of(*job, "failed").size(), 12u);  // not one after the other
+  EXPECT_LE(events_of(*job, "failed").size(), 12u);  // with pauses between them
   EXPECT_EQ(events_of(*job, "failed")[0].value("reason", ""),
             "no disk (worker 1 ended with code 5)");
 }

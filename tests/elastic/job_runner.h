@@ -1,4 +1,4 @@
-// Starts real jobs with the program `rubato` and disturbs them, for tests.
+// Starts real jobs with the `rubato` program and disturbs them, for tests.
 #pragma once
 
 #include <fcntl.h>
@@ -18,17 +18,18 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "elastic/board.h"
 #include "elastic/job_folder.h"
 
 namespace rubato::elastic {
 
-// How long tests wait for something that must happen, however busy the machine is. Nothing is
-// learned by giving up earlier: a test that waits in vain has failed.
+// How long tests wait for something that must happen, however busy the machine is. Giving up
+// earlier would gain nothing: a test that waits in vain has failed.
 inline constexpr std::chrono::seconds kPatience{200};
 
-// The step of the newest checkpoint that is durable; -1: there is none. Checkpoints are written
-// beside the training, so it depends on the disk how many steps later they are there.
+// The step of the newest durable checkpoint; -1: none. Checkpoints are written in the background,
+// so the disk decides how many steps later they appear.
 inline std::int64_t newest_checkpoint(const JobFolder& folder) {
   constexpr std::string_view kBefore = "checkpoint-";
   const Result<std::vector<std::string>> names = list_directory(folder.checkpoint_folder());
@@ -43,7 +44,7 @@ inline std::int64_t newest_checkpoint(const JobFolder& folder) {
 
 class RunningJob {
  public:
-  // `arguments` of `rubato run`, without --dir.
+  // `arguments` are those of `rubato run`, without --dir.
   RunningJob(const std::string& rubato, std::string folder, std::vector<std::string> arguments)
       : folder_(std::move(folder)) {
     std::vector<std::string> all{rubato, "run", "--dir", folder_.path()};
@@ -68,7 +69,7 @@ class RunningJob {
   RunningJob& operator=(const RunningJob&) = delete;
   ~RunningJob() {
     if (pid_ > 0) {
-      kill(pid_, SIGKILL);  // its workers are tied to it
+      kill(pid_, SIGKILL);  // its workers die with it
       wait();
     }
   }
@@ -87,12 +88,12 @@ class RunningJob {
     pid_ = -1;
     return WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
   }
-  // Waits for a condition while the job runs; false when the job ends or kPatience passes before.
+  // Waits for a condition while the job runs; false if the job ends or kPatience passes first.
   bool until(const std::function<bool()>& condition) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     for (;;) {
       const bool over = ended() || std::chrono::steady_clock::now() > deadline;
-      if (condition()) return true;  // also if it came true with the end of the job
+      if (condition()) return true;  // also if it became true with the end of the job
       if (over) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -102,7 +103,7 @@ class RunningJob {
     Result<View> newest = newest_view(*registry_);
     return newest.ok() ? *newest : View{};
   }
-  // Steps complete so far; -1 when there is no job yet.
+  // Completed steps so far; -1 if there is no job yet.
   std::int64_t step() {
     const View now = view();
     if (now.empty()) return -1;
@@ -127,7 +128,7 @@ class RunningJob {
   }
   nlohmann::json result() const {
     const Result<std::string> text = read_file(folder_.result_file());
-    return nlohmann::json::parse(text.ok() ? *text : "{}", nullptr, false);
+    return parse_json(text.ok() ? *text : "{}");
   }
   std::string hash() const { return result().value("state_sha256", ""); }
   std::vector<nlohmann::json> events() const {
@@ -135,12 +136,12 @@ class RunningJob {
     const Result<std::string> text = read_file(folder_.events_file());
     std::string_view rest = text.ok() ? std::string_view(*text) : std::string_view();
     for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
-      all.push_back(nlohmann::json::parse(rest.substr(0, end), nullptr, false));
+      all.push_back(parse_json(rest.substr(0, end)));
       rest.remove_prefix(end + 1);
     }
     return all;
   }
-  // What the launcher and the workers said, for messages of failed tests.
+  // Output of the launcher and the workers, for messages of failed tests.
   std::string logs() const {
     std::string all;
     const auto add = [&](const std::string& path) {

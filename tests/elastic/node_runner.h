@@ -1,4 +1,4 @@
-// Further nodes of a job, played on this machine: 'rubato join' with a name of their own.
+// Further nodes of a job, emulated on this machine: 'rubato join' with a node name of their own.
 #pragma once
 
 #include <fmt/format.h>
@@ -42,7 +42,7 @@ class RunningNode {
 
   const std::string& node() const { return node_; }
   pid_t pid() const { return pid_; }
-  // The launcher and with it all its workers, as when the machine fails.
+  // Kills the launcher and with it all its workers, as when the machine fails.
   void kill_all() {
     if (pid_ <= 0) return;
     kill(pid_, SIGKILL);
@@ -82,7 +82,7 @@ inline std::vector<Member> members_on(const View& view, const std::string& node)
   return found;
 }
 
-// Shared memory of the job that the process has mapped and that belongs to another node.
+// Shared memory of the job that the process has mapped although it belongs to another node.
 inline std::vector<std::string> foreign_memory(const Member& member, const std::string& token) {
   std::vector<std::string> found;
   std::ifstream maps(fmt::format("/proc/{}/maps", member.address.pid));

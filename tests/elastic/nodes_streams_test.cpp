@@ -1,4 +1,4 @@
-// Streams between nodes that break, and holders of the secret that send nonsense on them.
+// Streams between nodes that break, and holders of the secret that send garbage on them.
 #include <gtest/gtest.h>
 
 #include "base/random.h"
@@ -33,8 +33,8 @@ class NodeStreams : public RuntimeTest {
     RuntimeTest::TearDown();
   }
 
-  // A stream that a member takes. A dial is given up after a second (and made again by those who
-  // need it), and a member that is not scheduled may need longer.
+  // A stream that a member accepts. A dial is abandoned after a second (and repeated by those who
+  // need it); a member that is not scheduled may take longer.
   static Result<Stream> dial_feed(const WorkerAddress& member, const std::string& secret,
                                   const std::string& worker) {
     const std::atomic<bool> never{false};
@@ -52,7 +52,7 @@ class NodeStreams : public RuntimeTest {
   std::unique_ptr<RunningNode> node_;
 };
 
-// Everybody lives, so the same members go on; control connections are made again.
+// Nobody is lost, so the same members continue; control connections are reestablished.
 TEST_F(NodeStreams, ThatBreakAreOpenedAgainByAViewOfTheSameMembers) {
   const View view = job_->view();
   const auto a = static_cast<pid_t>(view.find(gateway_of(view, "a"))->address.pid);
@@ -60,7 +60,7 @@ TEST_F(NodeStreams, ThatBreakAreOpenedAgainByAViewOfTheSameMembers) {
   const int own = open("/dev/null", O_RDONLY);
   const int copy = borrow_descriptor(getpid(), own);
   close(own);
-  if (copy < 0) GTEST_SKIP() << "this kernel does not lend descriptors (pidfd_getfd)";
+  if (copy < 0) GTEST_SKIP() << "this kernel does not support pidfd_getfd";
   close(copy);
   std::vector<SocketOf> connections;
   ASSERT_TRUE(job_->until([&] {
@@ -105,7 +105,7 @@ TEST_F(NodeStreams, NonsenseOnAFeedEndsTheFeedAndNothingElse) {
   EXPECT_TRUE(view_event(*job_, "failure").is_null()) << job_->logs();
 }
 
-// What it is fed is what the members have: asked for step by step, and unit by unit.
+// A feed delivers what the members have, step by step and unit by unit.
 TEST_F(NodeStreams, AFeedTellsWhatAMemberHas) {
   const View view = job_->view();
   const Result<std::string> secret = job_->folder().read_secret();

@@ -1,4 +1,4 @@
-// Jobs on several nodes, which share no memory: the bits are those of one worker, whatever happens
+// Jobs on several nodes that share no memory: the bits equal those of one worker, whatever happens
 // to workers, bridges, leaders and nodes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "base/json_text.h"
 #include "elastic/bridge_layout.h"
 #include "elastic/ledger.h"
 #include "elastic/node_names.h"
@@ -28,7 +29,7 @@ class Nodes : public RuntimeTest {
     RuntimeTest::TearDown();
   }
 
-  // Silence counts as a loss only where a worker is to be silent (runtime_fixture.h).
+  // Silence counts as a loss only in tests in which a worker is silent (runtime_fixture.h).
   static constexpr const char* kNotSoon = "60";
   static constexpr const char* kSoon = "1";
 
@@ -37,7 +38,7 @@ class Nodes : public RuntimeTest {
                             {"--node", "a", "--failure-timeout", failure_timeout_s,
                              "--checkpoint-steps", "50", "--ledger", root_ + "/ledger"}));
   }
-  // Two workers on node a, two (or so) on node b.
+  // Two workers on node a, `on_b` on node b.
   void start_two_nodes(const char* failure_timeout_s = kNotSoon, int on_b = 2) {
     expected_ = undisturbed(1, kLogical, kSteps);
     start_on_a(failure_timeout_s);
@@ -72,7 +73,7 @@ class Nodes : public RuntimeTest {
     EXPECT_EQ(ledger->steps, kSteps);
     for (const nlohmann::json& event : job_->events()) {
       if (event.value("cause", "") != "restart") {
-        EXPECT_LE(event.value("steps_redone", 0), 1) << event.dump();
+        EXPECT_LE(event.value("steps_redone", 0), 1) << compact_json(event);
       }
     }
   }
@@ -149,7 +150,7 @@ TEST_F(Nodes, AWholeNodeIsLostAndComesBack) {
   expect_same_bits();
 }
 
-// Its workers are gone, its launcher starts others; the rest goes on.
+// Its launcher starts other workers; the rest of the job continues.
 TEST_F(Nodes, AllWorkersOfTheFirstNodeAreLost) {
   start_two_nodes();
   for (const Member& member : members_on(job_->view(), "a")) signal_worker(member, SIGKILL);
@@ -207,8 +208,8 @@ TEST_F(Nodes, TheFirstLauncherIsLostAndContinuesWhileTheOtherNodeTrains) {
   EXPECT_TRUE(view_event(*job_, "restart").is_null()) << logs();
 }
 
-// Of a job's first step everybody has the state already. But a newcomer on a node without members
-// sees a view begin only on a board that is fed, so it does not come in before.
+// At a job's first step, everybody already has the state. But a newcomer on a node without members
+// sees a view begin only on a board that is fed, so it must not join before that.
 TEST_F(Nodes, ANewcomerWaitsUntilItsBoardIsFed) {
   expected_ = undisturbed(1, kLogical, kSteps);
   set_fault("slow -1 30");
@@ -221,7 +222,7 @@ TEST_F(Nodes, ANewcomerWaitsUntilItsBoardIsFed) {
   ASSERT_TRUE(settings.ok() && registry.ok());
   const Result<Board> theirs = Board::open(alone.board);
   ASSERT_TRUE(theirs.ok());
-  // The board of node b is there, and somebody who does nothing holds its lock.
+  // The board of node b exists, and its lock is held by somebody who does nothing.
   const auto next = static_cast<int>((*registry)->get(kWorkerRecord)->version);
   const std::string name = board_name(settings->token, "b", next);
   auto held = std::make_optional(Board::create(name, theirs->shape()));
@@ -237,8 +238,8 @@ TEST_F(Nodes, ANewcomerWaitsUntilItsBoardIsFed) {
   expect_same_bits();
 }
 
-// The gateways of b and c lose each other, and the leader, on node a, neither of them. It cannot
-// know, and b and c cannot go on together, so one of them tells it.
+// The gateways of b and c lose each other, but the leader on node a loses neither. The leader
+// cannot know, and b and c cannot continue together, so one of them tells it.
 TEST_F(Nodes, TwoWhoLoseEachOtherAreNotWaitedFor) {
   start_two_nodes(kSoon, 1);
   join("c", 1);
@@ -247,8 +248,8 @@ TEST_F(Nodes, TwoWhoLoseEachOtherAreNotWaitedFor) {
   const auto b = static_cast<pid_t>(view.find(gateway_of(view, "b"))->address.pid);
   const int id = gateway_of(view, "c");
   const auto c = static_cast<pid_t>(view.find(id)->address.pid);
-  ASSERT_GT(id, gateway_of(view, "b"));  // so it is c that connects, and b cannot be reached again
-  if (!stop_listening(b)) GTEST_SKIP() << "this kernel does not lend descriptors (pidfd_getfd)";
+  ASSERT_GT(id, gateway_of(view, "b"));  // so c connects, and b cannot be reached again
+  if (!stop_listening(b)) GTEST_SKIP() << "this kernel does not support pidfd_getfd";
   for (const SocketOf& connection : connections_between(c, b)) {
     ASSERT_TRUE(shut_down(c, connection.remote_fd));
   }
@@ -263,7 +264,7 @@ TEST_F(Nodes, NodesAreNamedOnce) {
   start_two_nodes();
   RunningNode& twice = join("b", 1);
   EXPECT_EQ(twice.wait(), 1);
-  EXPECT_NE(twice.log().find("has workers of this job already"), std::string::npos) << twice.log();
+  EXPECT_NE(twice.log().find("already has workers of this job"), std::string::npos) << twice.log();
   RunningNode& home = join("a", 1);
   EXPECT_EQ(home.wait(), 1);
   expect_same_bits();

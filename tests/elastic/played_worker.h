@@ -1,7 +1,7 @@
 // Workers without processes: real coordinators of several nodes in the test's process, whose
-// training threads the test plays. So it chooses the moment at which something happens to a step.
-// Not more than one member per node, or all of them finish() before any goes: a coordinator may
-// have to end a lost one of its own node.
+// training threads the test plays. The test thus chooses the moment at which something happens to a
+// step. Use at most one member per node, or let all of them finish() before any is destroyed: a
+// coordinator may have to end a lost worker of its own node.
 #pragma once
 
 #include <unistd.h>
@@ -25,7 +25,7 @@
 
 namespace rubato::elastic {
 
-// What the workers of a job have in common; its first node is "a".
+// What the workers of a job have in common; its home node is "a".
 class PlayedJob {
  public:
   explicit PlayedJob(const std::map<std::string, int>& elsewhere) {
@@ -49,7 +49,7 @@ class PlayedJob {
     std::filesystem::remove_all(folder_);
   }
 
-  // Workers on its first node, and these on others.
+  // Asks for `home` workers on the home node and these on others.
   void want(const std::map<std::string, int>& elsewhere, int home = 1) const {
     const Status targeted = change_target(*registry_, [&](Target& target) {
       target.workers = home;
@@ -104,9 +104,9 @@ class PlayedWorker {
   const Board& board() const { return coordinator_->board(); }
   const ActiveView& view() const { return *view_; }
 
-  // Whether this is what it hears next.
+  // Whether this is the next event it receives.
   bool hears(Event event) const { return coordinator_->wait_event(kPatience) == event; }
-  // Until the condition holds on its board.
+  // Waits until the condition holds on its board.
   bool sees(const std::function<bool()>& condition) const {
     const auto end = std::chrono::steady_clock::now() + kPatience;
     return board().wait(condition, [&] { return std::chrono::steady_clock::now() > end; });
@@ -114,7 +114,7 @@ class PlayedWorker {
   bool begins() {
     if (!hears(Event::kStart)) return false;
     view_ = coordinator_->started_view();
-    if (!view_) return begins();  // it was brought by an earlier event
+    if (!view_) return begins();  // an earlier event has delivered it
     coordinator_->entered(view_);
     return true;
   }
@@ -128,14 +128,14 @@ class PlayedWorker {
               board().gradient(step) + view_->slice.end, value);
     return coordinator_->publish([&] { view_->row().reduced = step; });
   }
-  // The step is complete here.
+  // Completes the step here.
   bool finishes(std::int64_t step) const {
     return sees([&] { return view_->block->all_reduced(step); }) && coordinator_->publish([&] {
       mark_completed(board(), step);
       board().gradient_step(step) = step;
     });
   }
-  // As the leader, before it arrives at the step: the next view begins after it.
+  // For the leader, before it arrives at the step: commits the next view to begin after it.
   bool commits(const PlayedJob& job, std::int64_t step) const {
     return sees([&] {
       coordinator_->commit_prepared(step);

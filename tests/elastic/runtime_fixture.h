@@ -1,10 +1,10 @@
-// Jobs of the toy program in a folder of their own, for tests with real processes.
+// Jobs of the toy program, each in a folder of its own, for tests with real processes.
 //
-// What a test sees must not depend on how busy the machine is. So a job takes minutes, in which a
-// test can do to it what it wants, until finish() lets it hurry; and workers count as lost when
-// they are silent only where a test is about that: elsewhere one that is not scheduled for a while
-// would be taken for a failure. Workers may be found slow at any time (straggler, recovered), and
-// logical workers move then (views of the cause "rebalance"), in every test.
+// What a test observes must not depend on how busy the machine is. A job therefore takes minutes,
+// in which a test can do whatever it wants, until finish() makes it hurry. Silent workers count as
+// lost only in tests about that; elsewhere a worker that is not scheduled for a while would be
+// mistaken for a failure. In every test, workers may be found slow at any time (straggler,
+// recovered), and then logical workers move (views with the cause "rebalance").
 #pragma once
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ class RuntimeTest : public ::testing::Test {
     }
   }
 
-  // Steps of about 20 ms per logical worker.
+  // Steps take about 20 ms per logical worker.
   std::vector<std::string> toy(int workers, int logical, int steps,
                                std::vector<std::string> more = {}) const {
     more.insert(more.begin(),
@@ -54,12 +54,12 @@ class RuntimeTest : public ::testing::Test {
     return std::make_unique<RunningJob>(test_paths::program("rubato"), root_ + "/" + name,
                                         std::move(arguments));
   }
-  // Nothing more is done to the job: its remaining steps take no time. Returns its exit code.
+  // Ends the disturbance: the remaining steps take no time. Returns the exit code of the job.
   int finish(RunningJob& job) const {
     EXPECT_TRUE(write_file(hurry_file(), "").ok());
     return job.wait();
   }
-  // The bits of the job when nobody disturbs it.
+  // The bits of the job if nobody disturbs it.
   std::string undisturbed(int workers, int logical, int steps) {
     auto job =
         start(fmt::format("undisturbed-{}-{}", workers, logical), toy(workers, logical, steps));
@@ -81,9 +81,9 @@ class RuntimeTest : public ::testing::Test {
     }
     return found;
   }
-  // What is wrong from now on with workers of jobs started by faulty_toy(): see toy_program.h.
+  // Sets the fault of workers of jobs started by faulty_toy() from now on: see toy_program.h.
   void set_fault(const std::string& what) const {
-    ASSERT_TRUE(write_file(root_ + "/fault", what).ok());  // replaced at once
+    ASSERT_TRUE(write_file(root_ + "/fault", what).ok());  // replaced atomically
   }
   std::vector<std::string> faulty_toy(int workers, int logical, int steps,
                                       std::vector<std::string> more = {}) const {

@@ -1,4 +1,4 @@
-// Real jobs of real processes, disturbed in one way each: the bits of the result never change.
+// Real jobs of real processes, each disturbed in one way: the bits of the result never change.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ TEST_F(Runtime, AnyNumberOfWorkersGivesTheSameBits) {
   for (const int workers : {2, 3, 5, 7}) EXPECT_EQ(undisturbed(workers, 7, 30), one) << workers;
 }
 
-// Where the state is, and how late results arrive, changes no bit; nor does a change of workers.
+// Neither the place of the state, nor late results, nor a change of workers changes a bit.
 TEST_F(Runtime, AProgramOnADeviceGivesTheSameBits) {
   const std::string expected = undisturbed(1, 4, 1000);
   std::vector<std::string> arguments = toy(1, 4, 1000, {"--checkpoint-steps", "7"});
@@ -104,7 +104,7 @@ TEST_F(Runtime, AStoppedWorkerIsExcludedAndNeverComesBack) {
   auto job = start("job", toy(2, 4, 1000, {"--failure-timeout", "2"}));
   View view;
   ASSERT_TRUE(job->until([&] {
-    view = job->view();  // of one whom a busy machine made silent there is a successor
+    view = job->view();  // a worker that a busy machine made silent has a successor
     return view.members.size() == 2 && job->step() > 10;
   })) << job->logs();
   const Member& other = view.members[view.members[0].address.id == view.leader ? 1 : 0];
@@ -175,7 +175,7 @@ TEST_F(Runtime, AStoppedJobContinues) {
   EXPECT_EQ(view_event(*again, "restart").value("steps_redone", -1), 0);
 }
 
-// The first worker waited for the second one, and would have waited for ever.
+// The first worker waited for the second and would have waited forever.
 TEST_F(Runtime, AJobThatIsBeingFoundedCanBeStopped) {
   const std::string gate = root_ + "/gate";
   ASSERT_EQ(mkfifo(gate.c_str(), 0600), 0);
@@ -188,7 +188,8 @@ TEST_F(Runtime, AJobThatIsBeingFoundedCanBeStopped) {
   ASSERT_TRUE(job->until([&] { return !job->view().empty(); })) << job->logs();
   ASSERT_TRUE(job->change([](Target& t) { t.stop = true; }));
   ASSERT_TRUE(job->until([&] { return job->view().empty(); })) << job->logs();
-  // The launcher may have ended who waits there; opened for both, a pipe needs no reader.
+  // The launcher may have ended the process that waits there; a pipe opened read-write needs no
+  // reader.
   const int both = open(gate.c_str(), O_RDWR | O_CLOEXEC);
   ASSERT_GE(both, 0);
   EXPECT_EQ(write(both, "go\n", 3), 3);

@@ -1,9 +1,9 @@
 // One job through thousands of view changes: memory and descriptors of the worker that stays must
-// be flat, and the bits equal those of the undisturbed run.
+// not grow, and the bits must equal those of the undisturbed run.
 //
 //   soak [--views 2000]
 //
-// Prints a line every hundred views and at the end whether the promises held.
+// Prints a line every hundred views and finally whether the promises held.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -70,7 +70,7 @@ int run(int views) {
                  view.number, job.step(), last.rss_kb, last.descriptors, last.mappings);
       std::fflush(stdout);
     }
-    // The worker that stays leads; the others come and go, by plan or by force.
+    // The worker that stays leads; the others come and go, as planned or by force.
     const int wanted = random.between(1, 4);
     const bool by_force = random.chance(0.2) && view.members.size() > 1;
     if (by_force) {
@@ -90,11 +90,11 @@ int run(int views) {
                     last.descriptors <= first.descriptors + 8 &&
                     last.mappings <= first.mappings + 16;
   fmt::print(
-      "{} views: {}; from a quarter of them to the end private memory {:+} KiB, descriptors {:+}, "
+      "{} views: {}; from the first quarter to the end: private memory {:+} KiB, descriptors {:+}, "
       "mappings {:+}: {}\n",
-      job.result().value("views", 0), same ? "same bits" : "OTHER BITS", last.rss_kb - first.rss_kb,
-      last.descriptors - first.descriptors, last.mappings - first.mappings,
-      flat ? "flat" : "GROWING");
+      job.result().value("views", 0), same ? "same bits" : "DIFFERENT BITS",
+      last.rss_kb - first.rss_kb, last.descriptors - first.descriptors,
+      last.mappings - first.mappings, flat ? "flat" : "GROWING");
   if (!same || !flat) return 1;
   std::filesystem::remove_all(root);
   return 0;

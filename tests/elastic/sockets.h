@@ -1,5 +1,5 @@
-// Sockets of other processes, for tests: who listens where, who is connected to whom, and breaking
-// a connection without ending anybody.
+// Sockets of other processes, for tests: which process listens where, which are connected, and how
+// to break a connection without ending a process.
 #pragma once
 
 #include <netinet/in.h>
@@ -22,8 +22,7 @@ struct SocketOf {
   int peer_port = 0;  // 0: not connected
 };
 
-// A copy of a descriptor of another process of the same user; -1 where the kernel does not allow
-// it.
+// A copy of a descriptor of another process of the same user; -1 if the kernel does not allow it.
 inline int borrow_descriptor(pid_t pid, int fd) {
 #ifndef SYS_pidfd_getfd
 #define SYS_pidfd_getfd 438

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/json_text.h"
 #include "elastic/runtime_fixture.h"
 
 namespace rubato::elastic {
@@ -18,15 +19,15 @@ int hosted_by(const View& view, int worker) {
 View recorded_view(const RunningJob& job, std::int64_t number) {
   const auto registry = FileRegistry::open(job.folder().registry_folder());
   const auto record = (*registry)->at(kViewRecord, number);
-  const Result<View> view = parse_view(nlohmann::json::parse(**record, nullptr, false));
+  const Result<View> view = parse_view(parse_json(**record));
   return view.ok() ? *view : View{};
 }
 
 TEST_F(Stragglers, HostFewerUntilTheyAreWell) {
   const std::string expected = undisturbed(1, 8, 1000);
-  set_fault("slow 1 4");  // from the first step on: nothing else is the first to make it slow
+  set_fault("slow 1 4");  // from the first step on, so that nothing else makes a worker slow first
   auto job = start("job", faulty_toy(2, 8, 1000));
-  // How many fewer depends on how slow it is measured to be beside what else the machine does.
+  // How many fewer depends on the measured slowdown, and thus on the load of the machine.
   ASSERT_TRUE(job->until([&] {
     const int hosted = hosted_by(job->view(), 1);
     return hosted > 0 && hosted <= 2;
@@ -46,7 +47,7 @@ TEST_F(Stragglers, HostFewerUntilTheyAreWell) {
   EXPECT_EQ(view_event(*job, "rebalance").value("steps_redone", -1), 0);
 }
 
-// The leader judges itself like everybody else.
+// The leader judges itself like every other worker.
 TEST_F(Stragglers, ASlowLeaderHostsFewer) {
   const std::string expected = undisturbed(1, 6, 1000);
   set_fault("");
@@ -96,8 +97,8 @@ TEST_F(Stragglers, AKilledWorkerIsReplacedByASpareInTheNextView) {
       now = job->view();
       return now.find(victim) == nullptr && now.members.size() == 2;
     })) << job->logs();
-    // The view after the loss has the spare. (There is no loss when the busy machine made the
-    // victim slow, and the spare came in for it the moment before.)
+    // The view after the loss has the spare. (There is no loss if the busy machine made the victim
+    // slow and the spare replaced it just before.)
     for (std::int64_t number = before.number + 1; number < now.number; ++number) {
       if (recorded_view(*job, number).cause != "failure") continue;
       EXPECT_EQ(recorded_view(*job, number).members.size(), 1u) << job->logs();

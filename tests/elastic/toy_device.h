@@ -1,6 +1,6 @@
-// A program as if it ran on a device: its state is outside the memory that others read, and the
-// results of a computation arrive when they are asked for. So tests without a GPU run what the
-// runtime does for one.
+// Wraps a program as if it ran on a device: its state is outside the memory that others read, and
+// the results of a computation arrive only when requested. Tests without a GPU thus exercise what
+// the runtime does for one.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// A training program without LibTorch, for tests of the runtime: a few vectors with momentum, noisy
-// gradients that depend on everything that must be reproduced (state, samples, seed, private
+// A training program without LibTorch, for tests of the runtime: a few vectors with momentum and
+// noisy gradients that depend on everything that must be reproduced (state, samples, seed, private
 // state).
 #pragma once
 
@@ -30,17 +30,17 @@ class ToyProgram final : public Program {
     std::int64_t samples = 100;
     std::int64_t batch = 3;
     std::uint64_t seed = 1;
-    int compute_us = 0;  // sleep per mini-batch, as if it computed
-    // From when this file is there, mini-batches take no time. So a job can be long enough for
-    // whatever a test does to it on a busy machine, and soon over afterwards. Empty: never.
+    int compute_us = 0;  // sleep per mini-batch, in place of computing
+    // Once this file exists, mini-batches take no time. A job can thus be long enough for whatever
+    // a test does to it on a busy machine, and still end soon afterwards. Empty: never.
     std::string hurry_file;
     std::string trait = "toy";
-    // A file that says what is wrong with a worker, looked at in every mini-batch:
+    // A file that describes a fault of a worker, read in every mini-batch:
     //   slow WORKER FACTOR | throw WORKER STEP | exit WORKER STEP | hang WORKER STEP
-    // (all workers: -1; from that step on; who hangs goes on when the file says so no longer).
-    // Empty: none.
+    // (-1: all workers; the fault begins at that step; a hanging worker continues when the file no
+    // longer says so). Empty: none.
     std::string fault_file;
-    // Where to write what it is told to prefetch, a line each time; "throw": fail. Empty: unwanted.
+    // Where to log prefetched samples, one line per call; "throw": fail. Empty: not wanted.
     std::string prefetch;
     int worker = -1;
   };
@@ -136,7 +136,7 @@ class ToyProgram final : public Program {
   std::vector<Trait> fingerprint() const override { return {{"arithmetic", options_.trait}}; }
 
  private:
-  // Of a buffer that is never published: memory of this program.
+  // Memory of a buffer; if it is never published, memory of this program.
   float* memory_of(int buffer) {
     const auto index = static_cast<std::size_t>(buffer);
     if (buffers_[index] == nullptr) {

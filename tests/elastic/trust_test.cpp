@@ -1,4 +1,4 @@
-// Strangers at the control port of a worker that trains: turned away, counted, and harmless.
+// Strangers at the control port of a training worker: refused, counted, and harmless.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -32,11 +32,11 @@ class Stranger {
     std::size_t sent = 0;
     while (sent < bytes.size()) {
       const ssize_t n = ::send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-      if (n <= 0) return;  // turned away already
+      if (n <= 0) return;  // already refused
       sent += static_cast<std::size_t>(n);
     }
   }
-  // The next frame; nothing when the connection was closed.
+  // The next frame; nothing if the connection was closed.
   std::optional<Frame> hear() {
     for (;;) {
       if (auto frame = reader_.next()) return frame;
@@ -120,7 +120,7 @@ TEST_F(Trust, OnlyTheOwnerReadsTheSecretAndOnlyLoopbackListens) {
 }
 
 TEST_F(Trust, StrangersAreTurnedAwayAndCountedWhileTheJobTrains) {
-  // Long enough to outlast the strangers, who are given five seconds to prove themselves.
+  // Long enough to outlast the strangers, who have five seconds to authenticate.
   const std::string expected = undisturbed(1, 4, 1500);
   begin(1500);
   const auto pid = static_cast<pid_t>(view_.members[0].address.pid);
@@ -143,7 +143,7 @@ TEST_F(Trust, StrangersAreTurnedAwayAndCountedWhileTheJobTrains) {
     EXPECT_TRUE(stranger.turned_away());
     ++hostile;
   }
-  for (int i = 0; i < 20; ++i) {  // a frame too large, and one that is large though it is allowed
+  for (int i = 0; i < 20; ++i) {  // a frame that is too large, and a large one that is allowed
     Stranger too_large(port);
     too_large.say(std::string("\xff\xff\xff\x7f\x02", 5));
     EXPECT_TRUE(too_large.turned_away());
@@ -170,12 +170,12 @@ TEST_F(Trust, StrangersAreTurnedAwayAndCountedWhileTheJobTrains) {
     const std::optional<Frame> welcome = honest.hear();
     ASSERT_TRUE(welcome.has_value());
     EXPECT_EQ(welcome->type, kWelcomeFrame);
-    Stranger replay(port);  // what was good for one connection is not for another
+    Stranger replay(port);  // an answer is valid for one connection only
     replay.say(answer);
     EXPECT_TRUE(replay.turned_away());
     ++hostile;
   }
-  // Connections that say nothing, or stop in the middle: they cannot keep a newcomer out.
+  // Connections that stay silent or stop midway: they cannot keep a newcomer out.
   std::vector<std::unique_ptr<Stranger>> idle;
   for (int i = 0; i < 300; ++i) {
     idle.push_back(std::make_unique<Stranger>(port));

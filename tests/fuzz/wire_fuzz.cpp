@@ -1,5 +1,5 @@
-// libFuzzer: hostile bytes into the frame reader, both ends of the handshake, and the headers of
-// the streams between nodes (make fuzz).
+// libFuzzer: feeds hostile bytes to the frame reader, to both ends of the handshake and to the
+// header decoder of the streams between nodes (make fuzz).
 #include <algorithm>
 #include <cstdlib>
 
@@ -19,7 +19,7 @@ void require(bool condition) {
   if (!condition) std::abort();
 }
 
-// What a bridge takes is exactly what was expected, and nothing is lost in the header.
+// A bridge accepts exactly what was expected, and encoding a header loses nothing.
 void check_bridge_headers(std::span<const std::byte> bytes) {
   using rubato::elastic::BridgeExpectation;
   using rubato::elastic::BridgeFrame;
@@ -46,7 +46,7 @@ void check_bridge_headers(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-// The first byte decides in what pieces the rest arrives.
+// The first byte sets the size of the pieces in which the rest arrives.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::size_t piece = data[0] == 0 ? size : data[0];
@@ -74,7 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     require(reader.buffered_bytes() <= at + arrived.size());
   }
-  // Nobody finds a proof by trying.
+  // Guessing must never produce a valid proof.
   require(acceptor.state() != Handshake::State::kAuthenticated);
   require(connector.state() != Handshake::State::kAuthenticated);
   return 0;

@@ -1,5 +1,5 @@
 // The daemon is killed fifty times at random moments while jobs (real models and a toy) are
-// submitted, resized, paused, displaced by reservations and trained: every acknowledged job
+// submitted, resized, paused, preempted by reservations and trained. Every acknowledged job
 // finishes with the right bits, every line that its runtime wrote is in the log once, the log
 // replays to the same state, and no process is left.
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 #include <fstream>
 #include <set>
 
+#include "base/json_text.h"
 #include "base/random.h"
 #include "live/live_daemon.h"
 #include "live/live_jobs.h"
@@ -24,7 +25,7 @@ std::uint64_t chosen_seed() {
   return given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
 }
 
-// Processes whose command line contains a text.
+// Processes whose command line or environment contains the text.
 std::set<pid_t> processes_with(const std::string& text) {
   std::set<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -40,7 +41,7 @@ std::set<pid_t> processes_with(const std::string& text) {
   return found;
 }
 
-// Short ones: most of a job's life is to be starting, resizing, stopping.
+// The programs are short, so that jobs spend most of their time starting, resizing and stopping.
 LiveProgram some_program(Random& random) {
   const std::string examples = test_paths::program("examples");
   const std::string seed = std::to_string(1 + random.below(2));
@@ -57,11 +58,12 @@ LiveProgram some_program(Random& random) {
   }
 }
 
-// The lines of a job's events.jsonl, one by one, and those of them that the log has.
+// The lines of a job's events.jsonl, and those of them that are in the log.
 std::vector<std::string> written_lines(const std::string& state, control::JobNumber job) {
   std::vector<std::string> lines;
   std::ifstream file(fmt::format("{}/jobs/{}/events.jsonl", state, job));
-  for (std::string line; std::getline(file, line);) lines.push_back(json::parse(line).dump());
+  for (std::string line; std::getline(file, line);)
+    lines.push_back(compact_json(parse_json_or_throw(line)));
   return lines;
 }
 std::map<control::JobNumber, std::vector<std::string>> logged_lines(
@@ -71,7 +73,7 @@ std::map<control::JobNumber, std::vector<std::string>> logged_lines(
     if (event.type != "view") continue;
     json body = event.body;
     body.erase("events_offset");
-    lines[event.job].push_back(body.dump());
+    lines[event.job].push_back(compact_json(body));
   }
   return lines;
 }
@@ -82,7 +84,8 @@ TEST(Crash, FiftyCrashesOfTheDaemonLoseNothing) {
   Random random(seed);
   const std::string folder = testing::TempDir() + fmt::format("rubato-crash-{}", getpid());
   std::filesystem::create_directories(folder);
-  Undisturbed undisturbed(test_paths::program("rubato"), folder);
+  Undisturbed undisturbed(test_paths::program("rubato"), folder,
+                          test_paths::program("undisturbed"));
   LiveDaemon daemon(test_paths::program("rubatod"), folder + "/state", kSlots);
   std::map<std::string, LiveProgram> acknowledged;
   int next_key = 0;
@@ -125,7 +128,7 @@ TEST(Crash, FiftyCrashesOfTheDaemonLoseNothing) {
     static_cast<void>(daemon.post(fmt::format("/api/v1/jobs/{}/scale", id), {{"devices", 0}}));
   }
   ASSERT_TRUE(wait_until([&] { return daemon.idle(); }, std::chrono::seconds(1000)))
-      << daemon.get("/api/v1/jobs?active=true").value_or(json()).dump(1);
+      << indented_json(daemon.get("/api/v1/jobs?active=true").value_or(json()));
   int models = 0;
   std::vector<LiveProgram> programs;
   for (const auto& [id, program] : acknowledged) {
@@ -135,7 +138,7 @@ TEST(Crash, FiftyCrashesOfTheDaemonLoseNothing) {
   undisturbed.compute(programs);
   for (const auto& [id, program] : acknowledged) {
     const auto job = daemon.get("/api/v1/jobs/" + id);
-    ASSERT_TRUE(job) << id << " was acknowledged and is lost";
+    ASSERT_TRUE(job) << id << " was acknowledged but is lost";
     EXPECT_EQ((*job)["phase"], "finished") << job->dump(1);
     EXPECT_EQ((*job)["result"].value("state_sha256", ""), undisturbed.hash(program)) << id;
   }

@@ -1,4 +1,4 @@
-// A real rubatod with a state folder of its own, and a client for it.
+// Runs a real rubatod with its own state folder, and a client for it.
 #pragma once
 
 #include <fcntl.h>
@@ -17,14 +17,15 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "control/history.h"
 
 namespace rubato::live {
 
 using nlohmann::json;
 
-// Waits for a condition that must become true however busy the machine is; false after so long
-// that it never will (and before ctest ends the test).
+// Waits for a condition that must become true no matter how busy the machine is. Returns false
+// after so long that it never will, but before ctest ends the test.
 inline bool wait_until(const std::function<bool()>& condition,
                        std::chrono::seconds patience = std::chrono::seconds(300)) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
@@ -48,7 +49,7 @@ class LiveDaemon {
   LiveDaemon& operator=(const LiveDaemon&) = delete;
   ~LiveDaemon() { stop(); }
 
-  // False when it does not answer in time; its output is in log_file().
+  // False if the daemon does not respond in time. Its output is in log_file().
   bool start() {
     std::filesystem::remove(url_file());
     std::vector<std::string> arguments{program_,
@@ -85,7 +86,7 @@ class LiveDaemon {
     pid_ = -1;
     return true;
   }
-  // kill -9, as a crash would.
+  // kill -9, like a crash.
   void crash() { end(SIGKILL); }
   void stop() { end(SIGTERM); }
   pid_t pid() const { return pid_; }
@@ -94,7 +95,7 @@ class LiveDaemon {
   std::string url() const { return first_line(url_file()); }
   std::string token() const { return first_line(state_ + "/admin.token"); }
 
-  // The JSON answer; nothing when there was none (the daemon is away) or it was no success.
+  // The JSON response; empty if there was none (no daemon) or it was an error.
   std::optional<json> get(const std::string& path) const {
     httplib::Client client(url());
     client.set_read_timeout(120);
@@ -106,7 +107,7 @@ class LiveDaemon {
     client.set_read_timeout(120);
     httplib::Headers all = headers();
     if (!key.empty()) all.emplace("Idempotency-Key", key);
-    return parsed(client.Post(path, all, body.dump(), "application/json"));
+    return parsed(client.Post(path, all, compact_json(body), "application/json"));
   }
   std::optional<json> put(const std::string& path, const json& body) const {
     httplib::Client client(url());
@@ -147,7 +148,7 @@ class LiveDaemon {
   httplib::Headers headers() const { return {{"Authorization", "Bearer " + token()}}; }
   static std::optional<json> parsed(const httplib::Result& result) {
     if (!result || result->status / 100 != 2) return std::nullopt;
-    json body = json::parse(result->body, nullptr, false);
+    json body = parse_json(result->body);
     if (body.is_discarded()) return json(result->body);
     return body;
   }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The Debian packages, installed with dpkg into a root that has only what they depend on; then a job there, an upgrade, a removal and
+# Installs the Debian packages with dpkg into a root that contains only their dependencies. Then runs a job there, an upgrade, a removal and
 # a purge (in_clean_root.sh).
 #   clean_root_test.sh SOURCE BUILD
 set -euo pipefail
@@ -8,7 +8,7 @@ here=$source/tests/package
 skip() { echo "SKIPPED: $*"; exit 77; }
 [[ $EUID == 0 ]] || skip "needs root (chroot, dpkg)"
 command -v dpkg-shlibdeps >/dev/null || skip "no dpkg-shlibdeps (package dpkg-dev)"
-unshare --mount --pid --fork true 2>/dev/null || skip "not permitted to make namespaces here"
+unshare --mount --pid --fork true 2>/dev/null || skip "not permitted to create namespaces here"
 
 work=$(mktemp -d)
 trap 'rm -rf --one-file-system "$work"' EXIT
@@ -18,7 +18,7 @@ python3 "$here/make_root.py" "$work/root" "$work"/deb/rubato_*.deb "$work"/deb/r
 cp "$work"/deb/rubato_*.deb "$work"/deb/rubato-examples_*.deb "$work/root/packages/"
 cp "$here/in_clean_root.sh" "$work/root/packages/"
 
-# A process namespace of its own: whatever is left running ends with it.
+# Uses its own process namespace, so that everything still running ends with it.
 unshare --mount --pid --fork --kill-child bash -c '
   set -e
   root=$1

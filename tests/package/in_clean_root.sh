@@ -28,7 +28,7 @@ state=/var/lib/rubato
 examples=/usr/libexec/rubato/examples
 setting() { sed -n "s/^$1=//p" /lib/systemd/system/rubatod.service; }
 
-# Starts the daemon as systemd would from the unit: user, folders, options, command.
+# Starts the daemon from the unit as systemd would: user, folders, options, command.
 start_daemon() {
   local user folder command
   user=$(setting User)
@@ -38,7 +38,7 @@ start_daemon() {
   # shellcheck disable=SC1090
   RUBATOD_OPTIONS=$(. "$(setting EnvironmentFile | sed s/^-//)" && echo "$RUBATOD_OPTIONS")
   command=$(setting ExecStart)
-  # shellcheck disable=SC2086 # systemd splits it into words, too
+  # shellcheck disable=SC2086 # systemd also splits it into words
   env -i PATH="$PATH" HOME="$folder" RUNTIME_DIRECTORY="/run/$(setting RuntimeDirectory)" \
     setpriv --reuid="$user" --regid="$user" --init-groups --no-new-privs --inh-caps=-all --bounding-set=-all \
     ${command%%\$*} $RUBATOD_OPTIONS >>/tmp/rubatod.log 2>&1 &
@@ -49,7 +49,7 @@ stop_daemon() {
   kill "$daemon"
   wait "$daemon"
 }
-# PIDs of a job's workers, from the programs that run.
+# PIDs of a job's workers, found by their executables.
 workers() {
   local process
   for process in /proc/[0-9]*; do
@@ -57,7 +57,7 @@ workers() {
   done
 }
 trains() { [ -n "$(workers)" ]; }
-# Whether a worker of before is still there. Not all: one that a busy machine keeps silent for too long is replaced.
+# Whether at least one of the earlier workers is still there. A busy machine may keep a worker silent for so long that it is replaced.
 same_workers() { [ -n "$(comm -12 <(echo "$before" | sort) <(workers | sort))" ]; }
 field() { sed -n "s/^ *\"$1\": \"\?\([^\",]*\)\"\?,\?\$/\1/p" | head -1; }
 step_of() { rubato status "$1" --json | field step; }
@@ -68,30 +68,30 @@ ldconfig
 check "dpkg installs the packages" -- dpkg -i /packages/rubato_*.deb /packages/rubato-examples_*.deb
 check "both are installed" -- test "$(dpkg-query -W -f '${db:Status-Status} ' rubato rubato-examples)" = "installed installed "
 check "the user exists" -- id rubato
-check "the installed files are those of the package" -- dpkg --verify rubato rubato-examples
+check "the installed files match the packages" -- dpkg --verify rubato rubato-examples
 for file in /usr/share/man/man1/rubato.1.gz /usr/share/man/man8/rubatod.8.gz /usr/share/rubato/openapi.json \
   /usr/share/bash-completion/completions/rubato /usr/share/zsh/vendor-completions/_rubato \
   /usr/share/fish/vendor_completions.d/rubato.fish /etc/default/rubato /usr/share/doc/rubato/copyright; do
-  check "$file is there" -- test -s "$file"
+  check "$file exists" -- test -s "$file"
 done
-check "bash completion is bash" -- bash -n /usr/share/bash-completion/completions/rubato
+check "the bash completion is valid bash" -- bash -n /usr/share/bash-completion/completions/rubato
 check "the simulator finds its bundled data" -- rubato sim --cluster 8x4 --policy fifo --quiet
 
 # --- A tenant's job, through the installed programs
 sed -i 's/^RUBATOD_OPTIONS=.*/RUBATOD_OPTIONS="--cpu-slots 2 --listen 127.0.0.1:0"/' /etc/default/rubato
 start_daemon
-check "root administers" -- rubato tenants set alice
+check "root can administer" -- rubato tenants set alice
 rubato tenants set bob 2>/dev/null >/tmp/bob.token && chown 65534 /tmp/bob.token && chmod 600 /tmp/bob.token
 cd /tmp || exit 1
 check "a user without a token is refused" -- bash -c "! setpriv --reuid=65534 --regid=65534 --clear-groups rubato queue"
-check "a user's job trains to its end" -- as_nobody rubato --token-file /tmp/bob.token submit --wait --json \
+check "a user's job finishes" -- as_nobody rubato --token-file /tmp/bob.token submit --wait --json \
   --name small --devices 1..2 --logical-workers 4 -- $examples/train_mlp --steps 200
 hash=$(rubato status small --json | field state_sha256)
-check "the undisturbed run ends" -- rubato run --dir /tmp/alone --workers 1 --logical 4 -- $examples/train_mlp --steps 200
+check "the undisturbed run finishes" -- rubato run --dir /tmp/alone --workers 1 --logical 4 -- $examples/train_mlp --steps 200
 check "the job has the bits of the undisturbed run ($hash)" -- test "$hash" = "$(field state_sha256 </tmp/alone/result.json)"
 check "the state folder is private" -- test "$(stat -c %U:%a $state)" = rubato:700
 
-# --- A long job lives through restart and upgrade of the daemon
+# --- A long job survives a restart and an upgrade of the daemon
 check "a long job is accepted" -- rubato submit --name long --devices 2 --checkpoint-every 1s -- $examples/train_mlp --steps 100000000
 until_true trains
 until_true further_than long 20
@@ -103,18 +103,18 @@ check "its options were kept" -- grep -q cpu-slots /etc/default/rubato
 start_daemon
 step=$(step_of long)
 until_true further_than long "${step:-0}"
-check "the same workers train on after the upgrade" -- same_workers
+check "the same workers keep training after the upgrade" -- same_workers
 
-# --- Removal keeps what was done
+# --- Removal keeps the state
 stop_daemon
 check "dpkg removes the packages" -- dpkg -r rubato-examples rubato
 check "no worker is left" -- test -z "$(workers)"
 check "the state is kept" -- test -s $state/rubato.db
-check "and the options" -- test -s /etc/default/rubato
+check "the options are kept" -- test -s /etc/default/rubato
 check "dpkg installs again" -- dpkg -i /packages/rubato_*.deb /packages/rubato-examples_*.deb
 start_daemon
 until_true further_than long "${step:-0}"
-check "the job goes on where it was ($(step_of long) > $step)" -- further_than long "${step:-0}"
+check "the job continues where it stopped ($(step_of long) > $step)" -- further_than long "${step:-0}"
 
 # --- Purge leaves nothing
 stop_daemon

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""make_root.py ROOT DEB...: a Debian root with the essential packages and what the DEBs depend on, and nothing else.
+"""make_root.py ROOT DEB...: creates a Debian root with only the essential packages and the dependencies of the DEBs.
 
-Made of the files of the packages that are installed here (dpkg -L), so it needs no network. A library that a DEB
-uses without saying so is not in it. The DEBs themselves are not unpacked: that is for dpkg inside.
+It copies the files of packages that are installed on this machine (dpkg -L), so it needs no network. A library that a
+DEB uses without declaring it is missing there. The DEBs themselves are not unpacked; dpkg does that inside the root.
 """
 import glob
 import os
@@ -85,7 +85,7 @@ def main():
             path = "/usr" + path
         if os.path.lexists(path):
             paths.add(path)
-    # Libraries with several providers, such as libblas.so.3: update-alternatives chooses among those inside.
+    # For libraries with several providers, such as libblas.so.3, update-alternatives chooses among those in the root.
     alternatives = glob.glob("/var/lib/dpkg/alternatives/lib*")
     paths.update(alternatives)
     copy(root, paths)

@@ -12,7 +12,7 @@
 
 namespace rubato {
 
-// Searches are kept short: the invariants do not depend on how good a plan is.
+// Searches are kept short: the invariants do not depend on the quality of a plan.
 inline Settings quick_settings(const PolicyInfo& info) {
   if (info.name == "pollux") return {{"population", "8"}, {"generations", "5"}};
   if (info.name == "mip") return {{"periods", "2"}};
@@ -20,7 +20,7 @@ inline Settings quick_settings(const PolicyInfo& info) {
   return {};
 }
 
-// Checks what was really given out, independently of the validator.
+// Checks what was actually granted, independently of the validator.
 inline void check_allocations(const Scheduler& scheduler, const RandomWorld& world) {
   std::vector<int> used(world.cluster.nodes().size(), 0);
   int allocated = 0;
@@ -39,7 +39,7 @@ inline void check_allocations(const Scheduler& scheduler, const RandomWorld& wor
     if (devices == 0) continue;
     ASSERT_TRUE(types.size() == 1 || spec.mixes_types) << spec.name << " mixes types";
     for (const DeviceTypeId type : types) {
-      ASSERT_TRUE(spec.allows(type)) << spec.name << " runs on a type that it refuses";
+      ASSERT_TRUE(spec.allows(type)) << spec.name << " runs on a type that it does not allow";
     }
     ASSERT_GE(devices, spec.min_devices) << spec.name;
     ASSERT_LE(devices, spec.max_devices) << spec.name;
@@ -51,10 +51,11 @@ inline void check_allocations(const Scheduler& scheduler, const RandomWorld& wor
     }
   }
   for (const Node& node : world.cluster.nodes()) {
-    ASSERT_LE(used[node.id.index()], node.devices) << "node " << node.id.value << " given twice";
+    ASSERT_LE(used[node.id.index()], node.devices)
+        << "node " << node.id.value << " is overcommitted";
   }
   ASSERT_EQ(allocated, scheduler.allocated());
-  ASSERT_LE(allocated, scheduler.usable()) << "more given than usable";
+  ASSERT_LE(allocated, scheduler.usable()) << "more devices allocated than usable";
 }
 
 }  // namespace rubato

@@ -1,4 +1,5 @@
-// Invariants of every policy on random small worlds. A failure names the seed and how to repeat it.
+// Invariants of every policy on random small worlds. A failure prints the seed and the command to
+// repeat it.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kWorlds = 2000;  // per policy
 
-// Policies that turn jobs away when asked to; a job that was turned away has ended.
+// Policies that can turn jobs away. A job that was turned away has ended.
 bool may_drop(const PolicyInfo& info) {
   return info.name == "elastic-dp" || info.name == "fixed-batch";
 }
@@ -29,7 +30,7 @@ std::vector<std::uint64_t> seeds(const PolicyInfo& info) {
     return {static_cast<std::uint64_t>(parse_int(one).value_or(1))};
   }
   std::vector<std::uint64_t> all;
-  // A mixed-integer program per decision takes its time.
+  // Solving a mixed-integer program for every decision takes long.
   const std::uint64_t worlds = info.name == "mip" ? kWorlds / 10 : kWorlds;
   for (std::uint64_t seed = 1; seed <= worlds; ++seed) all.push_back(seed);
   return all;
@@ -88,7 +89,7 @@ TEST_P(EveryPolicy, EveryJobEndsAndDoesExactlyTheWorkAskedFor) {
       if (job.dropped) {
         ASSERT_TRUE(may_drop(info())) << job.name;
         ASSERT_FALSE(job.finished()) << job.name;
-        ASSERT_LT(job.start_s, 0) << job.name << " ran and was turned away";
+        ASSERT_LT(job.start_s, 0) << job.name << " was turned away although it ran";
         ASSERT_EQ(job.device_s, 0) << job.name;
         ++dropped;
         continue;
@@ -99,8 +100,8 @@ TEST_P(EveryPolicy, EveryJobEndsAndDoesExactlyTheWorkAskedFor) {
       ASSERT_GE(job.queue_s, -1e-6) << job.name;
       ASSERT_GE(job.lost_device_s, 0) << job.name;
       if (asked.application) continue;
-      // With perfect scaling, device-seconds of training are the work, whatever the sizes were on
-      // the way.
+      // With perfect scaling, device-seconds of training equal the work, whatever sizes the job
+      // had.
       const double work = asked.duration_s * asked.spec.requested_devices;
       ASSERT_NEAR((job.device_s - job.lost_device_s) / work, 1.0, 1e-6) << job.name;
     }
@@ -141,7 +142,7 @@ TEST_P(EveryPolicy, SameSeedGivesTheSameBytesOnAnyNumberOfThreads) {
   }
 }
 
-// On another type the bits of such a job would differ.
+// On another type, the bits of such a job would differ.
 TEST(EasyScale, JobsThatMayNotMixTypesStayOnTheirs) {
   long checked = 0;
   for (const std::uint64_t seed : seeds(**find_policy("easyscale"))) {
@@ -168,7 +169,7 @@ TEST(EasyScale, JobsThatMayNotMixTypesStayOnTheirs) {
   }
 }
 
-// A job is given at most twice the devices on which it was measured, and of one type only.
+// A job gets at most twice the devices on which it was measured, all of one type.
 TEST(Sia, ExploresByDoubling) {
   long checked = 0;
   for (const std::uint64_t seed : seeds(**find_policy("sia"))) {
@@ -211,9 +212,8 @@ INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, testing::ValuesIn([] {
                          });
 
 // --- Planted errors
-// ------------------------------------------------------------------------------------------------
 
-// A correct policy whose plan is damaged in a chosen way as soon as that is possible.
+// A correct policy whose plan is damaged in a chosen way as soon as possible.
 class Saboteur final : public Policy {
  public:
   static inline PlanFault planted = PlanFault::kWrongJob;
@@ -265,7 +265,7 @@ class Saboteur final : public Policy {
         grant.devices[type] = spec.requested_devices + 1;
         return true;
       case PlanFault::kTooManyDevices: {
-        // Everybody gets its maximum.
+        // All jobs get their maximum.
         int total = 0;
         for (std::size_t i = 0; i < plan.grants.size(); ++i) {
           const JobSpec& each = input.jobs[i]->spec;
@@ -307,7 +307,7 @@ class Saboteur final : public Policy {
         return false;
       }
       case PlanFault::kBadRejection: {
-        // A job with devices, or one that ran before.
+        // A job that has devices or ran before.
         for (std::size_t i = 0; i < plan.grants.size(); ++i) {
           if (!type.valid() && input.jobs[i]->starts == 0) continue;
           plan.grants[type.valid() ? 0 : i].rejected = true;

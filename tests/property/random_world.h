@@ -1,5 +1,5 @@
-// Random small worlds for property tests: a cluster, a workload on it, and events that take devices
-// away. Everything follows from one seed.
+// Random small worlds for property tests: a cluster, a workload for it, and events that take
+// devices away. Everything follows from one seed.
 #pragma once
 
 #include <algorithm>
@@ -91,7 +91,7 @@ inline WorkloadJob random_job(Random& random, const Cluster& cluster, std::size_
     spec.mode = which == 0   ? ElasticMode::kRigid
                 : which == 1 ? ElasticMode::kConsistent
                              : ElasticMode::kAdaptive;
-    // No more devices than the smallest micro-batch can feed.
+    // No more devices than the smallest micro-batch allows.
     const auto fed = static_cast<int>(std::max<std::int64_t>(
         1, (spec.mode == ElasticMode::kAdaptive ? spec.batch.max : spec.requested_batch) /
                spec.batch.min_local));
@@ -99,7 +99,7 @@ inline WorkloadJob random_job(Random& random, const Cluster& cluster, std::size_
     spec.requested_devices = std::min(spec.requested_devices, spec.max_devices);
     spec.min_devices = std::min(spec.min_devices, spec.requested_devices);
   }
-  // Some consistent jobs have logical workers, and some of these may run on several types at once.
+  // Some consistent jobs have logical workers, and some of these may use several types at once.
   if (job.application && spec.mode == ElasticMode::kConsistent && random.chance(0.6)) {
     spec.logical_workers = spec.max_devices;
     while (spec.requested_batch % spec.logical_workers != 0 ||
@@ -111,7 +111,7 @@ inline WorkloadJob random_job(Random& random, const Cluster& cluster, std::size_
       spec.max_devices = std::min(spec.logical_workers, cluster.devices());
     }
   }
-  // Some jobs run on one type only, if it is large enough.
+  // Some jobs are limited to one type, if it is large enough.
   if (cluster.type_count() > 1 && random.chance(0.3)) {
     const DeviceTypeId type(static_cast<std::size_t>(random.below(2)));
     if (cluster.capacity()[type] >= spec.requested_devices) spec.allowed_types = 1U << type.value;
@@ -133,12 +133,12 @@ inline RandomWorld random_world(std::uint64_t seed) {
   world.workload.name = "random";
   SimOptions& options = world.options;
   options.seed = seed;
-  options.law.exponent = 1.0;  // so that device-seconds are work
+  options.law.exponent = 1.0;  // so that device-seconds equal work
   if (random.chance(0.4)) options.round_s = random.between(5, 60);
   options.resize.stop_s = random.chance(0.3) ? 0 : random.between(1, 30);
   if (random.chance(0.4)) options.resize.stop_free_s = random.uniform();
   if (random.chance(0.3)) {
-    // A node is lost and comes back.
+    // A node goes down and comes back.
     const NodeId node(static_cast<std::size_t>(
         random.below(static_cast<std::uint32_t>(world.cluster.nodes().size()))));
     const Seconds down = 100 * random.uniform();

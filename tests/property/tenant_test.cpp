@@ -16,9 +16,9 @@
 namespace rubato {
 namespace {
 
-constexpr std::uint64_t kWorlds = 1000;  // per policy
+constexpr std::uint64_t kTenantWorlds = 1000;  // per policy
 
-// The make function of a PolicyInfo has no state of its own.
+// The make function of a PolicyInfo has no state, so it is kept here.
 struct Wrapped {
   static inline const PolicyInfo* info = nullptr;
   static inline TenantRules rules{};
@@ -47,10 +47,11 @@ TenantWorld tenant_world(std::uint64_t seed, const PolicyInfo& info) {
   Random random(seed + 7'000'000);
   made.tenants = random.between(1, 4);
   constexpr std::array kNames{"red", "green", "blue", "grey"};
-  std::map<std::string, int> needed;  // devices that a quota must allow
+  std::map<std::string, int> needed;  // devices that the tenant's quota must allow
   for (WorkloadJob& job : made.world.workload.jobs) {
     job.spec.tenant = kNames[random.below(static_cast<std::uint32_t>(made.tenants))];
-    // A device holds so many samples of a batch, which may need more than the smallest size.
+    // A batch may need more devices than the smallest size, because a device holds only so many
+    // samples.
     const std::int64_t per_device = job.application ? job.spec.batch.max_local : 0;
     const auto for_batch = static_cast<int>(
         per_device == 0 ? 1 : (job.spec.requested_batch + per_device - 1) / per_device);
@@ -63,16 +64,16 @@ TenantWorld tenant_world(std::uint64_t seed, const PolicyInfo& info) {
     rule.weight = random.chance(0.5) ? 1 : 0.1 + 5 * random.uniform();
     if (random.chance(0.4)) rule.quota = devices + random.between(0, 6);
   }
-  Wrapped::turn_s = random.chance(0.5) ? 60 : 300;  // well above what a stop costs
+  Wrapped::turn_s = random.chance(0.5) ? 60 : 300;  // much longer than a stop costs
   made.world.options.settings = quick_settings(info);
   return made;
 }
 
-std::vector<std::uint64_t> seeds(const PolicyInfo& info) {
+std::vector<std::uint64_t> tenant_seeds(const PolicyInfo& info) {
   if (const char* one = std::getenv("RUBATO_SEED")) {
     return {static_cast<std::uint64_t>(parse_int(one).value_or(1))};
   }
-  std::vector<std::uint64_t> all(info.name == "mip" ? kWorlds / 10 : kWorlds);
+  std::vector<std::uint64_t> all(info.name == "mip" ? kTenantWorlds / 10 : kTenantWorlds);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = i + 1;
   return all;
 }
@@ -89,7 +90,7 @@ class EveryPolicyWithTenants : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(EveryPolicyWithTenants, KeepsTheRulesAndTheQuotasAndEveryJobEnds) {
-  for (const std::uint64_t seed : seeds(info())) {
+  for (const std::uint64_t seed : tenant_seeds(info())) {
     SCOPED_TRACE(repeat(seed));
     TenantWorld made = tenant_world(seed, info());
     RandomWorld& world = made.world;

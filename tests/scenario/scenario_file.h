@@ -1,4 +1,4 @@
-// Reads a scenario: a small workload and the schedule that a policy must make of it. README.md
+// Reads a scenario: a small workload and the schedule that a policy must produce for it. README.md
 // describes the format.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace rubato {
 
-// What can be said about one job after the run.
+// A fact about one job that can be checked after the run.
 struct FactKind {
   std::string_view name;
   double (*of)(const JobResult& job);
@@ -49,13 +49,13 @@ struct Scenario {
   Workload workload;
   std::vector<AtLine<ScheduleLine>> schedule;
   std::vector<AtLine<Fact>> facts;
-  std::optional<AtLine<Seconds>> serving_wait;  // longest wait of serving for devices
+  std::optional<AtLine<Seconds>> serving_wait;  // longest time that serving waits for devices
 };
 
-// Seconds of one update by number of devices, wherever they are.
+// Seconds of one update by number of devices, on any nodes.
 class TableSpeed final : public SpeedModel {
  public:
-  // With `more_work`, every further device brings a batch of its own; otherwise they share one.
+  // With `more_work`, every device adds a batch of its own. Otherwise all devices share one batch.
   TableSpeed(std::vector<Seconds> update_s, bool more_work)
       : update_s_(std::move(update_s)), more_work_(more_work) {}
 
@@ -90,7 +90,7 @@ class WorkerTableSpeed final : public SpeedModel {
 
 class ScenarioParser {
  public:
-  // `shown_path` is what messages call the file.
+  // `shown_path` is the name of the file in messages.
   static Result<Scenario> parse(std::string_view text, const std::string& shown_path) {
     ScenarioParser parser;
     try {
@@ -225,13 +225,13 @@ class ScenarioParser {
         sync_s = number(key);
       } else if (key == "worker-seconds") {
         workers = true;
-        const std::string list = word(key);  // lives as long as the parts of it
+        const std::string list = word(key);  // must outlive its parts
         for (const std::string_view text : split(list, ',')) {
           const auto [name, seconds] = assignment(std::string(text));
           worker_s[type(name).index()] = to_number(seconds, key);
         }
       } else if (key == "update-seconds") {
-        const std::string list = word(key);  // lives as long as the parts of it
+        const std::string list = word(key);  // must outlive its parts
         for (const std::string_view text : split(list, ',')) {
           update_s.push_back(to_number(text, key));
         }
@@ -245,9 +245,9 @@ class ScenarioParser {
     if (updates <= 0 || update_s.empty() != workers) {
       fail("app: needs updates and either update-seconds or worker-seconds");
     }
-    if (scenario_.cluster.type_count() == 0) fail("app: comes before the cluster");
-    // A fixed batch of 60 samples, of which more would not help; or 32 on each device, all of which
-    // help.
+    if (scenario_.cluster.type_count() == 0) fail("app: must come after the cluster");
+    // Either a fixed batch of 60 samples, where more would not help, or 32 samples on each device,
+    // all of which help.
     d.max_devices = workers ? scenario_.cluster.devices() : static_cast<int>(update_s.size());
     d.batch = grows ? BatchLimits{32, 32LL * d.max_devices, 32, 32} : BatchLimits{60, 60, 1, 60};
     d.fixed_batch = !grows;
@@ -287,7 +287,8 @@ class ScenarioParser {
       } else if (key == "app") {
         spec.application = word(key);
         const auto found = applications_.find(spec.application);
-        if (found == applications_.end()) fail("job: no application '{}' above", spec.application);
+        if (found == applications_.end())
+          fail("job: no application '{}' is defined above", spec.application);
         job.application = found->second;
       } else if (key == "priority") {
         spec.priority = whole(key);
@@ -348,7 +349,7 @@ class ScenarioParser {
     }
     if ((spec.logical_workers > 0 || spec.mixes_types) &&
         (spec.logical_workers < spec.max_devices || spec.mode != ElasticMode::kConsistent)) {
-      fail("job: workers are for elastic jobs with at most as many devices");
+      fail("job: workers need an elastic job with at most as many devices");
     }
     int largest = 0;
     for (std::size_t i = 0; i < scenario_.cluster.type_count(); ++i) {
@@ -361,8 +362,8 @@ class ScenarioParser {
            largest);
     }
     for (const WorkloadJob& other : scenario_.workload.jobs) {
-      if (other.spec.name == spec.name) fail("a second job '{}'", spec.name);
-      if (other.spec.submit_s > spec.submit_s) fail("jobs must be listed in order of submit");
+      if (other.spec.name == spec.name) fail("duplicate job '{}'", spec.name);
+      if (other.spec.submit_s > spec.submit_s) fail("jobs must be listed in order of submission");
     }
   }
 
@@ -379,7 +380,8 @@ class ScenarioParser {
       fail("the cluster has no node {}", node.value);
     }
     auto& events = scenario_.options.node_events;
-    if (!events.empty() && events.back().time_s > time) fail("node events must be in order");
+    if (!events.empty() && events.back().time_s > time)
+      fail("node events must be in order of time");
     events.push_back({.time_s = time, .node = node, .down = down});
   }
 
@@ -388,18 +390,18 @@ class ScenarioParser {
     const int devices = whole("devices");
     const DeviceTypeId of = more() ? type(word("type")) : DeviceTypeId(std::size_t{0});
     auto& load = scenario_.options.serving_load;
-    if (!load.empty() && load.back().time_s > time) fail("serving must be in order");
+    if (!load.empty() && load.back().time_s > time) fail("serving lines must be in order of time");
     load.push_back({.time_s = time, .type = of, .devices = devices});
   }
 
-  // TIME job=devices ... (waiting ...), or TIME - when there are no jobs.
+  // TIME job=devices ... (waiting ...), or TIME - if there are no jobs.
   void read_schedule_line() {
-    if (!expecting_) fail("a schedule line before 'expect'");
+    if (!expecting_) fail("schedule line before 'expect'");
     ScheduleLine line{.time_ms = to_ms(number("time"))};
     if (!scenario_.schedule.empty() && scenario_.schedule.back().value.time_ms >= line.time_ms) {
       fail("schedule lines must be in order of time");
     }
-    if (!more()) fail("expected jobs, or '-' when there are none");
+    if (!more()) fail("expected jobs, or '-' if there are none");
     bool in_parentheses = false;
     while (more()) {
       const std::string text = word("a job");
@@ -448,17 +450,17 @@ class ScenarioParser {
       if (job.spec.name == name) return names.size();
       names.push_back(job.spec.name);
     }
-    fail("no job '{}' above{}", name, did_you_mean(name, names));
+    fail("no job '{}' is defined above{}", name, did_you_mean(name, names));
   }
 
   void finish() const {
-    if (scenario_.policy == nullptr) fail("no policy");
-    if (scenario_.workload.jobs.empty()) fail("no jobs");
-    if (scenario_.schedule.empty()) fail("no expected schedule");
+    if (scenario_.policy == nullptr) fail("the policy is missing");
+    if (scenario_.workload.jobs.empty()) fail("there are no jobs");
+    if (scenario_.schedule.empty()) fail("the expected schedule is missing");
   }
 
   ScenarioParser() {
-    // What makes sums on paper easy, unless the file says otherwise.
+    // Defaults that keep the arithmetic on paper easy.
     scenario_.options.resize.stop_s = 0;
     scenario_.options.law = {.exponent = 1.0};
   }

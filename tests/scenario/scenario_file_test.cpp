@@ -1,4 +1,4 @@
-// Mistakes in a scenario file are reported with file and line.
+// Errors in a scenario file are reported with file and line.
 #include "scenario/scenario_file.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ std::string error_of(const std::string& text) {
   return scenario ? "no error" : scenario.error().message;
 }
 
-// The good file with one line (from 1) replaced.
+// The valid file with one line (counted from 1) replaced.
 std::string with_line(std::size_t number, const std::string& line) {
   std::string text;
   std::size_t count = 0;
@@ -72,10 +72,11 @@ TEST(ScenarioFile, NamesFileAndLineOfAMistake) {
   EXPECT_EQ(error_of(with_line(7, "job b submit 10 devices 1 duration 5 app even")),
             "x.txt:7: job: needs either a duration above 0 or an app");
   EXPECT_EQ(error_of(with_line(8, "node-down 20 2")), "x.txt:8: the cluster has no node 2");
-  EXPECT_EQ(error_of(with_line(10, "")), "x.txt:11: a schedule line before 'expect'");
+  EXPECT_EQ(error_of(with_line(10, "")), "x.txt:11: schedule line before 'expect'");
   EXPECT_EQ(error_of(with_line(12, "  0 a=2")),
             "x.txt:12: schedule lines must be in order of time");
-  EXPECT_EQ(error_of(with_line(12, "  20 c=2")), "x.txt:12: no job 'c' above (did you mean 'a'?)");
+  EXPECT_EQ(error_of(with_line(12, "  20 c=2")),
+            "x.txt:12: no job 'c' is defined above (did you mean 'a'?)");
   EXPECT_EQ(error_of(with_line(12, "  20 a=2 (b")),
             "x.txt:12: expected ')' at the end of the line");
   EXPECT_EQ(error_of(with_line(13, "jct a=soon")),

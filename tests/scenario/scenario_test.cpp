@@ -1,5 +1,5 @@
 // Runs every tests/scenario/*.txt through the simulator and compares the schedule line by line.
-// Each file is a case: tests/scenario/fifo_blocks.txt is Scenario.fifo_blocks.
+// Each file is a test case: tests/scenario/fifo_blocks.txt is Scenario.fifo_blocks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,23 +25,23 @@ struct DeviceChange {
   Allocation after;
 };
 
-// PolicyInfo::make is a plain function, so what it makes finds its place here.
+// PolicyInfo::make is a plain function, so the policies it makes find their recording here.
 struct Recording {
   const PolicyInfo* policy = nullptr;
   std::vector<DeviceChange> changes;
 };
 thread_local Recording recording;
 
-// Decides as the recorded policy does and writes down what follows from it.
+// Decides like the recorded policy and records the resulting changes.
 class RecordingPolicy final : public Policy {
  public:
   explicit RecordingPolicy(std::unique_ptr<Policy> policy) : policy_(std::move(policy)) {}
 
   Plan decide(const PolicyInput& input) override {
-    // What jobs lost since the last decision, to failures and to serving.
+    // Devices that jobs lost to failures and serving since the last decision.
     for (const JobState* job : input.jobs) note(job->changed_at_s, job->spec.id, job->allocation);
     Plan plan = policy_->decide(input);
-    if (validate(plan, input)) return plan;  // the scheduler refuses it and says why
+    if (validate(plan, input)) return plan;  // the scheduler rejects it and says why
     for (PlacementChange& change : place(plan, input)) {
       note(input.now_s, input.jobs[change.job]->spec.id, std::move(change.after));
     }
@@ -79,8 +79,8 @@ HeldDevices held(const Allocation& allocation) {
   return devices;
 }
 
-// Puts arrivals, recorded changes and completions together: a line for each moment after which
-// something is different.
+// Combines arrivals, recorded changes and completions: one line for each moment at which something
+// changes.
 std::vector<ScheduleLine> build_schedule(const Scenario& scenario, const SimResult& result) {
   enum Order { kArrival, kChange, kEnd };
   struct Event {
@@ -123,7 +123,7 @@ std::vector<ScheduleLine> build_schedule(const Scenario& scenario, const SimResu
   return lines;
 }
 
-// The simulator keeps a timeline of its own; it must tell the same story.
+// The simulator keeps its own timeline, which must agree.
 testing::AssertionResult agrees_with_timeline(const std::vector<ScheduleLine>& schedule,
                                               const SimResult& result) {
   for (const ScheduleLine& line : schedule) {
@@ -131,7 +131,7 @@ testing::AssertionResult agrees_with_timeline(const std::vector<ScheduleLine>& s
         result.timeline.begin(), result.timeline.end(),
         [&](const TimelinePoint& point) { return to_ms(point.time_s) > line.time_ms; });
     if (after == result.timeline.begin()) {
-      return testing::AssertionFailure() << "the timeline begins after " << to_text(line, true);
+      return testing::AssertionFailure() << "the timeline starts after " << to_text(line, true);
     }
     const TimelinePoint& point = *std::prev(after);
     int allocated = 0;
@@ -149,7 +149,7 @@ testing::AssertionResult agrees_with_timeline(const std::vector<ScheduleLine>& s
 
 // --- Comparison ----------------------------------------------------------------------------------
 
-// What the simulator did, in the format of the file, and how to see it again.
+// What the simulator did, in the format of the file, and how to repeat it.
 std::string report(const Scenario& scenario, const std::string& name,
                    const std::vector<ScheduleLine>& actual, const SimResult& result) {
   const bool with_nodes = scenario.cluster.nodes().size() > 1;
@@ -169,7 +169,7 @@ std::string report(const Scenario& scenario, const std::string& name,
                     name);
 }
 
-// True when the schedule is as expected.
+// True if the schedule is as expected.
 bool compare_schedule(const Scenario& scenario, const std::string& path,
                       const std::vector<ScheduleLine>& actual, const std::string& report) {
   const bool with_nodes = scenario.cluster.nodes().size() > 1;
@@ -179,14 +179,14 @@ bool compare_schedule(const Scenario& scenario, const std::string& path,
     if (both && matches(expected, actual[i])) continue;
     ADD_FAILURE_AT(path.c_str(), number)
         << "  expected: " << to_text(expected, true)
-        << "\n    actual: " << (both ? to_text(actual[i], with_nodes) : "nothing happens any more")
+        << "\n    actual: " << (both ? to_text(actual[i], with_nodes) : "nothing more happens")
         << "\n\n"
         << report;
-    return false;  // what follows would only repeat it
+    return false;  // later lines would only repeat the difference
   }
   if (actual.size() > scenario.schedule.size()) {
     ADD_FAILURE_AT(path.c_str(), scenario.schedule.back().line)
-        << "  expected: nothing happens any more\n    actual: "
+        << "  expected: nothing more happens\n    actual: "
         << to_text(actual[scenario.schedule.size()], with_nodes) << "\n\n"
         << report;
     return false;
@@ -201,7 +201,7 @@ void compare_facts(const Scenario& scenario, const std::string& path, const SimR
     const Seconds actual = result.summary.serving_wait_max_s;
     if (to_ms(actual) != to_ms(expected)) {
       ADD_FAILURE_AT(path.c_str(), number)
-          << "  expected: serving waits " << expected << " s at most\n    actual: " << actual;
+          << "  expected: serving waits at most " << expected << " s\n    actual: " << actual;
     }
   }
   for (const auto& [number, fact] : scenario.facts) {
@@ -243,7 +243,7 @@ class ScenarioCase final : public testing::Test {
   std::string name_;
 };
 
-// Googletest must know all cases before main() asks for them.
+// Googletest must know all cases before main() runs them.
 const int kCases = [] {
   const auto files = list_directory(kFolder);
   int count = 0;
@@ -268,7 +268,7 @@ TEST(ScenarioFolder, HoldsScenariosForEveryPolicy) {
       return file.ends_with(".txt") && text &&
              text->find("\npolicy " + policy.name + "\n") != std::string::npos;
     });
-    EXPECT_TRUE(covered) << "no scenario of policy " << policy.name;
+    EXPECT_TRUE(covered) << "no scenario for policy " << policy.name;
   }
 }
 
@@ -279,7 +279,7 @@ TEST(ScenarioFolder, NamesCanBeUsedInATestFilter) {
     if (!file.ends_with(".txt")) continue;
     EXPECT_EQ(file.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.txt"),
               std::string::npos)
-        << file << ": expected small letters, digits and _ (a filter reads - as 'without')";
+        << file << ": expected lower-case letters, digits and _ (a filter treats - as 'except')";
   }
 }
 

@@ -1,4 +1,4 @@
-// A schedule as scenario files write it: one line per moment at which something changed.
+// A schedule as written in scenario files: one line per moment at which something changed.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 
 namespace rubato {
 
-// Times are compared in whole milliseconds: exact enough by hand, and blind to rounding.
+// Times are compared in whole milliseconds: precise enough by hand, and unaffected by rounding.
 using Milliseconds = std::int64_t;
 
 inline Milliseconds to_ms(Seconds seconds) { return std::llround(seconds * 1000); }
@@ -24,11 +24,11 @@ inline std::string time_text(Milliseconds ms) {
 // The devices of one job.
 struct HeldDevices {
   int total = 0;
-  std::map<int, int> by_node{};  // empty: on any nodes
+  std::map<int, int> by_node{};  // empty: any nodes
   bool operator==(const HeldDevices&) const = default;
 };
 
-// Who has what from `time_ms` until the next line.
+// What each job has from `time_ms` until the next line.
 struct ScheduleLine {
   Milliseconds time_ms = 0;
   std::map<std::string, HeldDevices> running{};
@@ -39,7 +39,8 @@ struct ScheduleLine {
   }
 };
 
-// Whether the line says what happened; nodes count only where the expected line names them.
+// Whether the line describes what happened. Nodes are compared only if the expected line names
+// them.
 inline bool matches(const ScheduleLine& expected, const ScheduleLine& actual) {
   if (expected.time_ms != actual.time_ms || expected.waiting != actual.waiting ||
       expected.running.size() != actual.running.size()) {
@@ -63,7 +64,7 @@ inline std::string to_text(const std::string& job, const HeldDevices& devices, b
   return job + "=" + text;
 }
 
-// The line as a scenario file would hold it.
+// The line in the format of a scenario file.
 inline std::string to_text(const ScheduleLine& line, bool with_nodes) {
   std::string text = fmt::format("{:<8}", time_text(line.time_ms));
   for (const auto& [job, devices] : line.running) text += " " + to_text(job, devices, with_nodes);

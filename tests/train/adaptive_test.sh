@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # usage: adaptive_test.sh RUBATO FOLDER_OF_EXAMPLES
-# The examples as adaptive jobs: workers and batch change while they train. Each must end with the
-# loss of the consistent run (at most a twentieth of the first loss above it), use each sample once
-# per epoch, and have the bits of its replay.
+# Runs the examples as adaptive jobs: workers and batch change while they train. Each must end with
+# the loss of the consistent run (at most a twentieth of the initial loss above it), use each sample
+# once per epoch, and have the bits of its replay.
 set -euo pipefail
 rubato=$1
 examples=$2
@@ -10,7 +10,7 @@ folder=$(mktemp -d)
 export RUBATO_HOME=$folder/home
 launcher=
 cleanup() {
-  [ -z "$launcher" ] || kill -9 "$launcher" 2>/dev/null || true # its workers are tied to it
+  [ -z "$launcher" ] || kill -9 "$launcher" 2>/dev/null || true # its workers die with it
   wait
   rm -rf "$folder"
 }
@@ -20,20 +20,21 @@ fail() {
   echo "FAILED: $*" >&2
   exit 1
 }
-# until_view JOB WORKERS [BATCH]: while the job runs. It trains on meanwhile, so this looks into the file of its events, which is
-# quick also on a busy machine, and the jobs are long against the start of a worker.
+# until_view JOB WORKERS [BATCH]: waits while the job runs. The job keeps training meanwhile, so
+# this reads the event file, which is fast even on a busy machine, and the jobs are long compared to
+# the start of a worker.
 until_view() {
   local view="\"batch\":${3:-.*},.*\"type\":\"view\".*\"workers\":$2}"
   until grep -q "$view" "$1/events.jsonl" 2>/dev/null; do
     if ! kill -0 "$launcher" 2>/dev/null; then
-      grep -q "$view" "$1/events.jsonl" && return # it came with the end
+      grep -q "$view" "$1/events.jsonl" && return # it appeared with the end of the job
       fail "$1: ended before there were $2 workers: $(cat "$1/launcher.log" "$1/events.jsonl")"
     fi
     sleep 0.02
   done
 }
 
-# name, loss before training (about), rule, epochs, twice the first batch
+# name, approximate loss before training, rule, epochs, twice the first batch
 while read -r name start rule epochs batch; do
   program=("$examples/train_$name" --epochs "$epochs")
   "$rubato" run --quiet --workers 2 --dir "$folder/$name-consistent" -- "${program[@]}" >/dev/null
@@ -49,7 +50,7 @@ while read -r name start rule epochs batch; do
   until_view "$job" 1 "$batch"
   wait "$launcher" || fail "$name: $(cat "$job/launcher.log")"
   launcher=
-  "$rubato" replay "$job" >/dev/null || fail "$name: the replay has other bits"
+  "$rubato" replay "$job" >/dev/null || fail "$name: the replay gives different bits"
   python3 - "$name" "$start" "$folder/$name-consistent/result.json" "$job/result.json" "$folder/ledger" "$epochs" <<'PYTHON' || fail "$name"
 import json, sys
 name, start = sys.argv[1], float(sys.argv[2])

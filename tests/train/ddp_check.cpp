@@ -1,9 +1,9 @@
-// Same bits as PyTorch: two logical workers here, in jobs of one and of two worker processes,
-// against DistributedDataParallel on two processes (ddp_reference.py).
+// Same bits as PyTorch: compares two logical workers, in jobs of one and of two worker processes,
+// with DistributedDataParallel on two processes (ddp_reference.py).
 //
 // usage: ddp_check PYTHON SCRIPT RUBATO
-// Exit code 77 (ctest: skipped) where PYTHON has no torch. It is the jobs' program as well:
-// ddp_check worker mlp|cnn DUMP
+// Exit code 77 (skipped, for ctest) if PYTHON has no torch. This program is also the training
+// program of the jobs: ddp_check worker mlp|cnn DUMP
 #include <fmt/format.h>
 #include <sys/wait.h>
 
@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "elastic/checkpoint.h"
 #include "elastic/job_runner.h"
 #include "elastic/pinned_environment.h"
@@ -73,8 +74,8 @@ void write_case(const std::string& prefix, const ProgramSpec& spec) {
   write(prefix + ".seeds", seeds.data(), seeds.size() * sizeof(seeds[0]));
 }
 
-// The floating-point statistics in the private state of the CNN: two buffers of 6 floats, each at
-// a multiple of 64 bytes.
+// The floating-point statistics in the private state of the CNN: two buffers of 6 floats, each at a
+// multiple of 64 bytes.
 std::string statistics(const std::string& private_state) {
   return private_state.substr(0, 24) + private_state.substr(64, 24);
 }
@@ -90,8 +91,8 @@ bool check(const std::string& what, const std::string& ours, const std::string& 
   return equal;
 }
 
-// The job as a user runs it. The final parameters of every worker and the private states of the
-// logical workers must be those of the reference.
+// Runs the job as a user would. The final parameters of every worker and the private states of the
+// logical workers must equal those of the reference.
 bool check_job(const std::string& rubato, const std::string& prefix, const std::string& name,
                int workers) {
   const std::string here = fmt::format("{}, {} worker{}", name, workers, workers == 1 ? "" : "s");
@@ -107,10 +108,10 @@ bool check_job(const std::string& rubato, const std::string& prefix, const std::
   }
   for (const nlohmann::json& event : job.events()) {
     const std::string type = event.value("type", "");
-    // Straggler and recovered are remarks about speed: a busy machine causes them, nobody moves.
+    // Straggler and recovered only report speed: a busy machine causes them, and no worker moves.
     if (type == "started" || type == "straggler" || type == "recovered") continue;
     if (type == "view" && event.value("workers", 0) == workers) continue;
-    fmt::print("{}: the job was disturbed: {}\n", here, event.dump());
+    fmt::print("{}: the job was disturbed: {}\n", here, compact_json(event));
     return false;
   }
   bool equal = true;
@@ -175,7 +176,7 @@ int run(const std::string& python, const std::string& script, const std::string&
   pin_torch();
   std::string folder = (std::filesystem::temp_directory_path() / "rubato_ddp_XXXXXX").string();
   if (::mkdtemp(folder.data()) == nullptr) {
-    fmt::print("cannot make {}\n", folder);
+    fmt::print("cannot create {}\n", folder);
     return 1;
   }
   const bool mlp = run_case(folder, python, script, rubato, "mlp");

@@ -1,6 +1,6 @@
 """Trains the models of tests/train/models.h with PyTorch's DistributedDataParallel: gloo, two
-processes, one thread each. Initial weights, data, their order and the seeds of each step come from
-files that ddp_check.cpp wrote; the final parameters go back as raw float32.
+processes, one thread each. Initial weights, data, sample order and the seeds of each step come from
+files written by ddp_check.cpp. The final parameters are written as raw float32.
 
 usage: ddp_reference.py FOLDER mlp|cnn STEPS BATCH
 """

@@ -1,5 +1,5 @@
 // A job of several workers inside one process: each has a program of its own and hosts a range of
-// the logical workers; the gradient goes through the tree as it does between processes.
+// the logical workers. The gradient goes through the tree as it does between processes.
 #pragma once
 
 #include <functional>
@@ -60,14 +60,14 @@ class EmulatedJob {
  public:
   using Maker = std::function<std::unique_ptr<TorchProgram>()>;
 
-  // sizes[w] logical workers on worker w.
+  // Places sizes[w] logical workers on worker w.
   EmulatedJob(const Maker& maker, const std::vector<int>& sizes) {
     for (const int size : sizes) {
       ranges_.push_back({logical_, logical_ + size});
       logical_ += size;
       workers_.push_back(std::make_unique<EmulatedWorker>(maker()));
     }
-    // Members start equal, as newcomers do.
+    // Members start with equal state, as newcomers do.
     for (std::size_t w = 1; w < workers_.size(); ++w) {
       for (std::size_t k = 0; k < workers_[w]->unit_count(); ++k) {
         workers_[w]->copy_unit_from(*workers_[0], k);

@@ -1,4 +1,4 @@
-// The tests compare bits, so they run in the pinned environment that jobs run in.
+// The tests compare bits, so they run in the same pinned environment as jobs.
 #include <gtest/gtest.h>
 
 #include <cstdio>

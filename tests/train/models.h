@@ -1,4 +1,4 @@
-// Models and data of the tests of the LibTorch adapter.
+// Models and data for the tests of the LibTorch adapter.
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -56,7 +56,7 @@ struct TestData {
   torch::Tensor labels;
 };
 
-// Numbers without structure; a test looks at bits, not at learning.
+// Numbers without structure: the tests look at bits, not at learning.
 inline TestData make_data(ModelKind kind, std::int64_t samples) {
   torch::Generator generator = at::detail::createCPUGenerator(11);
   TestData data;
@@ -74,7 +74,7 @@ struct ProgramSpec {
   std::uint64_t seed = 3;
   bool augment = false;                                     // noise from the batch's generator
   bool schedule = false;                                    // a rate that changes every step
-  std::function<double(std::int64_t step)> rate = nullptr;  // another one
+  std::function<double(std::int64_t step)> rate = nullptr;  // another rate
   bool separate_memory = false;
   std::chrono::milliseconds pace{0};
 };

@@ -42,7 +42,7 @@ std::string bytes_of(const std::vector<torch::Tensor>& tensors) {
   return bytes;
 }
 
-// One logical worker is the loop that anybody would write.
+// One logical worker equals the loop that anybody would write.
 TEST_P(EveryOptimizer, EqualsThePlainLoop) {
   for (const ModelKind kind : {ModelKind::kMlp, ModelKind::kCnn}) {
     const ProgramSpec spec{.model = kind, .optimizer = GetParam(), .samples = 30, .schedule = true};
@@ -79,7 +79,8 @@ TEST_P(EveryOptimizer, BitsDoNotDependOnHosting) {
   }
 }
 
-// A newcomer's units come one by one while training goes on; it repeats the updates they missed.
+// A newcomer's units arrive one by one while training continues; it repeats the updates they
+// missed.
 TEST_P(EveryOptimizer, NewcomerCatchesUpUnitByUnit) {
   for (const bool separate : {false, true}) {
     const std::int64_t first = separate ? 3 : 0;
@@ -125,7 +126,7 @@ TEST_P(EveryOptimizer, CopiedStateGoesOnWithTheSameBits) {
   EXPECT_EQ(copy.state(), job.worker(0).state());
 }
 
-// Of an adaptive job: the batch's factor acts on the optimizer's own rate, and goes away again.
+// For adaptive jobs: the batch's factor acts on the optimizer's own rate and is removed again.
 TEST_P(EveryOptimizer, TheRateFactorMultipliesTheRate) {
   const std::vector<double> factors{1.0, 2.0, 0.5, 1.0, 1.0, 3.0};
   const ProgramSpec spec{.optimizer = GetParam()};
@@ -245,7 +246,7 @@ TEST_F(TorchProgramTest, EmptyBatchLeavesZeroAndPrivateState) {
   EXPECT_TRUE(std::equal(before.bytes().begin(), before.bytes().end(), after.bytes().begin()));
 }
 
-// On a device results stay there until somebody wants them, whatever happens in between.
+// On a device, results stay there until somebody needs them, whatever happens in between.
 TEST_F(TorchProgramTest, ResultsThatAreFetchedLateAreTheSame) {
   const auto train = [](bool separate, bool late) {
     EmulatedWorker worker(
@@ -254,7 +255,7 @@ TEST_F(TorchProgramTest, ResultsThatAreFetchedLateAreTheSame) {
     elastic::DataOrder::Options options = program.data();
     options.logical_workers = 2;
     const elastic::DataOrder order(options);
-    // Two places for each of two logical workers, as on the board.
+    // Two slots for each of two logical workers, as on the board.
     std::vector<AlignedMemory> places;
     std::array<double, 4> losses{};
     for (int i = 0; i < 4; ++i) {
@@ -263,7 +264,7 @@ TEST_F(TorchProgramTest, ResultsThatAreFetchedLateAreTheSame) {
     elastic::MiniBatch batch;
     std::string seen;
     for (std::int64_t step = 0; step < 14; ++step) {
-      const bool repeated = step % 5 == 2;  // it was interrupted
+      const bool repeated = step % 5 == 2;  // as if it had been interrupted
       for (int attempt = repeated ? 0 : 1; attempt < 2; ++attempt) {
         for (int logical = 0; logical < 2; ++logical) {
           order.share(step, logical, batch);
@@ -281,7 +282,7 @@ TEST_F(TorchProgramTest, ResultsThatAreFetchedLateAreTheSame) {
         seen.append(reinterpret_cast<const char*>(place.bytes().data()), place.bytes().size());
       }
       for (const double loss : losses) seen += std::to_string(loss) + " ";
-      // Another worker computed this one meanwhile: what the host has counts.
+      // As if another worker had computed this one meanwhile: the host's content counts.
       std::copy_n(places[0].bytes().begin(), places[0].bytes().size(), places[2].bytes().begin());
     }
     return seen + worker.state();
@@ -360,7 +361,7 @@ TEST_F(TorchProgramTest, RefusesWhatItCannotCarry) {
   };
   torch::nn::Sequential model(torch::nn::Linear(2, 2));
   EXPECT_NE(error(model, std::make_shared<torch::optim::LBFGS>(model->parameters()))
-                .find("LBFGS is unknown to the runtime"),
+                .find("LBFGS is not supported"),
             std::string::npos);
   torch::nn::Sequential other(torch::nn::Linear(2, 2));
   EXPECT_NE(error(model, make_optimizer(OptimizerKind::kSgd, other->parameters()))

@@ -1,4 +1,4 @@
-// What an adaptive job does in a step.
+// The terms and the data board of adaptive jobs.
 #include "elastic/adaptive.h"
 
 #include <gtest/gtest.h>

@@ -16,7 +16,7 @@
 namespace rubato {
 namespace {
 
-// Tries every combination.
+// Brute force over all combinations.
 std::optional<double> brute_force(const std::vector<std::vector<Choice>>& tables, std::size_t from,
                                   int capacity) {
   if (from == tables.size()) return 0.0;
@@ -39,7 +39,7 @@ double scale_of(const Knapsack& knapsack) {
   return scale;
 }
 
-// The division is what it says it is, and its bound is one: computed anew from the price.
+// Checks that the division is consistent and that its bound is valid, recomputed from the price.
 void check_sound(const Knapsack& knapsack, const Division& division) {
   ASSERT_TRUE(division.feasible);
   ASSERT_EQ(division.choice.size(), knapsack.tables.size());
@@ -72,7 +72,7 @@ std::string repeat(const char* test, std::uint64_t seed) {
                      seed, seed, test);
 }
 
-// The seeds of a test: those given, or only the one in RUBATO_SEED.
+// The seeds of a test: the given ones, or only the one in RUBATO_SEED.
 std::pair<std::uint64_t, std::uint64_t> seeds(std::uint64_t first, std::uint64_t count) {
   if (const char* only = std::getenv("RUBATO_SEED")) {
     const std::uint64_t seed = std::strtoull(only, nullptr, 10);
@@ -81,7 +81,7 @@ std::pair<std::uint64_t, std::uint64_t> seeds(std::uint64_t first, std::uint64_t
   return {first, first + count};
 }
 
-// Small tables without any structure: any order, repeated and zero sizes, ties, negative values.
+// Small tables without any structure: unsorted, repeated and zero sizes, ties, negative values.
 Knapsack random_small(Random& random) {
   Knapsack knapsack;
   const int jobs = random.between(0, 5);
@@ -156,7 +156,7 @@ TEST(Allocate, ConcaveTablesAreSolvedGreedily) {
     for (auto& table : knapsack.tables) {
       const int smallest = random.between(0, 2);
       for (Choice& choice : table) choice.size = smallest + choice.size * step;
-      // A falling end is dominated; the table is concave without it.
+      // A falling end is dominated. Without it, the table is concave.
       if (random.chance(0.3)) table.push_back({table.back().size + 1, table.back().value - 1});
       for (std::size_t k = table.size(); k > 1; --k) {
         std::swap(table[k - 1], table[random.below(static_cast<std::uint32_t>(k))]);
@@ -189,13 +189,13 @@ TEST(Allocate, MatchesThePlainProgram) {
   }
 }
 
-// So large that the dynamic program does not keep all its rows and computes some twice.
+// So large that the dynamic program does not keep all rows and computes some twice.
 TEST(Allocate, MatchesThePlainProgramWhenRowsAreComputedTwice) {
   Random random(7);
   Knapsack knapsack;
   knapsack.capacity = 60'001;
   for (int j = 0; j < 150; ++j) {
-    // All sizes even but for one job's, and only the odd one would fill the capacity.
+    // All sizes are even except for one job's, and only its odd size would fill the capacity.
     const int size = 2 * random.between(300, 1'000);
     knapsack.tables.push_back({{0, 0}, {size, static_cast<double>(size)}});
   }
@@ -208,8 +208,8 @@ TEST(Allocate, MatchesThePlainProgramWhenRowsAreComputedTwice) {
       << "no longer large enough for this test";
 }
 
-// 200 instances that are too large to try out. CBC works with tolerances, so it may miss the best
-// division by a little; it must never find a better one.
+// 200 instances that are too large for brute force. CBC works with tolerances, so it may miss the
+// optimum slightly, but it must never find a better division.
 TEST(Allocate, MatchesCbc) {
   const auto [first, last] = seeds(400'001, 200);
   for (std::uint64_t seed = first; seed < last; ++seed) {
@@ -217,7 +217,7 @@ TEST(Allocate, MatchesCbc) {
     Random random(seed);
     const KnapsackKind kind = kKnapsackKinds[seed % kKnapsackKinds.size()];
     SCOPED_TRACE(name(kind));
-    // CBC does not finish larger ones of these kinds.
+    // CBC does not finish larger instances of these kinds.
     const bool hard = kind == KnapsackKind::kAllEqual || kind == KnapsackKind::kCorrelated ||
                       kind == KnapsackKind::kEven || kind == KnapsackKind::kLargeSteps ||
                       kind == KnapsackKind::kStaircase;
@@ -263,7 +263,7 @@ TEST(Allocate, SaysWhatProvedTheResult) {
     EXPECT_EQ(division.choice, (std::vector{1, 1}));
   }
   {
-    // Linear but for rounding: 0.1 * 3 is not 0.1 + 0.1 + 0.1.
+    // Linear except for rounding: 0.1 * 3 is not 0.1 + 0.1 + 0.1.
     std::vector<Choice> linear;
     for (int k = 0; k <= 20; ++k) linear.push_back({k, 0.1 * k});
     const std::vector tables(50, linear);
@@ -285,7 +285,7 @@ TEST(Allocate, EdgesOfTheContract) {
   const int huge = std::numeric_limits<int>::max();
   const std::vector<std::vector<Choice>> overflow(5, {{0, 0}, {huge, 1}, {huge - 1, 2}});
   EXPECT_EQ(allocate(overflow, huge).value, 2);
-  // A penalty that must not be paid does not spoil the precision of the rest.
+  // A penalty that need not be paid does not spoil the precision of the rest.
   const std::vector<std::vector<Choice>> penalty{
       {{0, -1e18}, {2, 1}, {3, 1.5}}, {{0, 0}, {2, 1.25}, {3, 1.75}}, {{0, 0}, {2, 0.5}}};
   EXPECT_EQ(allocate(penalty, 5).value, 2.75);

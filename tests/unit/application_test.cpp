@@ -71,7 +71,7 @@ TEST(Application, SaysWhereItRuns) {
 }
 
 TEST(ApplicationDeathTest, NeedsARecord) {
-  EXPECT_DEATH(Application({.name = "x", .epochs = 1}), "without a record");
+  EXPECT_DEATH(Application({.name = "x", .epochs = 1}), "has no record");
 }
 
 }  // namespace

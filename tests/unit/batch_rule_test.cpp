@@ -60,7 +60,7 @@ TEST(BatchRule, AnAdaptiveJobKeepsTheShareOfAWorkerWithinTheRange) {
 TEST(BatchRule, WhatWasAskedForBelongsToTheWantedWorkers) {
   const BatchRule rule = BatchRule::adaptive({16, 1024}, 32);
   EXPECT_EQ(rule.batch(8, 8, 1000), 1000);
-  EXPECT_EQ(rule.batch(4, 8, 1000), 500);  // the others are on their way, or were lost
+  EXPECT_EQ(rule.batch(4, 8, 1000), 500);  // the others are still starting, or were lost
   EXPECT_EQ(rule.batch(3, 7, 100), 42);
   EXPECT_EQ(rule.batch(1, 256, 1024), 16);
 }

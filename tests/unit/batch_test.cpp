@@ -1,4 +1,4 @@
-// Cutting batches, and what a sample in a large batch is worth.
+// Splitting batches, and the value of a sample in a large batch.
 #include "model/batch.h"
 
 #include <gtest/gtest.h>
@@ -46,8 +46,8 @@ TEST(SplitBatch, OneDeviceBeyondItsInitialBatchAccumulates) {
   EXPECT_EQ(split_batch(129, 1, kLimits), (BatchShape{65, 1}));   // ceil(129 / 2)
   EXPECT_EQ(split_batch(512, 1, kLimits), (BatchShape{256, 1}));
   EXPECT_EQ(split_batch(512, 1, kLimits, false), (BatchShape{512, 0}));
-  EXPECT_EQ(split_batch(512, 2, kLimits), (BatchShape{256, 0}));    // two devices need not
-  EXPECT_EQ(split_batch(2000, 1, kLimits), (BatchShape{1000, 1}));  // does so anyway
+  EXPECT_EQ(split_batch(512, 2, kLimits), (BatchShape{256, 0}));    // not needed on two devices
+  EXPECT_EQ(split_batch(2000, 1, kLimits), (BatchShape{1000, 1}));  // accumulates anyway
 }
 
 TEST(SplitBatch, NeverExceedsTheLargestBatch) {
@@ -62,7 +62,7 @@ TEST(SplitBatch, NeverExceedsTheLargestBatch) {
       ASSERT_LE(shape.total(devices), 100) << total << " on " << devices;
       ASSERT_GE(shape.local, 1) << total << " on " << devices;
       ASSERT_LE(shape.local, 50) << total << " on " << devices;
-      // Not less than asked for, except to stay below the largest.
+      // At least as much as requested, unless that would exceed the maximum.
       const std::int64_t one_less = shape.total(devices) + devices * (shape.accumulation + 1);
       ASSERT_TRUE(shape.total(devices) >= total || one_less > 100) << total << " on " << devices;
     }
@@ -83,7 +83,8 @@ TEST(Efficiency, GainOfAnUpdate) {
 
 TEST(Efficiency, GainAtTheEdges) {
   EXPECT_EQ(update_gain({.squared_norm = 0, .variance = 0}, 8), 1);  // no estimate
-  EXPECT_EQ(update_gain({.squared_norm = 2, .variance = 0}, 8), 1);  // no noise: no use of more
+  EXPECT_EQ(update_gain({.squared_norm = 2, .variance = 0}, 8), 1);  // no noise: larger batches do
+                                                                     // not help
   EXPECT_EQ(update_gain({.squared_norm = 0, .variance = 2}, 8), 8);  // noise only: perfect
 }
 

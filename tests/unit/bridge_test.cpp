@@ -1,4 +1,5 @@
-// Bridges between the boards of nodes: their frames, who sends what, and two real ones over TCP.
+// Bridges between the boards of nodes: their frames, which node sends what, and two real bridges
+// over TCP.
 #include "elastic/bridge.h"
 
 #include <fmt/format.h>
@@ -55,7 +56,7 @@ TEST(BridgeFrames, OfAnyOtherFormAreRefused) {
     const std::optional<BridgeHeader> header = decode_bridge_header(bytes);
     EXPECT_FALSE(noise && header);
     if (!header) continue;
-    EXPECT_EQ(decode_bridge_header(encode(*header)), header);  // nothing is lost or invented
+    EXPECT_EQ(decode_bridge_header(encode(*header)), header);  // nothing is lost or made up
     EXPECT_GE(header->member, 0);
     EXPECT_LE(header->next_members, kMaxWorkers);
     EXPECT_GE(header->step, -1);
@@ -115,7 +116,7 @@ TEST(BridgeLayoutTest, DividesTheWorkOfAViewByNode) {
   EXPECT_EQ(layout.find("c"), nullptr);
   EXPECT_EQ(a.gateway, 2);
   EXPECT_EQ(b.gateway, 3);
-  ASSERT_EQ(a.slices.size(), 1u);  // those of its two members touch
+  ASSERT_EQ(a.slices.size(), 1u);  // the slices of its two members are adjacent
   EXPECT_EQ(a.slices[0].end, b.slices[0].begin);
   EXPECT_EQ(b.slices[0].end, 300u);
   const std::size_t b_bytes = (b.slices[0].end - b.slices[0].begin) * sizeof(float);
@@ -133,8 +134,7 @@ TEST(BridgeLayoutTest, DividesTheWorkOfAViewByNode) {
   EXPECT_NE(membership_of(view), membership_of(other));
 }
 
-// --- Two nodes of one process
-// ----------------------------------------------------------------------
+// --- Two nodes in one process --------------------------------------------------------------------
 
 constexpr int kLogical = 4;
 constexpr std::size_t kFloats = 5000;
@@ -187,7 +187,7 @@ class BridgeTest : public testing::Test {
       ASSERT_TRUE(own.ok()) << own.error().message;
       remove_segment(name + "-own");
       node.own = std::make_shared<WorkerSegment>(std::move(*own));
-      // Node 0 hosts [0, 1), node 1 [1, 4), which is two nodes of the tree.
+      // Node 0 hosts [0, 1); node 1 hosts [1, 4), which is two nodes of the tree.
       view.members.push_back({.address = node.host->address(),
                               .hosts = i == 0 ? LogicalRange{0, 1} : LogicalRange{1, kLogical}});
     }
@@ -215,7 +215,7 @@ class BridgeTest : public testing::Test {
     return 1.0F / static_cast<float>(3 + logical) + static_cast<float>(index) * 0.37F +
            static_cast<float>(step);
   }
-  // As Training does it: gradients into buffers, slots onto the board.
+  // As in Training: gradients go into buffers, slots onto the board.
   static void compute(Node& node, std::int64_t step) {
     for (const HostStep& host : node.view->host.steps) {
       float* const buffer = node.own->buffer(host.buffer);
@@ -322,7 +322,7 @@ TEST_F(BridgeTest, TakesAStepOnlyWhenTheOneBeforeIsComplete) {
   fast.board->pulse();
   other.join();
   ASSERT_TRUE(wait([&] { return fast.view->block->all_arrived(0); }));
-  // As if all slices had come to the fast node, and it had gone on, while the slow one lacks its
+  // As if all slices had reached the fast node, and it had continued, while the slow one lacks its
   // own.
   fast.view->block->rows[1].reduced = 0;
   fast.view->row().reduced = 0;
@@ -346,7 +346,7 @@ TEST_F(BridgeTest, ABrokenConnectionIsReported) {
   EXPECT_TRUE(wait([&] { return !nodes_[0].host->bridge().problem().empty(); }));
 }
 
-// A holder of the secret that sends nonsense is cut off; nothing of it reaches a row.
+// A holder of the secret that sends garbage is cut off; none of it reaches a row.
 TEST_F(BridgeTest, GarbageClosesTheConnection) {
   constexpr std::uint64_t kSeed = 9;
   SCOPED_TRACE(kSeed);
@@ -354,7 +354,7 @@ TEST_F(BridgeTest, GarbageClosesTheConnection) {
   const std::atomic<bool> never{false};
   for (int round = 0; round < 30; ++round) {
     nodes_[0].host->open(nodes_[0].view, *nodes_[0].board, 0);
-    Result<Stream> stream = Stream();  // a dial is given up after a second: too soon when busy
+    Result<Stream> stream = Stream();  // a dial may time out on a busy machine
     ASSERT_TRUE(wait([&] {
       stream = Stream::dial(nodes_[0].host->address(), nodes_[1].host->identity(),
                             Bridge::purpose(nodes_[0].view->view, "n0"), never);
@@ -403,7 +403,7 @@ TEST_F(BridgeTest, StreamsThatAreNotExpectedAreNotTaken) {
   const nlohmann::json right = Bridge::purpose(nodes_[0].view->view, "n0");
   EXPECT_FALSE(Stream::dial(to, stranger, right, never).ok());
   stranger = nodes_[1].host->identity();
-  stranger.worker = "7";  // holds the secret, but is no gateway of the view
+  stranger.worker = "7";  // holds the secret, but is not a gateway of the view
   EXPECT_FALSE(Stream::dial(to, stranger, right, never).ok());
 }
 

@@ -48,7 +48,7 @@ class Checkpoint : public testing::Test {
   static std::string text(const std::vector<std::byte>& part) {
     return {reinterpret_cast<const char*>(part.data()), part.size()};
   }
-  // Writes the bytes as the only checkpoint; the reason why it is refused, "(accepted)" if not.
+  // Writes the bytes as the only checkpoint. Returns why it is refused, or "(accepted)".
   std::string refusal(const CheckpointFolder& folder, std::string_view bytes) {
     EXPECT_TRUE(write_file(path_of(1), bytes));
     const auto found = folder.load_newest("{\"job\":1}");
@@ -91,7 +91,7 @@ TEST_F(Checkpoint, PartsMayBeLongerThanABlockOrNone) {
   ASSERT_TRUE(found->newest);
   EXPECT_EQ(text(found->newest->parts[0]), large) << "seed " << kSeed;
   EXPECT_EQ(text(found->newest->parts[1]), "tail");
-  // The payload ends exactly with a block.
+  // The payload ends exactly at a block boundary.
   const std::size_t overhead = 8 + 9 + 8 + 2 * 8;
   ASSERT_TRUE(folder.write(parts(2, large.substr(0, (1 << 20) - overhead), "")));
   EXPECT_EQ(std::filesystem::file_size(path_of(2)), kHeaderBytes + (1 << 20) + 4);
@@ -146,7 +146,7 @@ TEST_F(Checkpoint, BlocksInTheWrongPlaceAreNoticed) {
   EXPECT_NE(refusal(folder, file).find("block 1"), std::string::npos);
 }
 
-// Right checksums, wrong numbers: nothing of that size is allocated.
+// Correct checksums but wrong numbers: nothing of that size is allocated.
 TEST_F(Checkpoint, AbsurdLengthsAreRefused) {
   const auto folder = open();
   ASSERT_TRUE(folder.write(parts(1, "some content", "other")));
@@ -172,7 +172,7 @@ TEST_F(Checkpoint, AbsurdLengthsAreRefused) {
     std::memcpy(bad.data() + 24, &payload, 8);
     const std::uint32_t crc = crc32c(std::as_bytes(std::span(bad)).first(kHeaderBytes - 4));
     std::memcpy(bad.data() + kHeaderBytes - 4, &crc, 4);
-    EXPECT_NE(refusal(folder, bad).find("header announces"), std::string::npos);
+    EXPECT_NE(refusal(folder, bad).find("given in the header"), std::string::npos);
   }
 }
 
@@ -298,7 +298,7 @@ TEST_F(Checkpoint, AFullDiskLeavesTheOlderOnesAlone) {
       << written.error().message;
   EXPECT_EQ(list_directory(folder_)->size(), 1U);
   EXPECT_EQ(folder.load_newest("{\"job\":1}")->newest->step, 1);
-  ASSERT_TRUE(folder.write(parts(2, large, "")));  // room again
+  ASSERT_TRUE(folder.write(parts(2, large, "")));  // there is space again
 }
 
 TEST_F(Checkpoint, AFolderThatCannotBeWrittenIsNamed) {

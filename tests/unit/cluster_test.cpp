@@ -1,4 +1,4 @@
-// Clusters, placements and what a job says about itself.
+// Clusters, placements and job specs.
 #include "model/cluster.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Each sample once per epoch, whoever computes it, and always the same order.
+// Each sample is used once per epoch, whichever worker computes it, and the order never changes.
 #include "elastic/data_order.h"
 
 #include <gtest/gtest.h>
@@ -152,8 +152,8 @@ TEST(DataOrder, SeedsEpochsAndSharesDiffer) {
   EXPECT_EQ(seeds.size(), 2U * 200 * 8);
 }
 
-// Every sample should come to every position about equally often over the epochs; chi-squared of 63
-// degrees of freedom exceeds 140 with probability below 1e-6.
+// Over many epochs, every sample should reach every position about equally often. Chi-squared with
+// 63 degrees of freedom exceeds 140 with probability below 1e-6.
 TEST(DataOrder, PositionsAreSpreadEvenly) {
   const DataOrder order({.seed = 42, .samples = 64});
   for (const std::int64_t position : {0, 1, 31, 63}) {
@@ -167,7 +167,7 @@ TEST(DataOrder, PositionsAreSpreadEvenly) {
   }
 }
 
-// The order is part of what a seed means: changing it changes the result of every job that is
+// The order is part of what a seed means: changing it would change the result of every job that is
 // restarted with a newer program. Never adapt these numbers.
 TEST(DataOrder, TheOrderNeverChanges) {
   const DataOrder small({.seed = 7, .samples = 12, .logical_workers = 2, .batch = 3});

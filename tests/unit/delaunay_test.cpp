@@ -11,7 +11,7 @@ namespace {
 
 using Values = std::vector<std::array<double, 2>>;
 
-// Two linear functions, which a linear interpolation must reproduce whatever the triangulation.
+// Two linear functions, which linear interpolation must reproduce for any triangulation.
 std::array<double, 2> linear(const Point3& p) {
   return {2 * p[0] + 3 * p[1] - p[2] + 1, 0.5 * p[2] - p[0] + 7};
 }

@@ -1,4 +1,4 @@
-// The example of docs/writing-a-policy.md: it compiles, it runs, and the page shows the very file.
+// The example of docs/writing-a-policy.md compiles and runs, and the page shows exactly this file.
 #include <gtest/gtest.h>
 
 #include "../examples/policies/equal_share.h"
@@ -19,8 +19,8 @@ WorkloadJob elastic_job(std::size_t index, Seconds submit_s, Seconds duration_s)
 }
 
 TEST(ExamplePolicy, SharesEqually) {
-  // Eight devices, perfect scaling. Alone, the first job has all eight; from 10 s on both have
-  // four.
+  // Eight devices, perfect scaling. Alone, the first job has all eight. From 10 s on, both jobs
+  // have four.
   Workload workload{.name = "two"};
   workload.jobs = {elastic_job(0, 0, 160), elastic_job(1, 10, 160)};
   SimOptions options;
@@ -28,9 +28,9 @@ TEST(ExamplePolicy, SharesEqually) {
   options.law.exponent = 1;
   const auto result = simulate(*Cluster::parse("2x4"), workload, equal_share_policy(), options);
   ASSERT_TRUE(result.ok()) << result.error().message;
-  // 80 of 160 device-seconds are done at 10 s; the other 80 take 20 s on four devices.
+  // At 10 s, 80 of 160 device-seconds are done. The other 80 take 20 s on four devices.
   EXPECT_NEAR(result->jobs[0].finish_s, 30, 1e-6);
-  // 80 done at 30 s, then 80 more on eight devices: 10 s.
+  // At 30 s, 80 are done. The other 80 take 10 s on eight devices.
   EXPECT_NEAR(result->jobs[1].finish_s, 40, 1e-6);
 }
 

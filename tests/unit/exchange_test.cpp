@@ -39,7 +39,7 @@ class TestGuard final : public ExchangeGuard {
   std::atomic<bool> interrupted_{false};
 };
 
-// Two workers of one process: the first hosts one logical worker, the second three.
+// Two workers in one process: the first hosts one logical worker, the second three.
 class ExchangeTest : public testing::Test {
  protected:
   void SetUp() override {

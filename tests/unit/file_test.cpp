@@ -14,7 +14,7 @@
 namespace rubato {
 namespace {
 
-// Each case gets a folder of its own: cases run side by side.
+// Each case has a folder of its own, because cases run in parallel.
 class InFolder : public testing::Test {
  protected:
   InFolder() : folder_(testing::TempDir() + "rubato_file_test_" + std::to_string(::getpid())) {
@@ -66,7 +66,7 @@ TEST_F(File, AFailedWriteIsAnErrorAndLeavesNothing) {
   ASSERT_FALSE(below_a_file.ok());
   EXPECT_EQ(below_a_file.error().code, ErrorCode::kIo);
 
-  // The target is a folder: the content is written beside it, but cannot replace it.
+  // The target is a folder: the content is written beside it but cannot replace it.
   ASSERT_TRUE(make_directories(path("d")));
   const Status over_a_folder = write_file(path("d"), "x");
   ASSERT_FALSE(over_a_folder.ok());
@@ -97,7 +97,7 @@ TEST_F(File, ReadingNamesTheProblem) {
 
 TEST_F(File, FoldersAreMadeAndListedSorted) {
   ASSERT_TRUE(make_directories(path("a/b/c")));
-  ASSERT_TRUE(make_directories(path("a/b/c")));  // again is no error
+  ASSERT_TRUE(make_directories(path("a/b/c")));  // again is not an error
   EXPECT_TRUE(is_directory(path("a/b/c")));
   EXPECT_FALSE(is_file(path("a")));
   ASSERT_TRUE(write_file(path("z"), ""));
@@ -114,7 +114,7 @@ TEST_F(File, FoldersAreMadeAndListedSorted) {
 
 class Csv : public InFolder {
  protected:
-  // The message of the error that reading this content gives, without the folder.
+  // The error message for this content, without the folder.
   std::string refused(std::string_view content, const std::vector<std::string>& required = {"a"}) {
     const auto table = CsvTable::read(write(content), required);
     if (table.ok()) return "(accepted)";
@@ -173,7 +173,7 @@ TEST_F(Csv, AMissingFileIsNotFound) {
 
 TEST_F(Csv, AFileWithoutAHeaderIsRefused) {
   EXPECT_EQ(refused(""), "t.csv:1:1: the file is empty; expected a header line");
-  // Only an empty line: the required column is not there either, and without columns rows() would
+  // Only an empty line: the required column is missing, too, and without columns rows() would
   // divide by 0.
   EXPECT_NE(refused("\n"), "(accepted)");
   EXPECT_NE(refused("\r\n"), "(accepted)");

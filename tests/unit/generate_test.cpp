@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/random.h"
 #include "sim/workload.h"
 #include "test_paths.h"
@@ -26,7 +27,7 @@ std::string share_folder() {
   return (root / "share").lexically_normal().string();
 }
 
-// A folder of this process's own: cases run side by side.
+// A folder for this process only: test cases run in parallel.
 class TempFolder {
  public:
   TempFolder() : path_(testing::TempDir() + "rubato_generate_test_" + std::to_string(::getpid())) {
@@ -61,7 +62,7 @@ std::string generated(const GenerateOptions& options) {
 std::vector<nlohmann::json> parse_lines(const std::string& text) {
   std::vector<nlohmann::json> lines;
   std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(nlohmann::json::parse(line));
+  for (std::string line; std::getline(stream, line);) lines.push_back(parse_json_or_throw(line));
   return lines;
 }
 
@@ -103,7 +104,7 @@ TEST(GenerateTest, TimesAreSortedAndWithinTheHours) {
   }
 }
 
-// Share of the arrivals of one day that fall into these hours.
+// Share of the arrivals of one day within these hours.
 double share_between(const std::vector<double>& times, double from_h, double to_h) {
   const auto inside = std::count_if(
       times.begin(), times.end(), [&](double t) { return t >= from_h * 3600 && t < to_h * 3600; });
@@ -120,7 +121,7 @@ TEST(GenerateTest, ArrivalShapes) {
   options.arrival = Arrival::kDiurnal;
   EXPECT_NEAR(share_between(submit_times(options), 9, 15), 0.4188, 0.02);
 
-  // Counts per 5 minutes vary much more than those of a Poisson process, where variance = mean.
+  // Counts per 5 minutes vary much more than in a Poisson process, where variance = mean.
   const auto dispersion = [](const std::vector<double>& times) {
     std::vector<double> counts(288);
     for (const double t : times) counts[std::min<std::size_t>(std::size_t(t / 300), 287)] += 1;
@@ -199,7 +200,7 @@ TEST(GenerateTest, RefusesBadMixes) {
       {R"({"aplications": []})", "1:2", {"unknown field", "'applications'"}},
       {R"({"applications": []})", "1:2", {"at least one"}},
       {R"({"applications": [5]})", "1:19", {"applications[0]", "expected an object"}},
-      {"{\"applications\": [\n  {\"weight\": 1}]}", "2:3", {"either", "'duration'"}},
+      {"{\"applications\": [\n  {\"weight\": 1}]}", "2:3", {"exactly one", "'duration'"}},
       {"{\"applications\": [\n  {\"application\": \"x\"},\n  {\"application\": \"x\", \"wieght\": "
        "1}]}",
        "3:24",
@@ -271,7 +272,7 @@ TEST(BundledDataTest, DemoIsWhatTheGeneratorMakes) {
   EXPECT_EQ(*file, generated({.jobs = 120, .hours = 6, .seed = 1}));
 }
 
-// Every size the built-in mix asks for lies within the batch limits of the bundled applications.
+// Every size in the built-in mix is within the batch limits of the bundled applications.
 TEST(BundledDataTest, BuiltInMixRunsOnBundledProfiles) {
   const std::string path = write("large.jsonl", generated({.jobs = 5000, .hours = 100}));
   for (const char* shape : {"16x4", "4x4", "6x4:t4,3x8:rtx,2x8:a100"}) {
@@ -284,8 +285,8 @@ TEST(BundledDataTest, BuiltInMixRunsOnBundledProfiles) {
   }
 }
 
-// The demo is meant to keep 16 nodes of 4 devices busy: its jobs, at their requested sizes, hold
-// about as many device-hours as the cluster has while they arrive.
+// The demo should keep 16 nodes of 4 devices busy: at their requested sizes, its jobs need about as
+// many device-hours as the cluster has while they arrive.
 TEST(BundledDataTest, DemoLoadsTheClusterAboutOnce) {
   const Cluster cluster = Cluster::parse("16x4").value();
   const auto profiles = read_profiles(share_folder() + "/profiles", cluster);

@@ -6,11 +6,11 @@
 #include <cmath>
 
 #include "model/learned.h"
+#include "unit/sched_helpers.h"
 
 namespace rubato {
 namespace {
 
-constexpr DeviceTypeId kType{0};
 constexpr DeviceTypeId kOther{1};
 constexpr PerfParams kParams{.alpha_c = 0.1,
                              .beta_c = 0.001,
@@ -147,18 +147,18 @@ TEST(LearnedModel, AKnownConfigurationUpdatesOnlyTheNoise) {
   model.report(observation(kType, 1, 4, 100), kNoNoise);
   const PerfParams before = model.params(kType);
   EXPECT_EQ(model.best(kType, 1, 4).shape.local, 25);
-  // The same configuration, three times as slow: the time is not taken, the noise is.
+  // The same configuration, three times as slow: the time is ignored, the noise is used.
   model.report(observation(kType, 1, 4, 25, 3), kAllNoise);
   EXPECT_EQ(model.noise().variance, 1);
   EXPECT_EQ(model.params(kType).alpha_c, before.alpha_c);
   EXPECT_EQ(model.params(kType).beta_c, before.beta_c);
-  EXPECT_EQ(model.best(kType, 1, 4).shape.local, 100);  // the remembered answer was dropped
+  EXPECT_EQ(model.best(kType, 1, 4).shape.local, 100);  // the memoised result was dropped
 }
 
 TEST(LearnedModel, ANewConfigurationIsFitted) {
   LearnedModel model(kLimits);
   model.report(observation(kType, 1, 1, 50), kAllNoise);
-  const double optimistic = model.best(kType, 1, 4).goodput;  // communication is believed free
+  const double optimistic = model.best(kType, 1, 4).goodput;  // communication is assumed to be free
   model.report(observation(kType, 1, 4, 50), kAllNoise);
   EXPECT_LT(model.best(kType, 1, 4).goodput, optimistic);
   EXPECT_EQ(model.max_profiled_devices(), 4);
@@ -169,7 +169,7 @@ TEST(LearnedModel, AnUnknownTypeBorrowsFromAnother) {
   model.report(observation(kType, 1, 1, 50), kAllNoise);
   EXPECT_EQ(model.params(kOther).alpha_c, model.params(kType).alpha_c);
   EXPECT_EQ(model.best(kOther, 1, 2).goodput, model.best(kType, 1, 2).goodput);
-  // Until it has its own reports: half as fast there.
+  // Until the type has its own reports, half the speed is assumed there.
   model.report(observation(kOther, 1, 1, 50, 2), kAllNoise);
   EXPECT_NEAR(model.params(kOther).compute_s(50), 0.3, 0.003);
   EXPECT_NEAR(model.params(kType).compute_s(50), 0.15, 0.0015);

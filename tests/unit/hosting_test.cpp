@@ -1,4 +1,4 @@
-// Who hosts what, against all divisions there are.
+// Hosting, compared with all possible divisions.
 #include "elastic/hosting.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace rubato::elastic {
 namespace {
 
-using Score = std::tuple<double, std::size_t, std::vector<int>>;  // ends of the ranges last
+using Score = std::tuple<double, std::size_t, std::vector<int>>;  // last: ends of the ranges
 
 Score score_of(int n, const std::vector<LogicalRange>& ranges, const std::vector<double>& seconds) {
   double finish = 0;

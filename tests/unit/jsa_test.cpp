@@ -1,4 +1,4 @@
-// Predictions from little knowledge: the Job Scalability Analyzer, and a stated scaling law.
+// Predictions from little data: the Job Scalability Analyzer, and a stated scaling law.
 #include "model/jsa.h"
 
 #include <gtest/gtest.h>
@@ -6,11 +6,11 @@
 #include <cmath>
 
 #include "model/scaling_law.h"
+#include "unit/sched_helpers.h"
 
 namespace rubato {
 namespace {
 
-constexpr DeviceTypeId kType{0};
 constexpr Network kNetwork{.within_node = {.bytes_per_s = 10e9, .latency_s = 1e-4},
                            .within_rack = {.bytes_per_s = 1e9, .latency_s = 1e-3},
                            .across_racks = {.bytes_per_s = 1e8, .latency_s = 1e-2}};
@@ -26,7 +26,7 @@ TEST(RingAllReduce, SendsEveryByteAlmostTwice) {
 }
 
 JsaSpeed analyzer() {
-  // Given out of order on purpose.
+  // Out of order on purpose.
   return {
       {{.local = 32, .seconds = 0.3}, {.local = 8, .seconds = 0.1}, {.local = 16, .seconds = 0.15}},
       2e8,
@@ -93,7 +93,7 @@ TEST(RequestedDuration, OneStepIsOneSecondAtTheRequestedSize) {
   const RequestedDurationSpeed speed(4, ScalingLaw{.exponent = 0.5});
   const StepTime requested = speed.step_time(Placement(kType, {4}), 0);
   EXPECT_DOUBLE_EQ(requested.step_s, 1);
-  // Speed 2 of 4 devices: half of the time is more than perfect scaling would need.
+  // Speed 2 on 4 devices: half of the time is in excess of perfect scaling.
   EXPECT_DOUBLE_EQ(requested.sync_s, 0.5);
   EXPECT_EQ(requested.confidence, Confidence::kMeasured);
   // sqrt(4) / sqrt(1) = 2 s on one device, without synchronisation.

@@ -1,4 +1,4 @@
-// The ledger continues where the state is and finds every sample that was lost or repeated.
+// The ledger continues from the state and detects every lost or repeated sample.
 #include "elastic/ledger.h"
 
 #include <gtest/gtest.h>
@@ -93,7 +93,7 @@ TEST_F(LedgerFile, ATornLastLineIsCutOffWhereverItWasTorn) {
   for (std::size_t length = 0; length < expected.size(); ++length) {
     ASSERT_TRUE(write_file(path_, expected.substr(0, length)));
     Ledger ledger = open(4);
-    EXPECT_LT(ledger.next_step(), 4);  // tells which lines are missing
+    EXPECT_LT(ledger.next_step(), 4);  // shows which lines are missing
     for (std::int64_t step = ledger.next_step(); step < 4; ++step) append(ledger, kOrder, step);
     EXPECT_EQ(*read_file(path_), expected) << "torn at " << length;
   }
@@ -110,7 +110,8 @@ TEST_F(LedgerFile, AFormerLeaderThatWakesUpLateChangesNothing) {
   EXPECT_EQ(*read_file(path_), expected);
 }
 
-// It was stopped on another machine, where nobody could end it, while it opened the file.
+// The former leader was stopped on another machine, where nobody could end it, while it opened the
+// file.
 TEST_F(LedgerFile, WhatAFormerLeaderCutsOffIsNoticedAndWrittenAgain) {
   const std::vector<std::vector<std::int64_t>> samples{{7}};
   Ledger ledger = std::move(*Ledger::open(path_, 0));
@@ -143,11 +144,11 @@ TEST_F(LedgerFile, LongLinesAndManyLinesAreRead) {
 }
 
 TEST_F(LedgerFile, OtherFilesAreRefusedWithTheLine) {
-  EXPECT_EQ(open_refused("my notes\n", 5).find("ledger.jsonl:1: not a line of a ledger"), 0U);
-  EXPECT_EQ(open_refused("my notes\n", 0).find("ledger.jsonl:1: not a line of a ledger"), 0U);
+  EXPECT_EQ(open_refused("my notes\n", 5).find("ledger.jsonl:1: not a ledger line"), 0U);
+  EXPECT_EQ(open_refused("my notes\n", 0).find("ledger.jsonl:1: not a ledger line"), 0U);
   const std::string good = "{\"step\":0,\"epoch\":0,\"samples\":[[0]]}\n";
-  EXPECT_EQ(open_refused(good + "garbage\n", 5).find("ledger.jsonl:2: not a line"), 0U);
-  EXPECT_EQ(open_refused(good + "\n" + good, 5).find("ledger.jsonl:2: not a line"), 0U);
+  EXPECT_EQ(open_refused(good + "garbage\n", 5).find("ledger.jsonl:2: not a ledger line"), 0U);
+  EXPECT_EQ(open_refused(good + "\n" + good, 5).find("ledger.jsonl:2: not a ledger line"), 0U);
   EXPECT_EQ(open_refused(good + good, 5).find("ledger.jsonl:2: step 0; expected step 1"), 0U);
   EXPECT_EQ(open_refused("{\"step\":-1,\"epoch\":0,\"samples\":[]}\n", 5).find("ledger.jsonl:1: "),
             0U);
@@ -214,7 +215,7 @@ TEST_F(LedgerFile, LostAndRepeatedSamplesAreFound) {
   EXPECT_EQ(check_refused(line(0, 0, "[0]"), 3).find("ledger.jsonl:1: "), 0U);
   EXPECT_EQ(check_refused(line(0, 0, "[[\"a\"]]"), 3).find("ledger.jsonl:1: "), 0U);
   EXPECT_EQ(check_refused(line(0, 0, "[[1.5]]"), 3).find("ledger.jsonl:1: "), 0U);
-  EXPECT_EQ(check_refused("nothing\n", 3).find("ledger.jsonl:1: not a line"), 0U);
+  EXPECT_EQ(check_refused("nothing\n", 3).find("ledger.jsonl:1: not a ledger line"), 0U);
   EXPECT_EQ(check_refused(line(0, 0, "[[0]]") + "{\"step\":1", 3).find("ledger.jsonl:2: the line"),
             0U);
 }

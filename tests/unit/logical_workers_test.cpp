@@ -1,4 +1,4 @@
-// Logical workers on devices: every expected number is worked out by hand beside it.
+// Logical workers on devices. The comments derive every expected number by hand.
 #include "model/logical_workers.h"
 
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@ DeviceCounts counts(int first, int second = 0) {
   return devices;
 }
 
-// Type 0 takes 1 s for a worker, type 1 this long; a synchronisation takes `sync_s`, and a tenth
-// more on type 1.
+// One worker takes 1 s on type 0 and this long on type 1. A synchronisation takes `sync_s`, and a
+// tenth more on type 1.
 class TwoTypes final : public SpeedModel {
  public:
   TwoTypes(Seconds second_s, Seconds sync_s) : second_s_(second_s), sync_s_(sync_s) {}
@@ -45,7 +45,7 @@ double waste_by_definition(const DeviceCounts& devices, const WorkerSeconds& wor
 }
 
 TEST(SplitWorkers, OneTypeEvenly) {
-  // 8 workers on 2 devices: 4 on each, 4 s a round, 2 micro-batches a second, nothing wasted.
+  // 8 workers on 2 devices: 4 on each, 4 s per round, 2 micro-batches per second, nothing wasted.
   const WorkerSplit split = split_workers(counts(2), {1.0}, 8);
   EXPECT_EQ(split.per_device[0], 4);
   EXPECT_EQ(split.capacity, 8);
@@ -55,7 +55,7 @@ TEST(SplitWorkers, OneTypeEvenly) {
 }
 
 TEST(SplitWorkers, OneTypeUnevenly) {
-  // 8 workers on 3 devices: 3 places on each, one stays empty. 8 / 3 of 3 possible micro-batches.
+  // 8 workers on 3 devices: 3 slots on each, one stays empty. 8 / 3 of 3 possible micro-batches.
   const WorkerSplit split = split_workers(counts(3), {1.0}, 8);
   EXPECT_EQ(split.per_device[0], 3);
   EXPECT_EQ(split.capacity, 9);
@@ -77,7 +77,7 @@ TEST(SplitWorkers, TwoTypesBySpeed) {
 }
 
 TEST(SplitWorkers, ASlowDeviceMayHaveNothingToDo) {
-  // Two workers, two fast devices (1 s) and a slow one (3 s), which would only delay the round.
+  // Two workers, two fast devices (1 s) and a slow one (3 s) that would only delay the round.
   const WorkerSplit split = split_workers(counts(2, 1), {1.0, 3.0}, 2);
   EXPECT_EQ(split.per_device[0], 1);
   EXPECT_EQ(split.per_device[1], 0);

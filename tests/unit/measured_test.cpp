@@ -4,10 +4,11 @@
 
 #include <vector>
 
+#include "unit/sched_helpers.h"
+
 namespace rubato {
 namespace {
 
-constexpr DeviceTypeId kType{0};
 using Ints = std::vector<int>;
 
 MeasuredRow row(Ints per_node, std::int64_t local, double step, double sync) {
@@ -54,7 +55,7 @@ TEST(Measured, RotationsOfANodeOrderAreTheSame) {
     EXPECT_EQ(time.step_s, 0.3);
     EXPECT_EQ(time.confidence, Confidence::kMeasured);
   }
-  // Another order is another placement.
+  // A different order is a different placement.
   EXPECT_NE(speed.step_time(Placement(kType, {1, 2, 3}), 16).confidence, Confidence::kMeasured);
 }
 
@@ -101,7 +102,7 @@ TEST(Measured, OutsideOfTheTableTheFittedModelAnswers) {
     EXPECT_GE(time.sync_s, 0);
     EXPECT_LE(time.sync_s, time.step_s);
   }
-  // A measured placement beyond its micro-batches: near what the line would say.
+  // A measured placement beyond its micro-batches: close to the linear continuation.
   const StepTime beyond = at({4}, 80);
   EXPECT_EQ(beyond.confidence, Confidence::kExtrapolated);
   EXPECT_NEAR(beyond.step_s, 0.01 + 0.08 + 0.08, 0.05);
@@ -123,8 +124,8 @@ TEST(Measured, RowsWithoutNodesOnlyFillTheSpaceBetween) {
 }
 
 TEST(Measured, PlacementsOfOneShapeAreAveragedForTheSpaceBetween) {
-  // {1, 3} and {2, 2} are both (2 nodes, 4 devices): their mean 0.2 + ... shows at {3, 1} only
-  // through its own row, and at a third placement of the same shape as the mean.
+  // {1, 1, 4} and {1, 2, 3} are both (3 nodes, 6 devices). Each keeps its own row; a third
+  // placement of the same shape gets their mean.
   std::vector<MeasuredRow> rows{row({1, 1, 4}, 16, 0.2, 0.02), row({1, 2, 3}, 16, 0.4, 0.04)};
   for (const MeasuredRow& other : linear_rows()) rows.push_back(other);
   const MeasuredSpeed speed(rows);
@@ -140,7 +141,7 @@ TEST(Measured, TooFewRowsForTheSpaceBetweenStillAnswer) {
   EXPECT_EQ(speed.between_placements(), nullptr);
   const StepTime time = speed.step_time(Placement(kType, {2}), 16);
   EXPECT_EQ(time.confidence, Confidence::kExtrapolated);
-  EXPECT_NEAR(time.step_s, 0.2, 0.01);  // optimistic: synchronising is free
+  EXPECT_NEAR(time.step_s, 0.2, 0.01);  // optimistic: synchronisation is free
 }
 
 }  // namespace

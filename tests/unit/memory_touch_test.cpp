@@ -13,7 +13,7 @@ namespace rubato::elastic {
 namespace {
 
 constexpr int kLogical = 4;
-constexpr std::size_t kFloats = (std::size_t{5} << 20) / sizeof(float) + 3;  // no whole pages
+constexpr std::size_t kFloats = (std::size_t{5} << 20) / sizeof(float) + 3;  // not whole pages
 
 class MemoryTouchTest : public ::testing::Test {
  protected:

@@ -23,7 +23,7 @@ BoundedProblem bowl(std::vector<double> lower, std::vector<double> upper) {
           .upper = std::move(upper)};
 }
 
-// (1 - x)^2 + 100 (y - x^2)^2, least at (1, 1)
+// (1 - x)^2 + 100 (y - x^2)^2, minimal at (1, 1)
 BoundedProblem rosenbrock(std::vector<double> lower, std::vector<double> upper) {
   return {.evaluate =
               [](std::span<const double> x, std::span<double> g) {
@@ -45,11 +45,11 @@ TEST(Minimize, FindsTheBottomOfABowl) {
 }
 
 TEST(Minimize, StopsAtABoundThatIsInTheWay) {
-  // y may not go below 0.5, x not above 2: both bounds hold.
+  // y must be at least 0.5 and x at most 2: both bounds are active.
   const auto corner = minimize(bowl({-kFar, 0.5}, {2, kFar}), {-5, 5});
   EXPECT_EQ(corner[0], 2);
   EXPECT_EQ(corner[1], 0.5);
-  // Only y is held.
+  // Only y is at its bound.
   const auto edge = minimize(bowl({-kFar, 0.5}, {kFar, kFar}), {-5, 5});
   EXPECT_NEAR(edge[0], 3, 1e-4);
   EXPECT_EQ(edge[1], 0.5);
@@ -70,7 +70,7 @@ TEST(Minimize, FollowsTheBentValley) {
 }
 
 TEST(Minimize, FindsTheBestPointOfABoxWithoutTheMinimum) {
-  // x at most 0.5: there the best y is x^2 = 0.25.
+  // With x at most 0.5, the best y is x^2 = 0.25.
   const auto x = minimize(rosenbrock({-2, -2}, {0.5, 2}), {-1.2, 1});
   EXPECT_NEAR(x[0], 0.5, 1e-6);
   EXPECT_NEAR(x[1], 0.25, 1e-4);

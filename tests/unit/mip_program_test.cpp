@@ -14,11 +14,11 @@ namespace {
 
 constexpr MilpLimits kExact{.seconds = 60, .gap = 0};
 
-// The small bonus for haste, of a job whose sizes all leave work for later.
+// The small haste bonus of a job that no size finishes within one period.
 constexpr double kHaste = MipProgram::kHaste;
 
 TEST(MipProgram, OnePeriodIsAKnapsack) {
-  // The first job gains most, but it leaves only one unit: 0.40 + 0.05 against 0.30 + 0.20.
+  // The first job gains most but leaves only one unit: 0.40 + 0.05 against 0.30 + 0.20.
   const MipProgram program{
       .capacity = 4,
       .weights = {1.0},
@@ -92,7 +92,7 @@ TEST(MipProgram, PlansAheadWhereTheKnapsackIsShortSighted) {
 }
 
 TEST(MipProgram, AFinishedJobNeedsNothing) {
-  // a needs one period on 1 unit; then b, which could not use the rest, has both units.
+  // a needs one period on 1 unit. Then b, which could not use the rest, gets both units.
   const MipProgram program{
       .capacity = 2,
       .weights = {1, 1},
@@ -136,7 +136,7 @@ MipProgram random_program(Random& random) {
     MipJob job;
     const double base = 0.01 + (random.chance(0.3) ? 1.0 : 0.3) * random.uniform();
     for (int size = 1 << random.below(2); size <= 8; size *= 2) {
-      // Neither concave nor always rising.
+      // Neither concave nor always increasing.
       job.options.push_back({size, base * std::pow(size, 0.8) * (0.6 + 0.8 * random.uniform())});
       if (random.chance(0.3)) break;
     }
@@ -185,7 +185,7 @@ TEST(MipProgram, MatchesEnumerationOnRandomPrograms) {
     ASSERT_LE(myopic, best + 1e-9);
     if (myopic < best - 1e-6) ++longer;
   }
-  EXPECT_GT(longer, 10) << "the random programs do not tell planning ahead from not doing so";
+  EXPECT_GT(longer, 10) << "the random programs do not show any benefit from planning ahead";
 }
 
 TEST(MipProgram, TheModelHasTheObjectiveOfTheProgram) {
@@ -210,7 +210,7 @@ TEST(MipProgram, TheModelHasTheObjectiveOfTheProgram) {
   }
 }
 
-// --- When the solver does not finish
+// --- If the solver does not finish
 
 MipProgram large_program() {
   Random random(7);
@@ -234,7 +234,7 @@ TEST(MipProgram, NoTimeLeavesTheStart) {
   EXPECT_EQ(solution.outcome, MipOutcome::kIncumbent);
   EXPECT_TRUE(feasible(program, solution.sizes));
   EXPECT_GE(solution.value, objective(program, solve_period_by_period(program)));
-  EXPECT_EQ(solution.note, "solver limit reached: best plan so far used, gap unknown");
+  EXPECT_EQ(solution.note, "solver limit reached: using the best plan so far, gap unknown");
 }
 
 TEST(MipProgram, ALimitLeavesTheIncumbentAndItsGap) {
@@ -245,12 +245,12 @@ TEST(MipProgram, ALimitLeavesTheIncumbentAndItsGap) {
   EXPECT_GE(solution.value, objective(program, solve_period_by_period(program)) - 1e-9);
   EXPECT_GE(solution.bound, solution.value - 1e-6);
   EXPECT_LT(solution.gap(), 0.2);
-  EXPECT_EQ(solution.note.find("solver limit reached: best plan so far used, gap "), 0U)
+  EXPECT_EQ(solution.note.find("solver limit reached: using the best plan so far, gap "), 0U)
       << solution.note;
 }
 
 TEST(MipProgram, AStartThatIsOptimalIsKept) {
-  // The earlier plan is the optimum: even without a search it is used.
+  // The earlier plan is optimal. It is used even without a search.
   MipProgram program{
       .capacity = 2,
       .weights = {1, 0.9},
@@ -280,7 +280,7 @@ TEST(MipProgram, AFailingSolverMeansPeriodByPeriod) {
     const MipSolution solution = solve_mip(program, kExact, solver);
     EXPECT_EQ(solution.outcome, MipOutcome::kFallback);
     EXPECT_EQ(solution.sizes, solve_period_by_period(program));
-    EXPECT_EQ(solution.note, "solver failed (" + why + "): each period planned by itself");
+    EXPECT_EQ(solution.note, "solver failed (" + why + "): periods were planned one at a time");
   }
 }
 

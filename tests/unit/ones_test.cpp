@@ -1,5 +1,5 @@
-// The operators of ONES keep their promises on random problems, the predictor recovers what it was
-// shown, and the search gives the same result on any number of threads.
+// The operators of ONES keep their contracts on random problems, the predictor recovers what it was
+// shown, and the search gives the same result with any number of threads.
 #include "sched/policies/ones.h"
 
 #include <gtest/gtest.h>
@@ -15,10 +15,9 @@ namespace rubato {
 namespace {
 
 // --- Problems
-// ----------------------------------------------------------------------------------------------------
 
-// Jobs whose cost at c devices is weight x c^0.3 (time x devices of a speed c^0.7); `rigid` ones
-// have one size.
+// Jobs whose cost on c devices is weight x c^0.3 (time x devices at speed c^0.7). `rigid` jobs have
+// one size.
 OnesProblem random_problem(Random& random) {
   OnesProblem problem;
   problem.types = random.chance(0.3) ? 2 : 1;
@@ -45,13 +44,13 @@ OnesProblem random_problem(Random& random) {
       costs.one_node.assign(static_cast<std::size_t>(job.max_devices) + 1, kNeverCost);
       costs.several = costs.one_node;
       for (int c = job.min_devices; c <= job.max_devices; ++c) {
-        // Some sizes between do not pay.
+        // Some sizes in between do not pay off.
         if (c > job.min_devices && random.chance(0.2)) continue;
         costs.one_node[static_cast<std::size_t>(c)] = weight * std::pow(c, 0.3);
         costs.several[static_cast<std::size_t>(c)] = weight * std::pow(c, 0.4);
       }
     }
-    // Some run already, on whatever is free on one node.
+    // Some jobs already run, on free devices of one node.
     const auto node = random.below(static_cast<std::uint32_t>(nodes));
     if (random.chance(0.5) && free[node] >= job.min_devices &&
         !job.costs[problem.node_type[node]].several.empty()) {
@@ -90,13 +89,13 @@ std::vector<Held> held_of(const OnesGenome& genome, const OnesProblem& problem) 
   for (std::uint32_t n = 0; n < problem.node_devices.size(); ++n) {
     for (int k = 0; k < problem.node_devices[n]; ++k, ++gene) {
       if (genome.genes[gene] == kIdle) continue;
-      EXPECT_LT(k, problem.node_usable[n]) << "a worker on a device that may not be used";
+      EXPECT_LT(k, problem.node_usable[n]) << "a worker on a device that must not be used";
       Held& job = held[static_cast<std::size_t>(genome.genes[gene])];
       if (job.devices > 0) {
         EXPECT_EQ(job.type, problem.node_type[n]) << "a job mixes types";
       }
       if (job.shares.empty() || job.shares.back().node != n) job.shares.push_back({n, 0});
-      // Workers on a node are next to each other.
+      // Workers of a job on a node are adjacent.
       if (job.shares.back().devices > 0) {
         EXPECT_EQ(genome.genes[gene], genome.genes[gene - 1]);
       }
@@ -108,7 +107,7 @@ std::vector<Held> held_of(const OnesGenome& genome, const OnesProblem& problem) 
   return held;
 }
 
-// Every job has a size that it may have; nobody could use what is idle; the score is right.
+// Every job has an allowed size, no job could use the idle devices, and the score is correct.
 void check(const OnesGenome& genome, const OnesProblem& problem) {
   ASSERT_EQ(genome.genes.size(), devices_of(problem));
   const auto held = held_of(genome, problem);
@@ -124,7 +123,8 @@ void check(const OnesGenome& genome, const OnesProblem& problem) {
       score += job.waiting;
       for (std::uint32_t t = 0; t < problem.types; ++t) {
         if (!job.costs[t].several.empty()) {
-          ASSERT_LT(idle[t], job.min_devices) << "devices stay idle that a job could start on";
+          ASSERT_LT(idle[t], job.min_devices)
+              << "devices stay idle although a job could start on them";
         }
       }
       continue;
@@ -132,21 +132,21 @@ void check(const OnesGenome& genome, const OnesProblem& problem) {
     const auto c = static_cast<std::size_t>(held[j].devices);
     const auto& costs = job.costs[held[j].type];
     ASSERT_LT(c, costs.several.size()) << "more than the maximum";
-    ASSERT_LT(costs.several[c], kNeverCost) << "a size that the job may not have";
+    ASSERT_LT(costs.several[c], kNeverCost) << "a size that the job must not have";
     score += held[j].shares == job.current ? job.unchanged
              : held[j].shares.size() > 1   ? costs.several[c]
                                            : costs.one_node[c];
     for (int more = 1; more <= idle[held[j].type]; ++more) {
       const auto larger = c + static_cast<std::size_t>(more);
       if (larger >= costs.several.size()) break;
-      ASSERT_EQ(costs.several[larger], kNeverCost) << "devices stay idle that a job could use";
+      ASSERT_EQ(costs.several[larger], kNeverCost)
+          << "devices stay idle although a job could use them";
     }
   }
   ASSERT_NEAR(genome.score, score, 1e-9 * std::max(1.0, std::abs(score)));
 }
 
 // --- Operators
-// ---------------------------------------------------------------------------------------------------
 
 TEST(OnesOperators, RefreshMakesAnyArrayACandidate) {
   for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
@@ -224,7 +224,7 @@ TEST(OnesOperators, ReorderKeepsCountsAndPutsWorkersTogether) {
     std::vector<int> sizes;
     for (std::size_t j = 0; j < problem.jobs.size(); ++j) sizes.push_back(operators.size(j));
     operators.reorder(genome, random.chance(0.5));
-    const auto held = held_of(genome, problem);  // checks that they are adjacent
+    const auto held = held_of(genome, problem);  // checks that workers are adjacent
     for (std::size_t j = 0; j < sizes.size(); ++j) ASSERT_EQ(held[j].devices, sizes[j]);
   }
 }
@@ -265,8 +265,8 @@ TEST(OnesOperators, AJobThatKeepsItsSizeKeepsItsDevices) {
 }
 
 TEST(OnesSearch, FindsTheBestDivisionOfASmallProblem) {
-  // Costs are convex in the devices; by hand: marginal gains of 'a' 8, 4, 2, 1 and of 'b' 6,
-  // 3, 1.5, so that four devices are divided two and two.
+  // Costs are convex in the devices. By hand: the marginal gains are 8, 4, 2, 1 for 'a' and 6, 3,
+  // 1.5 for 'b', so four devices are divided two and two.
   OnesProblem problem{.node_devices = {4}, .node_usable = {4}, .node_type = {0}};
   problem.jobs.resize(2);
   problem.jobs[0].costs = {{{kNeverCost, -8, -12, -14, -15}, {kNeverCost, -8, -12, -14, -15}}};
@@ -277,7 +277,7 @@ TEST(OnesSearch, FindsTheBestDivisionOfASmallProblem) {
 }
 
 TEST(OnesSearch, SameResultOnAnyNumberOfThreads) {
-  // Large enough that threads are really used.
+  // Large enough that threads are actually used.
   OnesProblem problem;
   Random random(11);
   for (int n = 0; n < 128; ++n) {
@@ -316,7 +316,6 @@ TEST(OnesSearch, SameResultOnAnyNumberOfThreads) {
 }
 
 // --- Progress
-// ----------------------------------------------------------------------------------------------------
 
 TEST(OnesProgress, BetaDrawsHaveTheRightMeanAndDeviation) {
   Random random(2);
@@ -358,7 +357,7 @@ TEST(OnesProgress, LearnsThatJobsStopEarly) {
   EXPECT_NEAR(model.predict(fresh), 30, 1);
   EXPECT_NEAR(model.predict({.epochs_done = 20, .epochs_declared = 100}), 10, 1);
   EXPECT_NEAR(model.predict({.epochs_done = 5, .epochs_declared = 50}), 10, 1);
-  // The distribution that follows: alpha = 1, beta = what is expected.
+  // The resulting distribution: alpha = 1, beta = what is predicted.
   const ProgressBelief belief = believe(fresh, model);
   EXPECT_NEAR(belief.mean(), 1 / (1 + model.predict(fresh)), 1e-12);
 }
@@ -384,9 +383,8 @@ TEST(OnesProgress, RemainingConcentratesAsAJobProceeds) {
 }
 
 // --- The policy
-// --------------------------------------------------------------------------------------------------
 
-// A job whose gradient noise is so large that larger batches always pay.
+// A job whose gradient noise is so large that larger batches always pay off.
 Workload one_adaptive_job(int epochs) {
   Application::Description d{.name = "app"};
   d.batch = {.initial = 32, .max = 1024, .min_local = 32, .max_local = 64};
@@ -428,7 +426,7 @@ TEST(Ones, TheBatchLimitStartsAtOneDeviceAndDoublesAfterAnEpochAtTheLimit) {
   const auto result =
       simulate(*Cluster::parse("4x4"), one_adaptive_job(40), **find_policy("ones"), options);
   ASSERT_TRUE(result.ok()) << result.error().message;
-  // The limit is 64 at first; every doubling needs an epoch at the limit.
+  // The limit starts at 64. Every doubling needs an epoch at the limit.
   std::int64_t largest = 0;
   double since = 0;
   for (const auto& [epochs, batch] : batches) {

@@ -195,7 +195,7 @@ TEST_F(RequestedSpeed, NoMicroBatchBelowTheSmallest) {
   EXPECT_EQ(most_devices_at_requested_batch(spec), 4);
   spec.max_devices = 100;
   spec.min_devices = 8;
-  EXPECT_EQ(most_devices_at_requested_batch(spec), 8);  // its minimum counts more
+  EXPECT_EQ(most_devices_at_requested_batch(spec), 8);  // its minimum takes precedence
   spec.min_devices = 1;
   spec.requested_batch = 5;
   EXPECT_EQ(most_devices_at_requested_batch(spec), 1);

@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "base/random.h"
+#include "unit/sched_helpers.h"
 
 namespace rubato {
 namespace {
-
-constexpr DeviceTypeId kType{0};
 
 // --- the formulas --------------------------------------------------------------------------------
 
@@ -31,7 +30,7 @@ TEST(PerfParams, ComputingIsLinearInTheMicroBatch) {
 }
 
 TEST(PerfParams, SynchronisingDependsOnNodesAndFurtherDevices) {
-  // A device more than two adds beta; the model keeps 1e-8 where the formula has 0.
+  // Each device beyond two adds beta. The model keeps 1e-8 where the formula has 0.
   EXPECT_NEAR(kPlain.sync_s(1, 1), 0, 1e-7);
   EXPECT_NEAR(kPlain.sync_s(1, 2), 0.05, 1e-7);
   EXPECT_NEAR(kPlain.sync_s(1, 4), 0.07, 1e-7);  // 0.05 + 0.01 x 2
@@ -57,7 +56,7 @@ TEST(PerfParams, WithOverlapAStepIsThePNorm) {
   EXPECT_NEAR(params.step_s(2, 2, 100), 0.5, 1e-7);
   // One node, K = 4: sqrt(0.2^2 + 0.07^2) = sqrt(0.0449) = 0.2118962...
   EXPECT_NEAR(params.step_s(1, 4, 50), 0.21189620, 1e-7);
-  // The most overlap: hardly more than the larger part. 0.4 (1 + 0.75^10)^0.1
+  // Maximum overlap: hardly more than the larger part. 0.4 (1 + 0.75^10)^0.1
   params.gamma = 10;
   EXPECT_NEAR(params.step_s(2, 2, 100), 0.4 * std::pow(1 + std::pow(0.75, 10), 0.1), 1e-7);
 }
@@ -76,7 +75,7 @@ TEST(ParametricSpeed, ReportsWhatSynchronisationAddsToTheStep) {
   const StepTime across = speed.step_time(Placement(kType, {2, 1}), 50);
   EXPECT_NEAR(across.step_s, 0.43, 1e-7);
   EXPECT_EQ(speed.params().alpha_c, 0.1);
-  // Overlap hides a part: 0.2119 - 0.2.
+  // Overlap hides part of it: 0.2119 - 0.2.
   PerfParams overlapping = kPlain;
   overlapping.gamma = 2;
   EXPECT_NEAR(ParametricSpeed(overlapping).step_time(Placement(kType, {4}), 50).sync_s, 0.0118962,
@@ -183,9 +182,9 @@ TEST(Fit, IsDeterministic) {
 }
 
 TEST(Fit, FitErrorIsTheRootMeanSquaredLogarithmicErrorPlusPriors) {
-  // One observation on one device: computing 0.2 predicted and 0.1 seen, so both errors are ln 2.
-  // The priors are 0 for gamma = 1 and 0.01 (beta/alpha)^2 = 0.01 x (0.15^2 + 0.2^2) for the
-  // others.
+  // One observation on one device: computing is predicted as 0.2 and measured as 0.1, so both
+  // errors are ln 2. The priors are 0 for gamma = 1 and 0.01 (beta/alpha)^2 = 0.01 x (0.15^2 +
+  // 0.2^2) for the others.
   const std::vector<Observation> seen{
       {.type = kType, .nodes = 1, .devices = 1, .local = 50, .step_s = 0.1, .sync_s = 0}};
   EXPECT_NEAR(fit_error(kPlain, seen), 2 * std::log(2) + 0.01 * (0.0225 + 0.04), 1e-6);
@@ -238,7 +237,7 @@ TEST(Fit, OneObservationIsMet) {
   EXPECT_NEAR(fitted.step_s(2, 8, 64) / seen.step_s, 1, 0.02);
 }
 
-// The same job measured in other units, as it were: milliseconds to hours, micro-batches of tens to
+// The same job in different units, so to speak: milliseconds to hours, micro-batches of tens to
 // hundreds of thousands. All true parameters stay above the model's floor of 1e-8.
 TEST(Fit, MeetsFastAndSlowJobsAlike) {
   constexpr std::uint64_t kSeed = 7;
@@ -299,7 +298,7 @@ TEST(Fit, SynchronisationThatIsNearlyTheWholeStep) {
     for (Observation& o : seen) o.sync_s = share * o.step_s;
     const PerfParams fitted = fit(seen);
     ASSERT_TRUE(finite(fitted)) << share;
-    // The model cannot make synchronising depend on the micro-batch: it meets the middle.
+    // In the model, synchronisation cannot depend on the micro-batch, so it predicts the middle.
     for (const Observation& o : seen) {
       EXPECT_NEAR(fitted.step_s(o.nodes, o.devices, static_cast<double>(o.local)) / o.step_s, 1,
                   0.35)
@@ -308,8 +307,8 @@ TEST(Fit, SynchronisationThatIsNearlyTheWholeStep) {
   }
 }
 
-// A worker's clock may well report a synchronisation as long as its step, or longer. One such
-// report must not make the fit forget all the others.
+// A worker's clock may report a synchronisation as long as its step, or longer. One such report
+// must not make the fit ignore all the others.
 TEST(Fit, AReportWithoutComputingDoesNotSpoilTheOthers) {
   for (const double share : {1.0, 1.01}) {
     auto seen = observe_all(kPlain, kSeen, kSeenLocals);

@@ -35,7 +35,7 @@ TEST(Partitions, EachLogicalWorkerUsesItsPartitionFromFrontToBack) {
   EXPECT_EQ(positions(shares), (Shares{{0, 1}, {4, 5}}));
   state = partitions.take(state, 2, 4, shares);
   EXPECT_EQ(positions(shares), (Shares{{2, 3}, {6, 7}}));
-  state = partitions.take(state, 2, 4, shares);  // the second takes what the first has too much
+  state = partitions.take(state, 2, 4, shares);  // the second takes from the remainder of the first
   EXPECT_EQ(positions(shares), (Shares{{8, 9}, {11, 10}}));
   EXPECT_EQ(state.epoch, 1);
   EXPECT_EQ(partitions.used(state), 12);
@@ -46,7 +46,7 @@ TEST(Partitions, AGoneLogicalWorkerGivesItsRestBack) {
   StepShares shares;
   DataState state = partitions.take({}, 3, 6, shares);
   EXPECT_EQ(positions(shares), (Shares{{0, 1}, {8, 9}, {16, 17}}));
-  state = partitions.take(state, 1, 8, shares);  // 6 of its own, then of the first that came back
+  state = partitions.take(state, 1, 8, shares);  // 6 of its own, then from the first that came back
   EXPECT_EQ(positions(shares), (Shares{{2, 3, 4, 5, 6, 7, 10, 11}}));
   state = partitions.take(state, 2, 6, shares);  // the newcomer takes the other
   EXPECT_EQ(positions(shares), (Shares{{12, 13, 14}, {18, 19, 20}}));
@@ -76,8 +76,8 @@ TEST(Partitions, FewerSamplesThanLogicalWorkersLeaveSomeEmpty) {
   EXPECT_TRUE(partitions.done(state));
 }
 
-// Random views, batches and repeated steps: every epoch uses each position once, every step but the
-// last of an epoch has as many samples as its batch, and the state never outgrows its place.
+// Random views, batches and repeated steps: every epoch uses each position once, every step except
+// the last of an epoch has as many samples as its batch, and the state never outgrows its space.
 TEST(Partitions, EachPositionOncePerEpochWhateverHappens) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(seed);
@@ -96,7 +96,7 @@ TEST(Partitions, EachPositionOncePerEpochWhateverHappens) {
       if (random.chance(0.3)) workers = random.between(1, most_workers);
       if (random.chance(0.3)) batch = random.between(1, 64);
       DataState next = partitions.take(state, workers, batch, shares);
-      if (random.chance(0.2)) {  // interrupted; done again by others
+      if (random.chance(0.2)) {  // interrupted, then repeated by others
         workers = random.between(1, most_workers);
         next = partitions.take(state, workers, batch, shares);
       }
@@ -131,7 +131,7 @@ TEST(Partitions, GarbageIsNoState) {
   const std::vector<std::int64_t> good = to_words(
       DataState{.epoch = 1, .opened = 20, .held = {{3, 8}, {12, 20}}, .returned = {{8, 10}}});
   ASSERT_TRUE(parse_data_state(good, 20).ok());
-  EXPECT_FALSE(parse_data_state(good, 19).ok());  // outside of the data set
+  EXPECT_FALSE(parse_data_state(good, 19).ok());  // outside the data set
   EXPECT_FALSE(parse_data_state({}, 20).ok());
   for (std::size_t length = 0; length < good.size(); ++length) {
     EXPECT_FALSE(parse_data_state(std::span(good).first(length), 20).ok()) << length;
@@ -162,7 +162,7 @@ TEST(Partitions, GarbageIsNoState) {
     }
     const Result<DataState> parsed = parse_data_state(bad, 20);
     if (!parsed.ok()) continue;
-    // Whatever is accepted can be worked with.
+    // Whatever is accepted must be usable.
     const Partitions partitions({.samples = 20, .partition = 4, .total_samples = kForever});
     StepShares shares;
     if (partitions.used(*parsed) < 20 * (parsed->epoch + 1)) {

@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "sched/validate.h"
+#include "unit/sched_helpers.h"
 
 namespace rubato {
 
@@ -22,8 +23,6 @@ namespace {
 
 using Shares = std::vector<NodeShare>;
 
-NodeShare at(std::int32_t node, int devices) { return {NodeId(node), devices}; }
-
 // A cluster with jobs, and a plan for them.
 class World {
  public:
@@ -34,7 +33,7 @@ class World {
     usable_ = std::move(devices);
     return *this;
   }
-  // A job that has `now` and is granted `devices`.
+  // Adds a job that has `now` and is granted `devices`.
   Grant& job(Shares now, int devices, std::int32_t type = 0) {
     JobState& state = states_.emplace_back();
     state.spec.id = JobId(states_.size() - 1);
@@ -49,7 +48,7 @@ class World {
     if (devices > 0) grant.devices[DeviceTypeId(type)] = devices;
     return grant;
   }
-  // The changes by job; fails when the plan is not valid.
+  // The changes by job. Fails if the plan is not valid.
   std::map<std::size_t, Allocation> place() {
     by_type_ = {};
     for (const Node& node : cluster_.nodes()) by_type_[node.type] += usable_[node.id.index()];
@@ -120,7 +119,7 @@ TEST(BestFit, AShrinkingJobKeepsItsLargestShares) {
 
 TEST(BestFit, AGrowingJobGrowsAroundWhatItHas) {
   World world("3x4");
-  world.job({at(1, 2)}, 4);  // its own node has room: not node 0, which is as good
+  world.job({at(1, 2)}, 4);  // its own node has room: not node 0, which fits equally well
   EXPECT_EQ(world.place().at(0).shares, (Shares{at(1, 4)}));
   World beyond("3x4");
   beyond.job({at(1, 2)}, 6);
@@ -253,7 +252,7 @@ TEST_P(EveryRule, AWaitingJobWithoutFixedNodesIsNoChangeWhateverItsBatch) {
   Grant& grant = w.job({}, 0);
   grant.nodes = Shares{};
   grant.batch = 64;
-  // Empty before and empty after is nothing that an executor could do.
+  // An executor cannot do anything about a change from nothing to nothing.
   EXPECT_TRUE(w.place().empty());
 }
 
@@ -285,7 +284,7 @@ TEST_P(EveryRule, NodesThatAreNotUsableAreLeftAlone) {
   EXPECT_EQ(w.place().at(0).shares, (Shares{at(1, 4)}));
 }
 
-// Random plans against a count of every device.
+// Random plans, checked by counting every device.
 TEST_P(EveryRule, NeverGivesADeviceTwice) {
   constexpr std::uint64_t kSeed = 31;
   std::cout << "seed " << kSeed << '\n';
@@ -359,7 +358,7 @@ TEST_P(EveryRule, NeverGivesADeviceTwice) {
       std::vector<NodeId> seen;
       for (const NodeShare& share : after.shares) {
         EXPECT_GT(share.devices, 0);
-        EXPECT_EQ(std::count(seen.begin(), seen.end(), share.node), 0) << "a node twice";
+        EXPECT_EQ(std::count(seen.begin(), seen.end(), share.node), 0) << "a node is listed twice";
         seen.push_back(share.node);
         used[share.node.index()] += share.devices;
       }

@@ -118,10 +118,11 @@ TEST(PolicyTable, AnUnknownParameterIsRefusedWithTheNearestName) {
   const auto made = make_policy(**info, {{"placment", "best-fit"}}, kSeed);
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().message,
-            "fifo.placment: no such parameter (did you mean 'placement'?); fifo has: placement");
+            "fifo.placment: unknown parameter (did you mean 'placement'?); parameters of fifo: "
+            "placement");
   const auto far = make_policy(**info, {{"quantum", "1"}}, kSeed);
   ASSERT_FALSE(far.ok());
-  EXPECT_EQ(far.error().message, "fifo.quantum: no such parameter; fifo has: placement");
+  EXPECT_EQ(far.error().message, "fifo.quantum: unknown parameter; parameters of fifo: placement");
 }
 
 TEST(PolicyTable, AnUnknownPolicyIsRefusedWithTheNearestName) {
@@ -134,7 +135,7 @@ TEST(PolicyTable, AnUnknownPolicyIsRefusedWithTheNearestName) {
   ASSERT_FALSE(close.ok());
   EXPECT_EQ(close.error().code, ErrorCode::kNotFound);
   EXPECT_EQ(
-      close.error().message.find("no policy 'tiresius' (did you mean 'tiresias'?); there are:"),
+      close.error().message.find("unknown policy 'tiresius' (did you mean 'tiresias'?); policies:"),
       0U);
   EXPECT_FALSE(find_policy("").ok());
   EXPECT_FALSE(find_policy("FIFO").ok());
@@ -142,7 +143,7 @@ TEST(PolicyTable, AnUnknownPolicyIsRefusedWithTheNearestName) {
 
 // --- parameters ----------------------------------------------------------------------------------
 
-// Remembers what it was made with.
+// Remembers the parameters it was made with.
 class Probe final : public Policy {
  public:
   Probe(const Params& params, Random random)

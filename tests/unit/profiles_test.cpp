@@ -1,4 +1,4 @@
-// Profile directories: our own JSON files and the folders of other groups' artifacts.
+// Profile directories: our own JSON files and the folders of published artifacts.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 namespace rubato {
 namespace {
 
-// Each case gets a folder of its own: cases run side by side.
+// Each case gets its own folder, because cases run in parallel.
 class Profiles : public testing::Test {
  protected:
   Profiles() : folder_(testing::TempDir() + "rubato_profiles_test_" + std::to_string(::getpid())) {
@@ -34,7 +34,7 @@ class Profiles : public testing::Test {
   Result<Applications> read(std::string_view cluster = "4x4") const {
     return read_profiles(folder_, *Cluster::parse(cluster));
   }
-  // The message of the error that reading the folder gives, without the folder.
+  // The error message for this folder, without the folder's name.
   std::string refused() const {
     const auto read_back = read();
     if (read_back.ok()) return "(accepted)";
@@ -46,7 +46,7 @@ class Profiles : public testing::Test {
   std::string folder_;
 };
 
-// Runs in a process of its own, so that a crash is a failure of this case only.
+// Runs in a separate process, so that a crash fails only this case.
 #define EXPECT_SURVIVES(statement) \
   EXPECT_EXIT(                     \
       {                            \
@@ -61,7 +61,7 @@ constexpr std::string_view kSpeed =
     R"({"alpha_c": 0.04, "beta_c": 0.0065, "alpha_n": 0.1, "beta_n": 0.002, "alpha_r": 0.025,)"
     R"( "beta_r": 0.0008, "gamma": 2})";
 
-// A good profile with one part replaced by another.
+// A valid profile with one part replaced.
 std::string native(std::string_view part = "", std::string_view replacement = "") {
   std::string text = R"({"epochs": 3, "updates_per_epoch": 100,)"
                      R"( "batch": {"initial": 32, "max": 100, "min_local": 4, "max_local": 16},)"
@@ -376,10 +376,12 @@ TEST_F(ArtifactFolder, ABadValidationIsRefused) {
             "net/validation-100.csv:2:5: grad_sqr 'nan': expected a number");
   EXPECT_EQ(with("progress,iteration,grad_sqr,grad_var\n1,1,1,-1\n"),
             "net/validation-100.csv:2:7: grad_var '-1': expected a number from 0 to 1e+300");
-  EXPECT_EQ(with("progress,iteration,grad_sqr,grad_var\n5,1,1,1\n5,2,1,1\n"),
-            "net/validation-100.csv:3:1: progress '5': expected more than the row before");
-  EXPECT_EQ(with("progress,iteration,grad_sqr,grad_var\n0,1,1,1\n"),
-            "net/validation-100.csv:2:1: progress '0': expected more than the row before");
+  EXPECT_EQ(
+      with("progress,iteration,grad_sqr,grad_var\n5,1,1,1\n5,2,1,1\n"),
+      "net/validation-100.csv:3:1: progress '5': expected a larger value than in the row before");
+  EXPECT_EQ(
+      with("progress,iteration,grad_sqr,grad_var\n0,1,1,1\n"),
+      "net/validation-100.csv:2:1: progress '0': expected a larger value than in the row before");
   EXPECT_EQ(with("progress,iteration,grad_sqr,grad_var\n"),
             "net/validation-100.csv: no epoch recorded");
   EXPECT_EQ(with(""), "net/validation-100.csv:1:1: the file is empty; expected a header line");
@@ -413,7 +415,7 @@ TEST_F(ArtifactFolder, BadPlacementsAreRefused) {
   EXPECT_EQ(with("1,1.5,0.2,0"),
             "net/placements.csv:2:3: local_bsz '1.5': expected a whole number");
   write("net/placements.csv", "placement,local_bsz,step_time,sync_time\n");
-  EXPECT_EQ(refused(), "net/placements.csv: no measured placement");
+  EXPECT_EQ(refused(), "net/placements.csv: no placement was measured");
   write("net/placements.csv", "placement,local_bsz,step\n1,1,1\n");
   EXPECT_EQ(refused().substr(0, 55), "net/placements.csv:1:1: column 'step_time' is missing; ");
 }

@@ -97,7 +97,7 @@ TEST(Random, ValuesAreRoughlySpreadAsTheyShould) {
     geometric += random.geometric(0.2);
     hits += random.chance(0.3) ? 1 : 0;
   }
-  // Six and more standard errors wide.
+  // At least six standard errors wide.
   for (const int count : buckets) EXPECT_NEAR(count, kDraws / 10, 600);
   EXPECT_NEAR(uniform / kDraws, 0.5, 0.01);
   EXPECT_NEAR(exponential / kDraws, 5, 0.1);

@@ -1,5 +1,5 @@
-// Our interpolation against what SciPy answers on the same recorded tables (only where that data is
-// present).
+// Compares our interpolation with SciPy's results on the same recorded tables, if that data is
+// present.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,7 +19,7 @@ constexpr NumberRange kAny{0, 1e9};
 class RecordedProfiles : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (!have_recorded_data()) GTEST_SKIP() << "recorded data is not here: " << recorded_data();
+    if (!have_recorded_data()) GTEST_SKIP() << "recorded data not found: " << recorded_data();
     const std::string folder = recorded_data() + "/pollux/profiles/" + GetParam();
     auto read = MeasuredSpeed::read(folder + "/placements.csv", folder + "/scalability.csv");
     ASSERT_TRUE(read.ok()) << read.error().message;
@@ -33,7 +33,7 @@ TEST_P(RecordedProfiles, PlacementsThatWereNeverMeasuredAgreeWithSciPy) {
       CsvTable::read(recorded_data() + "/pollux/derived/linearnd_" + GetParam() + ".csv",
                      {"num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time"});
   ASSERT_TRUE(table.ok()) << table.error().message;
-  // The grid was answered in one call, in which SciPy starts each search where the last one ended.
+  // The grid was computed in one call, in which SciPy starts each search where the last one ended.
   int from = 0;
   int different = 0;
   for (std::size_t row = 0; row < table->rows(); ++row) {
@@ -48,7 +48,7 @@ TEST_P(RecordedProfiles, PlacementsThatWereNeverMeasuredAgreeWithSciPy) {
     if (!same) ++different;
   }
   EXPECT_GT(table->rows(), 2000U);
-  // The grids of two applications lack points that were outside of the hull but moved SciPy's
+  // The grids of two applications lack points outside the hull, which nevertheless moved SciPy's
   // start.
   EXPECT_LE(different, static_cast<int>(table->rows() / 100));
 }
@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Applications, RecordedProfiles,
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(RecordedProfileSamples, AllPlacementsAgreeWithTheArtifact) {
-  if (!have_recorded_data()) GTEST_SKIP() << "recorded data is not here: " << recorded_data();
+  if (!have_recorded_data()) GTEST_SKIP() << "recorded data not found: " << recorded_data();
   const auto table = CsvTable::read(recorded_data() + "/pollux/derived/get_throughput_samples.csv",
                                     {"application", "placement", "local_bsz", "step_time"});
   ASSERT_TRUE(table.ok()) << table.error().message;

@@ -1,4 +1,4 @@
-// The fixed tree: whoever hosts what, the sum has the bits of the plain recursive one.
+// The fixed tree: whichever worker hosts what, the sum has the bits of the plain recursive sum.
 #include "elastic/reduction_tree.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 using Gradients = std::vector<std::vector<float>>;  // by logical worker
 
-// Values of very different size and both signs, so that any other order of adding shows.
+// Values of very different magnitude and both signs, so that any other order of additions shows.
 Gradients random_gradients(Random& random, int logical_workers, std::size_t size) {
   Gradients gradients(static_cast<std::size_t>(logical_workers));
   for (auto& gradient : gradients) {
@@ -28,7 +28,7 @@ Gradients random_gradients(Random& random, int logical_workers, std::size_t size
   return gradients;
 }
 
-// The definition in the header, word by word, for one element.
+// The definition in the header, literally, for one element.
 float plain_sum(const Gradients& gradients, int a, int b, std::size_t i) {
   if (b - a == 1) return gradients[static_cast<std::size_t>(a)][i];
   int h = 1;
@@ -162,7 +162,7 @@ TEST(ReductionTree, RootsAreMaximalNodesThatPartitionTheHostedRange) {
           EXPECT_EQ(root.begin, at);
           at = root.end;
           EXPECT_TRUE(is_node(root, {0, n}));
-          // No node inside the range holds this one and more.
+          // No node inside the range contains this one and more.
           for (int a = begin; a <= root.begin; ++a) {
             for (int b = root.end; b <= end; ++b) {
               if (LogicalRange{a, b} != root) {
@@ -229,7 +229,7 @@ TEST(ReductionTree, RootsThatAreNoPartitionIntoNodesAreRefused) {
   EXPECT_NE(refused(4, {{0, 1}, {1, 3}, {3, 4}}).find("sum 1 covers [1, 3)"), std::string::npos);
   EXPECT_NE(refused(4, {{0, 2}, {3, 4}}).find("sum 1 covers [3, 4)"), std::string::npos);
   EXPECT_NE(refused(4, {{2, 4}, {0, 2}}).find("sum 0"), std::string::npos);
-  EXPECT_NE(refused(4, {{0, 4}, {4, 5}}).find("drop it"), std::string::npos);
+  EXPECT_NE(refused(4, {{0, 4}, {4, 5}}).find("remove it"), std::string::npos);
   EXPECT_NE(refused(4, {{0, 0}, {0, 4}}).find("sum 0"), std::string::npos);
   EXPECT_NE(refused(2, {{-1, 1}, {1, 2}}).find("sum 0"), std::string::npos);
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "sim/report_parts.h"
 
 namespace rubato {
@@ -59,11 +60,11 @@ std::size_t widest(const std::string& text) {
   return most;
 }
 
-// The JSON that the page carries.
+// The JSON embedded in the page.
 nlohmann::json data_of(const std::string& page) {
   const std::string open = "id=\"data\">";
   const std::size_t begin = page.find(open) + open.size();
-  return nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+  return parse_json_or_throw(page.substr(begin, page.find("</script>", begin) - begin));
 }
 
 class WriteReports : public testing::Test {
@@ -108,7 +109,8 @@ TEST(SummarizeJobs, CountsDroppedJobsApart) {
   EXPECT_EQ(summary.jobs, 3);
   EXPECT_EQ(summary.jobs_finished, 2);
   EXPECT_EQ(summary.jobs_dropped, 1);
-  EXPECT_DOUBLE_EQ(summary.mean_queue_s, 15);  // 0 and 30: turning a job away is no short wait
+  EXPECT_DOUBLE_EQ(summary.mean_queue_s, 15);  // 0 and 30: a job that was turned away does not
+                                               // count as a short wait
 }
 
 TEST(SummarizeJobs, NoJobsGiveZeros) {
@@ -282,7 +284,7 @@ TEST(TextPlot, SaysSoWhenThereIsNothing) {
 }
 
 TEST(BucketTimeline, WeighsByTimeAndKeepsExtremes) {
-  // 2 devices for 90 s, a peak of 12 for 10 s; the peak at 100 s lasts no time.
+  // 2 devices for 90 s, a peak of 12 for 10 s. The peak at 100 s has no duration.
   const std::vector<TimelinePoint> timeline = {{0, 16, 2, 1, 1, 0},
                                                {90, 16, 12, 6, 4, 3},
                                                {100, 16, 16, 16, 9, 9},

@@ -30,7 +30,7 @@ DeviceCounts use_of(const std::vector<TypedChoices>& jobs, const std::vector<Typ
   return used;
 }
 
-// The best division, by trying everything.
+// The best division, by brute force.
 double brute_force(const std::vector<TypedChoices>& jobs, std::size_t from, DeviceCounts left,
                    std::size_t types) {
   if (from == jobs.size()) return 0;
@@ -99,7 +99,7 @@ TEST(RubatoDivide, FitsAndComesCloseToTheBestOnThreeTypes) {
 }
 
 TEST(RubatoDivide, LeavesJobsWhereTheyAreWhenNothingElseIsWorthMore) {
-  // Two equal jobs and two equal types: either way is worth the same.
+  // Two equal jobs and two equal types: both assignments have the same value.
   std::vector<TypedChoices> jobs(2);
   for (TypedChoices& job : jobs) job.of[0] = job.of[1] = {{1, 1.0}};
   jobs[0].now_type = DeviceTypeId(1);

@@ -50,9 +50,9 @@ TEST(RubatoNoise, AJobThatIsQuiteDifferentKeepsItsOwnLevel) {
   NoiseStages stages;
   stages.report(0, {.ratio = 20, .doublings = 0});
   stages.report(0, {.ratio = 40, .doublings = 4});
-  // Nearly alike: what others measured at larger batches counts.
+  // The job is similar, so measurements of other jobs at larger batches count.
   EXPECT_EQ(stages.curve(0, {.ratio = 15, .doublings = 0}).ratio[4], 40);
-  // It is still in an epoch with little noise, or has other data.
+  // The job differs: it may still be in an epoch with little noise, or have other data.
   EXPECT_DOUBLE_EQ(stages.curve(0, {.ratio = 0.5, .doublings = 0}).ratio[4], 1);
 }
 

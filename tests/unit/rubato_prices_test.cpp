@@ -7,7 +7,7 @@
 namespace rubato {
 namespace {
 
-// On 1, 2, 4, ... devices, as fast as devices^exponent.
+// Sizes of 1, 2, 4, ... devices with speed devices^exponent.
 PlannedJob planned(Seconds length_s, double exponent, int most = 64) {
   PlannedJob::Phase phase{.sizes = {}, .length_s = length_s};
   for (int k = 1; k <= most; k *= 2) phase.sizes.push_back({k, std::pow(k, exponent)});
@@ -51,11 +51,11 @@ TEST(RubatoPrices, WorkOfJobsThatCannotCatchUpIsWorthMore) {
 
 TEST(RubatoPrices, WithDevicesForAllAJobIsWorthItsTimeAtItsBestSize) {
   const std::vector<double> values = settled({planned(1'000, 0.5, 4)}, 1'000);
-  // Devices cost next to nothing: a second of work costs 1 / speed seconds.
+  // Devices cost next to nothing, so a second of work costs 1 / speed seconds.
   EXPECT_NEAR(values[0], 0.5, 0.01);
 }
 
-// A job of two phases of 1,000 s each; forty others keep devices dear.
+// A job with two phases of 1,000 s each. Forty other jobs keep devices expensive.
 double first_phase(double exponent_now, double exponent_later) {
   const PlannedJob now = planned(1'000, exponent_now);
   const PlannedJob later = planned(1'000, exponent_later);

@@ -40,7 +40,7 @@ TEST(RubatoSpeeds, VersionCountsNewConfigurationsOnly) {
 }
 
 TEST(RubatoSpeeds, CorrectsTheFitWhereItWasMeasured) {
-  // No parametric model passes through all of these; the corrected one comes close.
+  // No parametric model fits all of these; the corrected one comes close.
   SharedSpeeds fitted(kLimits, false, true);
   SharedSpeeds corrected(kLimits, true, true);
   JobSpec spec = adaptive_job();
@@ -66,7 +66,8 @@ TEST(RubatoSpeeds, TakesSynchronisationFromAnotherTypeUntilItIsMeasured) {
   const JobSpec spec = adaptive_job();
   const double one = speeds.goodput(spec, kCurve, DeviceTypeId(1), 1, 1);
   const double four = speeds.goodput(spec, kCurve, DeviceTypeId(1), 1, 4);
-  // Without the other type's synchronisation four devices would be about four times as fast.
+  // Without the synchronisation measured on the other type, four devices would be about four times
+  // as fast.
   EXPECT_LT(four, 2.5 * one);
   EXPECT_GT(one, 2 * speeds.goodput(spec, kCurve, DeviceTypeId(0), 1, 1));
 }
@@ -82,7 +83,7 @@ TEST(RubatoSpeeds, TriesBatchesThatNobodyMeasured) {
   EXPECT_EQ(careful.to_try(spec, kCurve, type, 1, 1), careful.best(spec, kCurve, type, 1, 1).shape);
   const BatchShape tried = hopeful.to_try(spec, kCurve, type, 1, 1);
   EXPECT_NE(tried.local, 128);
-  // What is expected of a size changes less, and a measured disappointment counts.
+  // The prediction for a size changes less, and a disappointing measurement counts.
   const double expected = careful.goodput(spec, kCurve, type, 1, 1);
   EXPECT_GE(hopeful.goodput(spec, kCurve, type, 1, 1), expected);
   EXPECT_LT(hopeful.goodput(spec, kCurve, type, 1, 1), 1.1 * expected);

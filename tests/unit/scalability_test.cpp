@@ -8,7 +8,7 @@
 namespace rubato {
 namespace {
 
-// One device: 10 ms + 1 ms per sample; devices of a node synchronise in 2 (k-1)/k x 10 ms.
+// One device: 10 ms + 1 ms per sample. Devices of a node synchronise in 2 (k-1)/k x 10 ms.
 class Analyzer : public testing::Test {
  protected:
   Analyzer() {

@@ -7,17 +7,10 @@
 #include <vector>
 
 #include "model/scaling_law.h"
+#include "unit/sched_helpers.h"
 
 namespace rubato {
 namespace {
-
-constexpr DeviceTypeId kType{0};
-
-class FakeClock final : public Clock {
- public:
-  Seconds now_s() const override { return now; }
-  Seconds now = 0;
-};
 
 class RecordingExecutor final : public Executor {
  public:
@@ -33,7 +26,7 @@ class RecordingExecutor final : public Executor {
   int calls = 0;
 };
 
-// Does what the case says.
+// A policy that does what the test case says.
 class ScriptedPolicy final : public Policy {
  public:
   using Script = std::function<Plan(const PolicyInput&)>;
@@ -49,8 +42,6 @@ class NoWork final : public RemainingWork {
   Seconds seconds_at_request(Seconds) const override { return 0; }
   double updates(std::int64_t, Seconds) const override { return 0; }
 };
-
-NodeShare at(std::int32_t node, int devices) { return {NodeId(node), devices}; }
 
 class Scheduling : public testing::Test {
  protected:
@@ -79,7 +70,7 @@ class Scheduling : public testing::Test {
     const Status status = scheduler_->submit(spec(id, mode, low, high), {});
     ASSERT_TRUE(status.ok()) << status.error().message;
   }
-  // The next rounds give job i so many devices of the first type.
+  // The next rounds grant job i this many devices of the first type.
   void grant(std::vector<int> devices) {
     script_ = [devices](const PolicyInput& input) {
       Plan plan;
@@ -148,7 +139,7 @@ TEST_F(Scheduling, AnActiveIdIsRefused) {
   submit(7);
   const Status twice = scheduler_->submit(spec(7, ElasticMode::kAdaptive, 1, 1), {});
   ASSERT_FALSE(twice.ok());
-  EXPECT_EQ(twice.error().message, "job 'job7' is active already");
+  EXPECT_EQ(twice.error().message, "job 'job7' is already active");
   EXPECT_EQ(scheduler_->jobs().size(), 1U);
   scheduler_->remove(JobId(7));
   submit(7);  // free again
@@ -168,8 +159,8 @@ TEST_F(Scheduling, AJobThatCanNeverRunIsRefused) {
   EXPECT_EQ(scheduler_->jobs().size(), 1U);
 }
 
-// A policy may grant the request; a request outside of the job's own range would make every plan
-// invalid, and one job would stop the scheduler for all.
+// A policy may grant the request. A request outside the job's own range would make every plan
+// invalid, and one job would stop the scheduler for all jobs.
 TEST_F(Scheduling, ARequestOutsideOfTheJobsOwnRangeIsRefused) {
   std::int32_t id = 0;
   for (const ElasticMode mode : {ElasticMode::kConsistent, ElasticMode::kRigid}) {
@@ -473,7 +464,7 @@ TEST_F(Scheduling, APlanForTooFewJobsIsReported) {
 }
 
 TEST_F(Scheduling, AWaitingJobWithABatchHasNotStarted) {
-  // A valid plan that gives a waiting job no nodes, but names its batch.
+  // A valid plan that gives a waiting job no nodes but names its batch.
   JobSpec made = spec(1, ElasticMode::kAdaptive, 1, 12);
   made.batch = {.initial = 32, .max = 256, .min_local = 1, .max_local = 64};
   ASSERT_TRUE(scheduler_->submit(made, {}));
@@ -544,7 +535,7 @@ TEST_F(Scheduling, JobsElsewhereAreNotTouched) {
 
 TEST_F(Scheduling, ANodeThatComesBackIsUsableAgain) {
   scheduler_->set_node_down(NodeId(1), true);
-  scheduler_->set_node_down(NodeId(1), true);  // twice is once
+  scheduler_->set_node_down(NodeId(1), true);  // a second time has no effect
   EXPECT_EQ(scheduler_->usable(), 8);
   scheduler_->set_node_down(NodeId(1), false);
   EXPECT_EQ(scheduler_->usable(), 12);
@@ -573,8 +564,8 @@ TEST_F(Scheduling, WhatARigidJobLosesIsLeftToTheOthers) {
   fix({{at(2, 2)}, {at(2, 2)}});
   round();
   scheduler_->set_reserved(kType, 1);
-  EXPECT_FALSE(job(2).running());             // loses one, so both
-  EXPECT_EQ(job(1).allocation.devices(), 2);  // and nothing more is missing
+  EXPECT_FALSE(job(2).running());             // loses one device and therefore both
+  EXPECT_EQ(job(1).allocation.devices(), 2);  // and nothing else is missing
   EXPECT_EQ(scheduler_->allocated(), 2);
 }
 

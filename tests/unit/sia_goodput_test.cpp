@@ -8,7 +8,8 @@ namespace {
 constexpr DeviceTypeId kSlow(std::size_t{0});
 constexpr DeviceTypeId kFast(std::size_t{1});
 
-// 0.1 s a sample on a slow device, half of it on a fast one. Nobody may ask for more than one.
+// 0.1 s per sample on a slow device, half of that on a fast one. Fails if it is asked about several
+// devices.
 class OneDeviceOnly final : public SpeedModel {
  public:
   StepTime step_time(const Placement& placement, std::int64_t local) const override {
@@ -57,13 +58,13 @@ class SiaGoodputTest : public testing::Test {
 TEST_F(SiaGoodputTest, TheProfileTellsHowFastOneDeviceOfEachTypeIs) {
   observe();
   EXPECT_NEAR(ratio(kFast, 1), 2.0, 0.01);
-  // Nothing is known of synchronising: perfect scaling.
+  // Nothing is known about synchronisation: perfect scaling.
   EXPECT_NEAR(ratio(kSlow, 4), 4.0, 0.05);
   EXPECT_NEAR(ratio(kFast, 4), 8.0, 0.1);
 }
 
 TEST_F(SiaGoodputTest, ScalingOnOneTypeIsExpectedOnTheOthers) {
-  // Two slow devices take 3.2 s for their 32 samples each and 3.2 s for synchronising: no gain.
+  // Two slow devices take 3.2 s for their 32 samples each and 3.2 s to synchronise: no gain.
   learned_.report(
       {.type = kSlow, .nodes = 1, .devices = 2, .local = 32, .step_s = 6.4, .sync_s = 3.2},
       {.squared_norm = 1, .variance = 1});
@@ -72,7 +73,7 @@ TEST_F(SiaGoodputTest, ScalingOnOneTypeIsExpectedOnTheOthers) {
   EXPECT_NEAR(ratio(kFast, 1), 2.0, 0.01);
   EXPECT_NEAR(ratio(kFast, 2), ratio(kFast, 1) * ratio(kSlow, 2), 1e-9);
 
-  // Seen there: two fast devices take 1.6 + 0.1 s against 3.2 s on one.
+  // Measured there: two fast devices take 1.6 + 0.1 s, against 3.2 s on one.
   learned_.report(
       {.type = kFast, .nodes = 1, .devices = 2, .local = 32, .step_s = 1.7, .sync_s = 0.1},
       {.squared_norm = 1, .variance = 1});

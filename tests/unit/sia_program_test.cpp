@@ -41,7 +41,7 @@ double brute_force(const SiaProgram& program, std::size_t job, DeviceCounts left
   return best;
 }
 
-// The value of the choices; -1 when they do not fit.
+// The value of the choices; -1 if they do not fit.
 double checked_value(const SiaProgram& program, const std::vector<int>& choice) {
   DeviceCounts left = program.capacity;
   double value = 0;
@@ -68,7 +68,7 @@ TEST(SiaProgram, IsExactOnAnyNumberOfTypes) {
   }
 }
 
-// Two types. Half of the second job would fit beside the first one: prices alone prove nothing.
+// Two types. Half of the second job would fit beside the first, so prices alone prove nothing.
 SiaProgram two_types() {
   const DeviceTypeId one(std::size_t{0});
   const DeviceTypeId two(std::size_t{1});
@@ -112,8 +112,8 @@ TEST(SiaProgram, SurvivesASolverThatFailsOrLies) {
   EXPECT_GE(checked_value(program, solve_sia(program, kExact, lying).choice), 0.9);
 }
 
-// As the policy makes them: sizes are powers of two, values 1.1 - u^-0.5. Against CBC on the whole
-// program, without prices.
+// Programs like those of the policy: sizes are powers of two, values 1.1 - u^-0.5. Compared with
+// CBC on the whole program, without prices.
 TEST(SiaProgram, LargeProgramsMatchTheWholeProgram) {
   Random random(11);
   for (int round = 0; round < 40; ++round) {

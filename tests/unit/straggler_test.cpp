@@ -59,7 +59,7 @@ TEST(Straggler, IsClearedWhenClearlyWellAndEachTimeLater) {
     for (int step = 0; step < StragglerWatch::kSteps; ++step) watch.observe(seconds({1, 1, 3}));
     ASSERT_TRUE(watch.flagged(2));
     for (int step = 0; step < 1000; ++step) watch.observe(seconds({1, 1, 1.15}));
-    ASSERT_TRUE(watch.flagged(2));  // neither slow nor well
+    ASSERT_TRUE(watch.flagged(2));  // neither slow nor good
     int steps = 1;
     while (watch.observe(seconds({1, 1, 1})).cleared.empty()) ++steps;
     EXPECT_EQ(steps, expected);

@@ -1,25 +1,20 @@
-// Fairness between tenants, step by step. The comments say who should have what.
+// Fairness between tenants, step by step. The comments say what each tenant should have.
 #include "sched/tenant_policy.h"
 
 #include <gtest/gtest.h>
 
 #include "sched/scheduler.h"
+#include "unit/sched_helpers.h"
 
 namespace rubato {
 namespace {
-
-class FakeClock final : public Clock {
- public:
-  Seconds now_s() const override { return now; }
-  Seconds now = 0;
-};
 
 class NoExecutor final : public Executor {
  public:
   void apply(std::span<const Action>) override {}
 };
 
-// In order of arrival everybody gets its smallest size, then everybody one more, and so on.
+// All jobs get their smallest size in order of arrival, then one more device each, and so on.
 class FillPolicy final : public Policy {
  public:
   Plan decide(const PolicyInput& input) override {
@@ -46,7 +41,7 @@ class FillPolicy final : public Policy {
   }
 
  private:
-  // A job of application "lazy" is never given more than 2.
+  // A job of application "lazy" never gets more than 2 devices.
   static int limit(const JobState& job) {
     return job.spec.application == "lazy" ? std::min(2, job.spec.max_devices)
                                           : job.spec.max_devices;
@@ -118,7 +113,7 @@ TEST_F(Tenants, BorrowIdleDevicesAndGiveThemBack) {
   EXPECT_GE(has("blue"), 3);
   scheduler_->remove(blue);
   round();
-  EXPECT_EQ(has("red"), 7);  // borrows what blue left
+  EXPECT_EQ(has("red"), 7);  // borrows what blue leaves
   EXPECT_EQ(has("green"), 1);
 }
 
@@ -132,7 +127,7 @@ TEST_F(Tenants, WeightsAndQuotas) {
   submit("grey", 1, 16);
   const JobId second = submit("grey", 2, 2);
   round();
-  EXPECT_EQ(has("grey"), 2);  // its quota, whatever its weight
+  EXPECT_EQ(has("grey"), 2);  // its quota, regardless of its weight
   EXPECT_EQ(reason(second), "tenant-quota");
   EXPECT_EQ(has("red") + has("blue"), 10);  // 7.5 and 2.5
   policy_->set_rules({});
@@ -163,10 +158,10 @@ TEST_F(Tenants, ManyJobsDoNotBuyALargerShare) {
 TEST_F(Tenants, WhatAPolicyLeavesIdleIsUsedByOthers) {
   start("2x4");
   submit("blue", 1, 8);
-  submit("red", 1, 8, "lazy");  // its policy uses 2 of the 4
+  submit("red", 1, 8, "lazy");  // its policy uses 2 of its 4 devices
   round();
   EXPECT_EQ(has("red"), 2);
-  EXPECT_EQ(has("blue"), 4);  // was asked before red left them
+  EXPECT_EQ(has("blue"), 4);  // was asked before red left devices idle
   round();
   EXPECT_EQ(has("red"), 2);
   EXPECT_EQ(has("blue"), 6);
@@ -180,7 +175,7 @@ TEST_F(Tenants, WhatAPolicyLeavesIdleIsUsedByOthers) {
 
 TEST_F(Tenants, AWaitingJobGetsIdleDevicesInTheSameDecision) {
   start("1x8");
-  submit("blue", 6, 6);         // its share is 4, so it leaves it to red
+  submit("blue", 6, 6);         // its share is 4, so it leaves the share to red
   submit("red", 1, 8, "lazy");  // which uses 2
   round();
   EXPECT_EQ(has("red"), 2);
@@ -230,7 +225,7 @@ TEST_F(Tenants, TwoJobsThatNeedEverythingTakeTurns) {
     clock_.now = until;
     round();
   }
-  EXPECT_NEAR(time["red"], 2000, 201);  // half the time each, but for a turn
+  EXPECT_NEAR(time["red"], 2000, 201);  // half the time each, to within one turn
   EXPECT_NEAR(time["blue"], 2000, 201);
 }
 

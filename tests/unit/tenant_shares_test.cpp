@@ -20,11 +20,11 @@ TEST(TenantShares, DivideByWeight) {
 }
 
 TEST(TenantShares, WhatOneLeavesGoesToTheOthersByWeight) {
-  // Of 12, the first wants 1 of its 4; the other 11 are 5.5 each, and the first of the two has the
-  // odd one.
+  // Of its 4 devices, the first wants 1. The other two share 11, 5.5 each, and the first of them
+  // gets the odd one.
   EXPECT_EQ(whole_shares(std::vector<TenantClaim>{{1, 1}, {1, 99}, {1, 99}}, 12),
             (Shares{1, 6, 5}));
-  // Everybody can have everything.
+  // All tenants can have everything they want.
   EXPECT_EQ(whole_shares(std::vector<TenantClaim>{{1, 1}, {9, 2}, {1, 3}}, 12), (Shares{1, 2, 3}));
 }
 
@@ -65,7 +65,7 @@ TEST(TenantShares, AreMaxMinFairForRandomClaims) {
       ASSERT_LE(whole[i], claims[i].wanted);
       ASSERT_LT(std::abs(whole[i] - fair[i]), 1 + 1e-5);
       if (fair[i] >= claims[i].wanted - 1e-9) continue;
-      // Who wants more than it has, has the largest share per weight.
+      // A tenant that wants more than it has must have the largest share per weight.
       for (std::size_t k = 0; k < claims.size(); ++k) {
         ASSERT_LE(fair[k] / claims[k].weight, fair[i] / claims[i].weight + 1e-6);
       }

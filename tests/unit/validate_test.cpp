@@ -7,17 +7,17 @@
 #include <set>
 #include <string>
 
+#include "unit/sched_helpers.h"
+
 namespace rubato {
 namespace {
 
 constexpr DeviceTypeId kA{0};
 constexpr DeviceTypeId kB{1};
 
-NodeShare at(std::int32_t node, int devices) { return {NodeId(node), devices}; }
-
-// Nodes 0 and 1 have 4 devices of type a (node 1 only 3 usable), node 2 has 8 of type b.
-// Job 0 is adaptive (1 to 6 devices, batch 32 to 256), job 1 rigid (2 devices of type a only, batch
-// 64), job 2 consistent (2 to 4 devices, batch 64).
+// Nodes 0 and 1 have 4 devices of type a (only 3 usable on node 1), node 2 has 8 of type b. Job 0
+// is adaptive (1 to 6 devices, batch 32 to 256), job 1 rigid (2 devices of type a only, batch 64),
+// job 2 consistent (2 to 4 devices, batch 64).
 class Validate : public testing::Test {
  protected:
   Validate() {
@@ -27,7 +27,7 @@ class Validate : public testing::Test {
     for (const JobState& state : states_) pointers_.push_back(&state);
     by_type_[kA] = 7;
     by_type_[kB] = 8;
-    // A good plan.
+    // A valid plan.
     plan_.grants.resize(3);
     for (std::size_t i = 0; i < 3; ++i) plan_.grants[i].job = JobId(i);
     plan_.grants[0].devices[kB] = 5;
@@ -57,7 +57,7 @@ class Validate : public testing::Test {
                             .jobs = pointers_,
                             .finished = {}});
   }
-  // The name of the fault that the plan is rejected for.
+  // The name of the fault for which the plan is rejected.
   std::string fault() const {
     const auto error = check();
     if (!error) return "(valid)";
@@ -168,7 +168,7 @@ TEST_F(Validate, BatchNotAllowed) {
   }
   grant(0).batch = 256;
   EXPECT_EQ(fault(), "(valid)");
-  grant(2).batch = 65;  // consistent: its own only
+  grant(2).batch = 65;  // consistent: only its own batch
   EXPECT_EQ(fault(), "batch-not-allowed");
   grant(2).batch = 0;
   EXPECT_EQ(fault(), "(valid)");

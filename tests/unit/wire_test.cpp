@@ -1,4 +1,4 @@
-// Frames and the handshake, against honest peers and others.
+// Frames and the handshake, with honest and hostile peers.
 #include "elastic/wire.h"
 
 #include <gtest/gtest.h>
@@ -54,14 +54,14 @@ TEST(Frames, TheLargestIsTakenAndALargerOneRefused) {
        {std::string_view("\x01\x00\x10\x00", 4), std::string_view("\xff\xff\xff\xff", 4),
         std::string_view("\x00\x00\x00\x80", 4)}) {
     FrameReader other;
-    // Also behind a good frame in the same piece.
+    // Also after a good frame in the same piece.
     const std::string stream = encode_frame(1, "good") + std::string(length) + '\x01';
     const Status refused = other.feed(bytes_of(stream));
     ASSERT_FALSE(refused.ok());
     EXPECT_NE(refused.error().message.find("at most 1048576"), std::string::npos);
     EXPECT_FALSE(other.next());
     EXPECT_EQ(other.buffered_bytes(), 0U);
-    EXPECT_FALSE(other.feed(bytes_of(encode_frame(1, ""))).ok());  // and stays so
+    EXPECT_FALSE(other.feed(bytes_of(encode_frame(1, ""))).ok());  // and it stays refused
     EXPECT_EQ(other.buffered_bytes(), 0U);
   }
 }
@@ -112,13 +112,13 @@ TEST(HandshakeTest, AnHonestPairSucceeds) {
     EXPECT_EQ(connector.handle(only_frame(welcome)), "");
     EXPECT_EQ(connector.state(), State::kAuthenticated) << connector.failure();
     EXPECT_EQ(connector.peer(), "a");
-    // Later frames are not the handshake's.
+    // Later frames do not belong to the handshake.
     EXPECT_EQ(acceptor.handle({.type = 77, .payload = "x"}), "");
     EXPECT_EQ(acceptor.state(), State::kAuthenticated);
   }
 }
 
-// What the acceptor says to the answer of this connector.
+// Why the acceptor rejects the answer of this connector.
 std::string acceptors_failure(Handshake connector) {
   auto acceptor = Handshake::acceptor(identity("a"), nonce_of(1));
   const std::string welcome =
@@ -161,7 +161,7 @@ TEST(HandshakeTest, AnotherWorkerThanTheOneMeantIsRefused) {
   auto meant_c = Handshake::connector(identity("b"), nonce_of(2), "c");
   meant_c.handle(only_frame(acceptor.start()));
   meant_c.handle(only_frame(welcome));
-  EXPECT_EQ(meant_c.failure(), "worker 'a' welcomes; 'c' was to be reached");
+  EXPECT_EQ(meant_c.failure(), "worker 'a' answered; expected worker 'c'");
 }
 
 TEST(HandshakeTest, AReplayedAnswerIsRefused) {
@@ -182,7 +182,7 @@ TEST(HandshakeTest, AReplayedAnswerIsRefused) {
 }
 
 TEST(HandshakeTest, ReflectionIsRefused) {
-  // The attacker, who has no secret, lets the acceptor's own messages come back to it, and lets a
+  // The attacker, who has no secret, sends the acceptor's own messages back to it, or has a
   // connector of the same worker compute the proof.
   auto acceptor = Handshake::acceptor(identity("a"), nonce_of(1));
   EXPECT_EQ(acceptor.handle(only_frame(acceptor.start())), "");
@@ -193,7 +193,7 @@ TEST(HandshakeTest, ReflectionIsRefused) {
   EXPECT_EQ(same_nonce.handle(only_frame(target.start())), "");
   EXPECT_EQ(same_nonce.failure(), "the challenge reflects this worker's own nonce");
 
-  // The connector's proof is no welcome.
+  // The connector's proof is not a welcome.
   auto connector = Handshake::connector(identity("b"), nonce_of(2), "");
   const Frame answer = only_frame(connector.handle(only_frame(target.start())));
   connector.handle({.type = kWelcomeFrame, .payload = answer.payload});
@@ -231,7 +231,8 @@ TEST(HandshakeTest, AnotherVersionIsNamed) {
   auto connector = Handshake::connector(identity("b"), nonce_of(2), "");
   connector.handle({.type = kChallengeFrame,
                     .payload = R"({"version":7,"nonce":")" + std::string(64, '0') + "\"}"});
-  EXPECT_EQ(connector.failure().find("the peer speaks version 7, this program version 1"), 0U);
+  EXPECT_EQ(connector.failure().find("the peer uses protocol version 7, this program version 1"),
+            0U);
 }
 
 TEST(HandshakeTest, WrongMessagesAreRefused) {
@@ -269,7 +270,7 @@ TEST(HandshakeTest, RandomBytesAreRefused) {
   const std::string answer = honest_connector.handle(only_frame(challenge));
   for (int trial = 0; trial < 20'000; ++trial) {
     std::string stream;
-    if (random.chance(0.5)) {  // something honest, damaged
+    if (random.chance(0.5)) {  // an honest message, damaged
       stream = random.chance(0.5) ? challenge : answer;
       const int changes = random.between(1, 8);
       for (int i = 0; i < changes; ++i) {
@@ -332,7 +333,7 @@ TEST_F(Secret, IsMadeOnceAndReadByItsOwnerOnly) {
 TEST_F(Secret, OfAnotherLengthIsRefused) {
   ASSERT_TRUE(write_file(path_, std::string(31, 'x')));
   ASSERT_EQ(::chmod(path_.c_str(), 0600), 0);
-  EXPECT_NE(read_secret(path_).error().message.find("expected a file of 32 bytes"),
+  EXPECT_NE(read_secret(path_).error().message.find("expected the file of 32 bytes"),
             std::string::npos);
   EXPECT_FALSE(read_secret(testing::TempDir()).ok());
 }

@@ -17,7 +17,7 @@
 namespace rubato {
 namespace {
 
-// A folder of this process's own: cases run side by side.
+// A folder for this process only: test cases run in parallel.
 class TempFolder {
  public:
   TempFolder() : path_(testing::TempDir() + "rubato_workload_test_" + std::to_string(::getpid())) {
@@ -65,7 +65,7 @@ std::shared_ptr<const Application> application(const std::string& name, BatchLim
   return std::make_shared<const Application>(std::move(d));
 }
 
-// vision and text run on both types, pinned only on one device with its batch, edge only on the
+// vision and text run on both types, pinned only on one device with its own batch, edge only on the
 // second type.
 Applications two_type_applications() {
   Applications apps;
@@ -98,7 +98,7 @@ testing::AssertionResult has(const std::string& text, const std::vector<std::str
   return testing::AssertionSuccess();
 }
 
-// The error for this content names file:place and all the words.
+// The error for this content names file:place and contains all the words.
 void expect_error(const std::string& name, std::string_view content, const std::string& place,
                   const std::vector<std::string>& words, WorkloadOptions options = {}) {
   const std::string path = write(name, content);
@@ -260,7 +260,7 @@ TEST(PolluxWorkloadTest, SaysWhenThereAreNoProfiles) {
 }
 
 TEST(ItpWorkloadTest, ReadsJobs) {
-  // Without an end of the last line, as in the published files.
+  // Without a newline after the last line, as in the published files.
   const std::string path =
       write("itp.csv", kItpHeader + "965d744f-0445,1932025,2429,16\nfb10987f,2000581,1532,1");
   const auto workload = read(path);
@@ -463,7 +463,7 @@ TEST(NativeWorkloadTest, RefusesBadInput) {
   bad(start + R"("application": "pinned", "mode": "adaptive"})", "53", {"mode", "fixed"});
   bad(start + R"("application": "vision", "batch": 8})", "53", {"batch", "from 128 to 4096"});
   bad(start + R"("application": "edge", "devices": 8, "batch": 9})", "65", {"batch", "8 to 8"});
-  bad(start + R"("application": "text", "duration_s": 1})", "51", {"either", "exactly one"});
+  bad(start + R"("application": "text", "duration_s": 1})", "51", {"exactly one", "duration_s"});
   bad(start + R"("duration_s": 1, "logical_workers": 2})", "45",
       {"logical_workers", "application"});
   bad(start + R"("application": "vision", "logical_workers": 3})", "53", {"3 equal parts"});
@@ -474,7 +474,7 @@ TEST(NativeWorkloadTest, RefusesBadInput) {
       {"mode", "consistent"});
   bad(start + R"("application": "vision", "mixes_types": true})", "53", {"logical workers"});
   bad(start + R"("application": "vision", "mixes_types": 1})", "53", {"true or false"});
-  bad(R"({"id": "a", "submit_s": 0})", "1", {"either", "exactly one"});
+  bad(R"({"id": "a", "submit_s": 0})", "1", {"exactly one", "duration_s"});
   bad(R"({"id": "a", "submit_s": -1, "duration_s": 1})", "13", {"submit_s", "from 0"});
   bad(R"({"id": "a", "duration_s": 1})", "1", {"'submit_s' is missing"});
   bad(R"({"submit_s": 1, "duration_s": 1})", "1", {"'id' is missing"});
@@ -489,7 +489,7 @@ TEST(NativeWorkloadTest, RefusesBadInput) {
   expect_error("bad.jsonl", "", "1:1", {"empty"}, {.format = WorkloadFormat::kNative});
 }
 
-// Whatever the bytes are: a workload or an error, no crash.
+// Any bytes give a workload or an error, never a crash.
 TEST(WorkloadFuzzTest, MutatedFilesNeverCrash) {
   constexpr std::uint64_t kSeed = 20240611;
   std::cout << "fuzz seed " << kSeed << "\n";
@@ -560,7 +560,7 @@ TEST(WorkloadFuzzTest, MutatedFilesNeverCrash) {
   EXPECT_LT(accepted, 2 * kRounds);
 }
 
-// The recorded workloads, which are not part of the project; empty when they are not there.
+// The recorded workloads, which are not part of the project; empty if they are not present.
 std::string data_folder() {
   const char* named = std::getenv("RUBATO_DATA");
   const std::filesystem::path root = test_paths::kSourceTree;

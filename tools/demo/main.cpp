@@ -69,7 +69,7 @@ class Demo {
         folder_((fs::temp_directory_path() / fmt::format("rubato-demo-{}", getpid())).string()),
         jobs_(demo_jobs(arguments_.programs + "/examples")),
         daemon_(arguments_.programs + "/rubatod", folder_ + "/state", kSlots),
-        undisturbed_(arguments_.programs + "/rubato", folder_, "nice -n 5 ") {}
+        undisturbed_(arguments_.programs + "/rubato", folder_, "", "nice -n 5 ") {}
 
   int run() {
     const auto start = std::chrono::steady_clock::now();

@@ -1,4 +1,4 @@
-// A manual page of a parser's table, on standard output.
+// Prints manual pages generated from a parser's table.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,11 +15,11 @@ struct ManualPage {
     std::string title;
     std::string text;  // troff
   };
-  std::vector<Section> sections{};  // behind the commands
+  std::vector<Section> sections{};  // after the commands
 };
 
 void print_manual_page(const CLI::App& app, const ManualPage& page);
-// The same commands for docs/cli.md.
+// Prints the commands as Markdown for docs/cli.md.
 void print_markdown(const CLI::App& app);
 
 }  // namespace rubato::cli

@@ -1,5 +1,5 @@
-// The parser's table of commands and options, as the pages and completions that are made of it see
-// it. Commands and options of the empty group are internal and left out.
+// Access to the parser's table of commands and options, from which pages and completions are
+// generated. Commands and options in the empty group are internal and left out.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,7 +9,7 @@
 namespace rubato::cli {
 
 std::vector<const CLI::App*> subcommands(const CLI::App& app);
-// --help, which every command has, is listed with the program only.
+// Every command has --help, so it is listed only for the program itself.
 std::vector<const CLI::Option*> options_of(const CLI::App& app, bool positional);
 bool takes_value(const CLI::Option& option);
 // "-f", "--file"

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Arguments {
+struct ChangeArguments {
   std::string job;
   std::vector<std::string> settings;
   bool as_json = false;
@@ -26,7 +26,7 @@ std::vector<std::string> changeable() {
   return {control::kChangeableFields.begin(), control::kChangeableFields.end()};
 }
 
-// Sends to /jobs/ID`what` and prints the changed job.
+// Sends a request to /jobs/ID followed by `what` and prints the changed job.
 int change(const ServerChoice& server, const FoundJob& job, const char* method,
            const std::string& what, const json& body, bool as_json) {
   Result<Client> client = Client::make(server);
@@ -50,14 +50,14 @@ int change(const ServerChoice& server, const FoundJob& job, const char* method,
   return 0;
 }
 
-// FIELD=VALUE as fields of a document; which exist, and what they take, the daemon knows.
+// Turns FIELD=VALUE arguments into fields of a document. The daemon checks the values.
 Result<json> fields_of(const std::vector<std::string>& settings) {
   const json schema = control::job_schema()["properties"];
   json fields = json::object();
   for (const std::string& setting : settings) {
     const std::size_t equals = setting.find('=');
     if (equals == std::string::npos || equals == 0) {
-      return invalid_input(fmt::format("set: '{}': expected FIELD=VALUE, with {} as fields",
+      return invalid_input(fmt::format("set: '{}': expected FIELD=VALUE, where FIELD is one of {}",
                                        setting, join(changeable(), ", ")));
     }
     const std::string name = setting.substr(0, equals);
@@ -74,7 +74,7 @@ Result<json> fields_of(const std::vector<std::string>& settings) {
   return fields;
 }
 
-int set(const Context& context, const Arguments& a) {
+int set(const Context& context, const ChangeArguments& a) {
   const Result<json> fields = fields_of(a.settings);
   if (!fields.ok()) return fail(fields.error());
   const Result<FoundJob> job = which_daemon_job(context, a.job);
@@ -82,7 +82,7 @@ int set(const Context& context, const Arguments& a) {
   return change(context.server, *job, "PATCH", "", *fields, a.as_json);
 }
 
-int change_phase(const Context& context, const Arguments& a, const char* what) {
+int change_phase(const Context& context, const ChangeArguments& a, const char* what) {
   const Result<FoundJob> job = which_daemon_job(
       context, a.job, fmt::format("'rubato stop {}' checkpoints and ends it", a.job));
   if (!job.ok()) return fail(job.error());
@@ -96,9 +96,9 @@ int scale_daemon_job(const ServerChoice& server, const FoundJob& job, int device
 }
 
 void add_change_commands(CLI::App& app, const Context& context, Command& chosen) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<ChangeArguments>();
   const auto add = [&](const char* name, const char* help,
-                       std::function<int(const Arguments&)> run) {
+                       std::function<int(const ChangeArguments&)> run) {
     CLI::App* sub = app.add_subcommand(name, help);
     sub->add_option("job", a->job, kJobHelp)->required();
     sub->add_flag("--json", a->as_json, "The job as JSON");
@@ -110,12 +110,12 @@ void add_change_commands(CLI::App& app, const Context& context, Command& chosen)
       {"resume", "Resume a paused job"},
       {"cancel", "End a job of the daemon without a result"}};
   for (const auto& [name, help] : phases) {
-    add(name, help, [&context, what = name](const Arguments& arguments) {
+    add(name, help, [&context, what = name](const ChangeArguments& arguments) {
       return change_phase(context, arguments, what);
     });
   }
-  add("set", "Change fields of a job of the daemon that has not ended: name, priority",
-      [&context](const Arguments& arguments) { return set(context, arguments); })
+  add("set", "Change the name or the priority of a job of the daemon that has not ended",
+      [&context](const ChangeArguments& arguments) { return set(context, arguments); })
       ->add_option("settings", a->settings, "FIELD=VALUE, such as priority=10")
       ->required();
 }

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace rubato::cli {
@@ -26,7 +27,7 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// What the file holds, which must be one word.
+// The contents of a file that must contain exactly one word.
 Result<std::string> read_word(const std::string& file) {
   const Result<std::string> text = read_file(file);
   if (!text.ok()) return text;
@@ -38,13 +39,14 @@ Result<std::string> read_word(const std::string& file) {
   return std::string(word);
 }
 
-// What httplib's error means to a person, and what to do.
+// Explains an error of httplib and says what to do.
 std::string connection_problem(httplib::Error error) {
   switch (error) {
     case httplib::Error::Connection:
     case httplib::Error::ConnectionTimeout:
     case httplib::Error::BindIPAddress:
-      return "nothing answers there; is rubatod running? Start it with 'rubatod', or name another "
+      return "no server answers there; is rubatod running? Start it with 'rubatod', or name "
+             "another "
              "daemon with --server URL or RUBATO_SERVER";
     case httplib::Error::Read:
     case httplib::Error::Write:
@@ -61,7 +63,7 @@ std::string connection_problem(httplib::Error error) {
 }
 
 Error refused(int status, const std::string& body) {
-  const json answer = json::parse(body, nullptr, false);
+  const json answer = parse_json(body);
   std::string message = fmt::format("the server answered {}", status);
   if (answer.is_object() && answer.contains("error") && answer["error"].is_object()) {
     message = answer["error"].value("message", message);
@@ -72,12 +74,12 @@ Error refused(int status, const std::string& body) {
   return {code, std::move(message)};
 }
 
-// The options of this program say it better than the header that the server wants.
+// Names the options of this program instead of the header that the server expects.
 Error unauthorized(const std::string& url, const std::string& token_file) {
   return invalid_input(
       token_file.empty()
           ? fmt::format(
-                "{} wants a token; give the file that holds yours with --token-file FILE or "
+                "{} requires a token; give the file that holds yours with --token-file FILE or "
                 "RUBATO_TOKEN_FILE",
                 url)
           : fmt::format("the token in {} is not known to {}; give another file with --token-file "
@@ -122,13 +124,13 @@ Result<Client> Client::make(const ServerChoice& choice) {
   std::string url = choice.url;
   if (url.empty()) {
     Result<std::string> local = read_word(folder + "/server.url");
-    // The system's daemon, for those who may not look into its state folder.
+    // The system's daemon publishes its address here for users who cannot read its state folder.
     if (!local.ok()) local = read_word("/run/rubato/server.url");
     if (!local.ok()) {
-      return invalid_input(
-          fmt::format("no daemon runs here ({}/server.url does not exist); start one with "
-                      "'rubatod', or give --server URL",
-                      folder));
+      return invalid_input(fmt::format(
+          "no daemon runs on this machine ({}/server.url does not exist); start one with "
+          "'rubatod', or give --server URL",
+          folder));
     }
     url = *local;
   }
@@ -142,7 +144,7 @@ Result<Client> Client::make(const ServerChoice& choice) {
     if (!token.ok()) return token.error();
     return Client(url, *token, choice.token_file, choice.ca_file);
   }
-  // The administrator's token belongs to the local daemon; no other server is to see it.
+  // The administrator's token belongs to the local daemon. Never send it to another server.
   if (choice.given()) return Client(url, "", "", choice.ca_file);
   const std::string token_file = folder + "/admin.token";
   const Result<std::string> token = read_word(token_file);
@@ -166,7 +168,7 @@ Result<json> Client::send(const std::string& method, const std::string& path, co
   request.path = kApi + path;
   for (const auto& [name, value] : headers) request.set_header(name, value);
   if (!body.is_null()) {
-    request.body = body.dump();
+    request.body = compact_json(body);
     request.set_header("Content-Type", "application/json");
   }
   const httplib::Result result = http_->send(request);
@@ -174,8 +176,8 @@ Result<json> Client::send(const std::string& method, const std::string& path, co
   if (result->status == 401) return unauthorized(url_, token_file_);
   if (result->status >= 400) return refused(result->status, result->body);
   if (result->body.empty()) return json(nullptr);
-  json answer = json::parse(result->body, nullptr, false);
-  if (answer.is_discarded()) return unreachable("what answers there is not rubatod");
+  json answer = parse_json(result->body);
+  if (answer.is_discarded()) return unreachable("its answer is not JSON, so it is not rubatod");
   return answer;
 }
 
@@ -184,7 +186,7 @@ Result<json> Client::all_jobs(bool active) {
   json next = 0;
   while (!next.is_null()) {
     Result<json> page = get(fmt::format("/jobs?limit=10000&active={}&after={}",
-                                        active ? "true" : "false", next.dump()));
+                                        active ? "true" : "false", compact_json(next)));
     if (!page.ok()) return page;
     for (json& job : (*page)["jobs"]) jobs.push_back(std::move(job));
     next = page->value("next", json());
@@ -234,8 +236,7 @@ Status Client::follow_events(const std::string& path, std::int64_t after,
                       end = buffer.find("\n\n")) {
                    const std::size_t data = buffer.rfind("data: ", end);
                    if (data != std::string::npos) {
-                     const json event =
-                         json::parse(buffer.substr(data + 6, end - data - 6), nullptr, false);
+                     const json event = parse_json(buffer.substr(data + 6, end - data - 6));
                      if (event.is_object()) {
                        after = event.value("seq", after);
                        wanted = receiver(event);
@@ -246,7 +247,7 @@ Status Client::follow_events(const std::string& path, std::int64_t after,
                  return wanted;
                });
     if (!wanted) break;
-    // A daemon that is restarted comes back within seconds; its jobs go on meanwhile.
+    // A restarted daemon is back within seconds, and its jobs keep running meanwhile.
     if (!ended.ok() && (!connected || ++failures > 30)) return ended;
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }

@@ -1,4 +1,4 @@
-// The command line's side of the API (docs/api.md).
+// The client of the daemon's API (docs/api.md).
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ class Client;
 
 namespace rubato::cli {
 
-// Which daemon, as given by options and environment; empty parts: the local daemon's.
+// The daemon chosen by options and environment. Empty fields stand for the local daemon.
 struct ServerChoice {
   std::string url;         // --server, RUBATO_SERVER
   std::string token_file;  // --token-file, RUBATO_TOKEN_FILE
@@ -24,34 +24,35 @@ struct ServerChoice {
   bool given() const { return !url.empty(); }
 };
 
-// Where a daemon of this machine keeps its state: RUBATO_STATE, else the user's folder, else the
-// system's; the first that has a running daemon.
+// The state folder of the daemon on this machine: RUBATO_STATE if set, else the first of the user's
+// and the system's folder that has a running daemon, else the user's.
 std::string find_state_folder();
-// The address of the daemon whose state is there; empty: none runs.
+// The address of the daemon with that state folder; empty if none runs.
 std::string local_url();
 
 class Client {
  public:
   using Headers = std::map<std::string, std::string>;
-  // False: no more, please.
+  // Returns false to stop receiving.
   using Receiver = std::function<bool(std::string_view bytes)>;
 
-  // Finds the daemon; does not talk to it yet.
+  // Finds the daemon but does not connect to it yet.
   static Result<Client> make(const ServerChoice& choice);
   Client(Client&&) noexcept;
   Client& operator=(Client&&) noexcept;
   ~Client();
 
-  // The answer's JSON. An error has the server's message.
+  // Returns the JSON of the response. An error has the server's message.
   Result<nlohmann::json> get(const std::string& path);
   Result<nlohmann::json> send(const std::string& method, const std::string& path,
                               const nlohmann::json& body, const Headers& headers = {});
-  // All pages of the list of jobs; `active`: only those that have not ended.
+  // Reads all pages of the list of jobs. `active`: only jobs that have not ended.
   Result<nlohmann::json> all_jobs(bool active);
-  // An answer that is taken as it comes. Broken off by the receiver is no error.
+  // Passes a response to the receiver as it arrives. It is not an error if the receiver stops it.
   Status stream(const std::string& path, const Headers& headers, const Receiver& receiver);
-  // Events of `path` (".../events") after number `after`, until the receiver says no. When the
-  // connection breaks it connects again and goes on where it was; the first connection must work.
+  // Receives the events of `path` (".../events") after number `after` until the receiver returns
+  // false. If the connection breaks, it reconnects and resumes after the last event. The first
+  // connection must succeed.
   Status follow_events(const std::string& path, std::int64_t after,
                        const std::function<bool(const nlohmann::json& event)>& receiver);
 
@@ -62,11 +63,11 @@ class Client {
   Error unreachable(const std::string& why) const;
 
   std::string url_;
-  std::string token_file_;  // where the token came from; empty: there is none
+  std::string token_file_;  // the file of the token; empty if there is none
   std::unique_ptr<httplib::Client> http_;
 };
 
-// A text as a part of a path or a query.
+// Percent-encodes a text for a path or a query.
 std::string url_quoted(std::string_view text);
 
 }  // namespace rubato::cli

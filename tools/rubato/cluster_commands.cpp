@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Arguments {
+struct ClusterArguments {
   std::string name;
   int devices = 0;
   std::string duration;
@@ -26,10 +26,10 @@ struct Arguments {
   bool as_json = false;
 };
 
-// Asks, and prints the answer as JSON or with `show`.
+// Sends a request and prints the response as JSON or with `show`.
 template <typename Show>
-int ask(const ServerChoice& server, const Arguments& a, const char* method, const std::string& path,
-        const json& body, const Show& show) {
+int ask(const ServerChoice& server, const ClusterArguments& a, const char* method,
+        const std::string& path, const json& body, const Show& show) {
   Result<Client> client = Client::make(server);
   if (!client.ok()) return fail(client.error());
   const Result<json> answer = client->send(method, path, body);
@@ -69,8 +69,8 @@ void show_new_tenant(const json& tenant) {
              tenant.value("weight", 1.0), tenant.value("quota", 0));
   if (!tenant.contains("token")) return;
   fmt::print("{}\n", tenant.value("token", ""));
-  fmt::print(stderr, "this is its token; it is not shown again\n");
-  print_next({"put it into a file (mode 0600) and use rubato --token-file FILE"});
+  fmt::print(stderr, "this is the tenant's token; it is not shown again\n");
+  print_next({"save it in a file (mode 0600) and use rubato --token-file FILE"});
 }
 
 void show_policies(const json& answer) {
@@ -85,7 +85,7 @@ void show_policies(const json& answer) {
 void show_reservations(const json& answer) {
   const json list = answer.value("reservations", json::array());
   if (list.empty()) {
-    fmt::print(stderr, "nothing is reserved; next: rubato reserve N --for 2h\n");
+    fmt::print(stderr, "no reservations; next: rubato reserve N --for 2h\n");
     return;
   }
   Table table(
@@ -99,7 +99,7 @@ void show_reservations(const json& answer) {
   fmt::print("{}", table.text());
 }
 
-int use_policy(const Arguments& a, const ServerChoice& server) {
+int use_policy(const ClusterArguments& a, const ServerChoice& server) {
   json settings = json::object();
   for (const std::string& setting : a.settings) {
     const std::size_t equals = setting.find('=');
@@ -110,12 +110,12 @@ int use_policy(const Arguments& a, const ServerChoice& server) {
   }
   return ask(server, a, "PUT", "/policy", {{"name", a.name}, {"settings", settings}},
              [](const json& answer) {
-               fmt::print("policy {} is in use\n", answer.value("active", ""));
+               fmt::print("policy {} is now active\n", answer.value("active", ""));
                print_next({"rubato cluster", "rubato top", "rubato sim --from-live"});
              });
 }
 
-int reserve(const Arguments& a, const ServerChoice& server) {
+int reserve(const ClusterArguments& a, const ServerChoice& server) {
   const Result<double> seconds = control::parse_duration(a.duration);
   if (!seconds.ok()) {
     return fail(invalid_input(fmt::format("--for: {}", seconds.error().message)));
@@ -129,39 +129,39 @@ int reserve(const Arguments& a, const ServerChoice& server) {
              });
 }
 
-using Run = std::function<int(const Arguments&, const ServerChoice&)>;
+using Run = std::function<int(const ClusterArguments&, const ServerChoice&)>;
 
 }  // namespace
 
 void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<ClusterArguments>();
   const auto runs = [&](CLI::App* sub, Run run) {
     sub->add_flag("--json", a->as_json, "As JSON");
-    // A subcommand's callback runs before its parent's: the innermost one counts.
+    // A subcommand's callback runs before its parent's, so the innermost command wins.
     sub->callback([a, run = std::move(run), &context, &chosen] {
       if (!chosen) chosen = [a, run, &context] { return run(*a, context.server); };
     });
     return sub;
   };
   const auto getter = [](const char* path, void (*show)(const json&)) -> Run {
-    return [path, show](const Arguments& arguments, const ServerChoice& server) {
+    return [path, show](const ClusterArguments& arguments, const ServerChoice& server) {
       return ask(server, arguments, "GET", path, nullptr, show);
     };
   };
 
-  runs(app.add_subcommand("cluster", "Devices, who holds them, and the policy"),
+  runs(app.add_subcommand("cluster", "Show devices, the jobs that hold them, and the policy"),
        getter("/cluster", show_cluster));
 
-  CLI::App* tenants = app.add_subcommand("tenants", "List tenants, or make and change them");
+  CLI::App* tenants = app.add_subcommand("tenants", "List, create or change tenants");
   runs(tenants, getter("/tenants", show_tenants));
-  CLI::App* set = tenants->add_subcommand("set", "Make a tenant (prints its token) or change one");
+  CLI::App* set = tenants->add_subcommand("set", "Create (prints its token) or change a tenant");
   set->add_option("name", a->name, "Name of the tenant")->required();
-  set->add_option("--weight", a->weight, "Share relative to others that want devices")
+  set->add_option("--weight", a->weight, "Share relative to other tenants that want devices")
       ->capture_default_str();
-  set->add_option("--quota", a->quota, "Most devices at a time; 0: no limit")
+  set->add_option("--quota", a->quota, "Maximum number of devices; 0: no limit")
       ->capture_default_str();
   set->add_flag("--new-token", a->new_token, "Replace its token");
-  runs(set, [](const Arguments& arguments, const ServerChoice& server) {
+  runs(set, [](const ClusterArguments& arguments, const ServerChoice& server) {
     return ask(server, arguments, "PUT", "/tenants/" + url_quoted(arguments.name),
                {{"weight", arguments.weight},
                 {"quota", arguments.quota},
@@ -171,30 +171,32 @@ void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen
 
   CLI::App* policy = app.add_subcommand("policy", "Show or change the daemon's scheduling policy");
   runs(policy, getter("/policies", show_policies));
-  runs(policy->add_subcommand("show", "List the policies; * marks the one in use"),
+  runs(policy->add_subcommand("show", "List the policies; * marks the active one"),
        getter("/policies", show_policies));
-  CLI::App* use = policy->add_subcommand("use", "Use another policy from now on");
-  use->add_option("name", a->name, "As 'rubato policies' lists it")->required();
+  CLI::App* use = policy->add_subcommand("use", "Switch to another policy");
+  use->add_option("name", a->name, "Name as listed by 'rubato policies'")->required();
   use->add_option("--set", a->settings, "PARAMETER=VALUE (repeatable)")->allow_extra_args(false);
   runs(use, use_policy);
 
   CLI::App* reserving = app.add_subcommand(
-      "reserve", "Take devices away from training for a while (list, release: see below)");
-  CLI::Option* devices = reserving->add_option("devices", a->devices, "How many");
+      "reserve", "Reserve devices for something other than training (see also list, release)");
+  CLI::Option* devices = reserving->add_option("devices", a->devices, "Number of devices");
   CLI::Option* duration = reserving->add_option("--for", a->duration, "How long: 90s, 15m, 2h, 1d");
-  runs(reserving, [devices, duration](const Arguments& arguments, const ServerChoice& server) {
-    if (devices->count() == 0 || duration->count() == 0) {
-      return fail(
-          invalid_input("reserve: say how many devices and how long, as in 'rubato reserve "
-                        "2 --for 2h'"));
-    }
-    return reserve(arguments, server);
-  });
+  runs(reserving,
+       [devices, duration](const ClusterArguments& arguments, const ServerChoice& server) {
+         if (devices->count() == 0 || duration->count() == 0) {
+           return fail(
+               invalid_input("reserve: give how many devices and how long, as in 'rubato reserve "
+                             "2 --for 2h'"));
+         }
+         return reserve(arguments, server);
+       });
   runs(reserving->add_subcommand("list", "List the reservations"),
        getter("/reservations", show_reservations));
-  CLI::App* release = reserving->add_subcommand("release", "Give reserved devices back");
-  release->add_option("number", a->reservation, "As 'rubato reserve list' shows it")->required();
-  runs(release, [](const Arguments& arguments, const ServerChoice& server) {
+  CLI::App* release = reserving->add_subcommand("release", "Release reserved devices");
+  release->add_option("number", a->reservation, "Number as listed by 'rubato reserve list'")
+      ->required();
+  runs(release, [](const ClusterArguments& arguments, const ServerChoice& server) {
     return ask(server, arguments, "DELETE", fmt::format("/reservations/{}", arguments.reservation),
                nullptr, [&](const json&) { fmt::print("released\n"); });
   });

@@ -1,5 +1,6 @@
-// The subcommands of the program `rubato`. Each adds itself to the parser and sets what runs it;
-// that function gives the exit code (0 done, 1 failed, 2 accepted or possible, but not now).
+// The subcommands of the program `rubato`. Each function adds a command to the parser. If that
+// command is chosen on the command line, it sets `chosen` to the function that runs it and returns
+// the exit code (0 success, 1 failure, 2 possible but not now).
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -26,7 +27,7 @@ struct Context {
 
 using Command = std::function<int()>;
 
-// Of the argument JOB.
+// Help text of the argument JOB.
 inline constexpr const char* kJobHelp = "Id (j12 or 12), name or folder of the job";
 
 // --- Jobs of 'rubato run' and of the daemon
@@ -53,14 +54,15 @@ void add_change_commands(CLI::App& app, const Context& context,
 void add_logs(CLI::App& app, const Context& context, Command& chosen);
 void add_top(CLI::App& app, const Context& context, Command& chosen);
 void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen);
-// What `sim --from-live` does; no policies: the one that the daemon uses.
+void add_doctor(CLI::App& app, const Context& context, Command& chosen);
+// `sim --from-live`. Without policies it uses the daemon's policy.
 int forecast_live(
     const ServerChoice& server,
     std::vector<std::pair<std::string, std::map<std::string, std::string, std::less<>>>> policies,
     bool as_json);
 
-// --- What several commands share
-// The workers of a job, as `ps JOB` prints them.
+// --- Shared by several commands
+// Prints the workers of a job, as `ps JOB` does.
 int print_job(const FoundJob& job, bool as_json);
 
 struct MeasuredSpeed {
@@ -68,7 +70,7 @@ struct MeasuredSpeed {
   double steps_per_s = 0;
   double samples_per_s = 0;
 };
-// As `profile` prints them; `unit` is "workers" or "devices".
+// Prints speeds as `profile` does. `unit` is "workers" or "devices".
 void print_speeds(const std::string& name, std::span<const MeasuredSpeed> speeds, const char* unit,
                   bool as_json);
 

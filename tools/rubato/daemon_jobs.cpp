@@ -43,7 +43,7 @@ std::vector<FoundJob> jobs_in(const std::string& state) {
   return jobs;
 }
 
-// As the daemon would answer, from what its folder says.
+// Answers as the daemon would, from its state folder.
 std::optional<FoundJob> find_in(const std::string& state, const std::string& text) {
   const std::vector<FoundJob> jobs = jobs_in(state);
   const std::optional<JobNumber> number = control::parse_job_number(text);

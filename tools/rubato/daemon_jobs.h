@@ -1,4 +1,4 @@
-// The daemon's jobs, as commands on jobs see them (which_job.h).
+// The daemon's jobs for commands that take a job (which_job.h).
 #pragma once
 
 #include <memory>
@@ -8,10 +8,10 @@
 
 namespace rubato::cli {
 
-// `server` is looked at when something is asked; it must live on.
+// `server` is read at every request and must outlive the result.
 std::unique_ptr<DaemonJobs> make_daemon_jobs(const ServerChoice& server);
 
-// What it does with them.
+// The commands of DaemonJobs.
 int scale_daemon_job(const ServerChoice& server, const FoundJob& job, int devices, bool as_json);
 int print_daemon_events(const ServerChoice& server, const EventsRequest& request);
 int profile_daemon_job(const ServerChoice& server, const FoundJob& job,

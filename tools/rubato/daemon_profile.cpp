@@ -1,5 +1,5 @@
-// rubato profile of a daemon's job. The daemon decides about its devices, so it is asked for every
-// size (a pin, as `scale` sets it), and nothing is written into the job's folder.
+// rubato profile for a job of the daemon. It asks the daemon for every size (a pin, as `scale` sets
+// it) and writes nothing into the job's folder.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -19,14 +19,15 @@ using nlohmann::json;
 using std::chrono::steady_clock;
 
 constexpr auto kPollEvery = std::chrono::milliseconds(200);
-// The daemon tells the median of the last steps; after so many, or so long, it is of this size.
+// The daemon reports the median over the last steps. After this many steps, or this long, all of
+// them were done with the current size.
 constexpr std::int64_t kSteps = 20;
 constexpr std::int64_t kFewSteps = 3;
 constexpr auto kLongEnough = std::chrono::seconds(3);
 
 std::string path_of(const FoundJob& job) { return "/jobs/" + url_quoted(job.id); }
 
-// Pins the job's size, and leaves it as it was when it goes out of scope.
+// Pins the job's size. The destructor restores the previous pin.
 class Pin {
  public:
   Pin(Client& client, const FoundJob& job, int before)
@@ -35,7 +36,8 @@ class Pin {
     if (!set_) return;
     const Status restored = put(before_);
     if (!restored.ok()) {
-      fmt::print(stderr, "{}: the pin could not be removed ({}); 'rubato scale {} {}' does it\n",
+      fmt::print(stderr,
+                 "{}: the pin could not be removed ({}); remove it with 'rubato scale {} {}'\n",
                  job_.id, restored.error().message, job_.id, before_);
     } else if (before_ > 0) {
       fmt::print(stderr, "{}: pinned to {} again\n", job_.id, counted(before_, "device"));
@@ -66,11 +68,11 @@ class Pin {
 };
 
 Error ended_early(const FoundJob& job, const std::string& phase, int devices) {
-  return invalid_input(fmt::format("{} is {}: it was not measured on {}", job.id, phase,
+  return invalid_input(fmt::format("{} is {} and was not measured on {}", job.id, phase,
                                    counted(devices, "device")));
 }
 
-// One line for every new state of waiting.
+// Prints one line per change of what it waits for.
 class Waiting {
  public:
   void say(const std::string& line) {
@@ -82,7 +84,7 @@ class Waiting {
   std::string said_;
 };
 
-Result<MeasuredSpeed> measure(Client& client, const FoundJob& job, int devices) {
+Result<MeasuredSpeed> measure_pinned(Client& client, const FoundJob& job, int devices) {
   Waiting waiting;
   std::int64_t first_step = -1;
   steady_clock::time_point since;
@@ -126,14 +128,14 @@ int measure_all(Client& client, const FoundJob& job, const ProfileRequest& reque
   const std::string phase = before->value("phase", "");
   if (phase == "paused") {
     return fail(invalid_input(
-        fmt::format("{} is paused; 'rubato resume {}' lets it go on", job.id, job.id)));
+        fmt::format("{} is paused; resume it with 'rubato resume {}'", job.id, job.id)));
   }
   const InterruptNoted noted;
   Pin pin(client, job, before->value("scale", 0));
   std::vector<MeasuredSpeed> speeds;
   for (int devices = request.low; devices <= *request.high; ++devices) {
     if (const Status pinned = pin.to(devices); !pinned.ok()) return fail(pinned.error());
-    const Result<MeasuredSpeed> speed = measure(client, job, devices);
+    const Result<MeasuredSpeed> speed = measure_pinned(client, job, devices);
     if (!speed.ok()) return fail(speed.error());
     speeds.push_back(*speed);
   }
@@ -151,7 +153,7 @@ int print_known(Client& client, const FoundJob& job, bool as_json) {
                       .samples_per_s = point.value("samples_per_s", 0.0)});
   }
   if (speeds.empty() && !as_json) {
-    fmt::print(stderr, "nothing has been measured of {} yet\n", job.id);
+    fmt::print(stderr, "{} has no measurements yet\n", job.id);
   } else {
     print_speeds(job.name, speeds, "devices", as_json);
   }

@@ -1,4 +1,4 @@
-// rubato completion, manpage: made of the parser's own table, as --help is.
+// rubato completion, manpage: generated from the parser's table, like --help.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -66,10 +66,10 @@ void print_bash(const CLI::App& app) {
 }
 
 void print_zsh(const CLI::App& app) {
-  // Not `path`: zsh ties that name to $PATH.
+  // The variable is not called `path`, because zsh ties that name to $PATH.
   fmt::print(
       "#compdef rubato\n"
-      "# zsh completion of rubato: put it as _rubato into a folder of $fpath.\n"
+      "# zsh completion of rubato: install it as _rubato in a folder of $fpath.\n"
       "local at=rubato word i\n"
       "for ((i = 2; i < CURRENT; i++)); do\n"
       "  word=$words[i]\n"
@@ -95,7 +95,7 @@ std::string fish_quoted(std::string_view text) {
 }
 
 void print_fish(const CLI::App& app) {
-  fmt::print("# fish completion of rubato: put it into ~/.config/fish/completions/rubato.fish\n");
+  fmt::print("# fish completion of rubato: install it as ~/.config/fish/completions/rubato.fish\n");
   walk(app, [&](const CLI::App& one) {
     std::string condition = "__fish_use_subcommand";
     if (one.get_parent() != nullptr) {
@@ -124,19 +124,19 @@ ManualPage manual_page() {
           .synopsis = "[\\fIOPTIONS\\fR] \\fICOMMAND\\fR ...",
           .sections = {
               {"EXIT STATUS",
-               "0: done. 1: failed; standard error says why. 2: possible, but not now (plan)."},
+               "0: success. 1: failure; standard error says why. 2: possible, but not now (plan)."},
               {"FILES",
                ".TP\n\\fI$RUBATO_STATE\\fR, \\fI~/.local/state/rubato\\fR, "
-               "\\fI/var/lib/rubato\\fR\nState of the local daemon; its address (server.url) and "
-               "the administrator's token (admin.token) are read from there when no server is "
-               "named."},
+               "\\fI/var/lib/rubato\\fR\nState folder of the local daemon. If no server is given, "
+               "the address (server.url) and the administrator's token (admin.token) are read "
+               "from there."},
               {"SEE ALSO", "rubatod(8)"}}};
 }
 
 }  // namespace
 
 void add_describe_commands(CLI::App& app, Command& chosen) {
-  CLI::App* completion = app.add_subcommand("completion", "Print the completion of a shell");
+  CLI::App* completion = app.add_subcommand("completion", "Print a shell's completion script");
   auto shell = std::make_shared<std::string>();
   completion->add_option("shell", *shell, "bash, zsh or fish")
       ->required()
@@ -155,7 +155,7 @@ void add_describe_commands(CLI::App& app, Command& chosen) {
   });
   CLI::App* manpage = app.add_subcommand("manpage", "Print the manual page rubato(1)");
   auto markdown = std::make_shared<bool>(false);
-  manpage->add_flag("--markdown", *markdown, "As the command part of docs/cli.md");
+  manpage->add_flag("--markdown", *markdown, "As Markdown, the commands in docs/cli.md");
   manpage->callback([&app, &chosen, markdown] {
     chosen = [&app, markdown] {
       if (*markdown) {

@@ -1,4 +1,4 @@
-// rubato events: of a job in its folder here; of the daemon's jobs, the daemon is asked.
+// rubato events: reads the folder of a local job, and asks the daemon about its jobs.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -14,14 +14,14 @@ namespace rubato::cli {
 
 namespace {
 
-struct Arguments {
+struct EventsArguments {
   std::string job;
   bool follow = false;
   std::int64_t after = 0;
   bool as_json = false;
 };
 
-// Prints the whole lines of `text` and returns how many bytes they have.
+// Prints the complete lines of `text` and returns their size in bytes.
 std::size_t print_lines(std::string_view text, bool as_json) {
   std::size_t printed = 0;
   for (std::size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
@@ -36,7 +36,7 @@ std::size_t print_lines(std::string_view text, bool as_json) {
 
 int print_events(const elastic::JobFolder& folder, bool follow, bool as_json) {
   for (std::size_t printed = 0;;) {
-    // Asked before reading: what a job wrote before it ended is there once it has ended.
+    // Check before reading, so that the last read includes everything the job wrote.
     const bool over = !follow || state_of(folder) != "running";
     if (is_file(folder.events_file())) {
       const Result<std::string> text = read_file(folder.events_file());
@@ -49,7 +49,7 @@ int print_events(const elastic::JobFolder& folder, bool follow, bool as_json) {
   }
 }
 
-int events(const Context& context, const Arguments& a) {
+int events(const Context& context, const EventsArguments& a) {
   EventsRequest request{.job = {}, .follow = a.follow, .after = a.after, .as_json = a.as_json};
   if (a.job.empty()) {
     if (context.daemon == nullptr) return fail(invalid_input("events: say which job"));
@@ -67,12 +67,12 @@ int events(const Context& context, const Arguments& a) {
 }  // namespace
 
 void add_events(CLI::App& app, const Context& context, Command& chosen) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<EventsArguments>();
   CLI::App* sub =
       app.add_subcommand("events", "Show what happened to a job, or to all jobs of the daemon");
   sub->add_option("job", a->job, kJobHelp);
   sub->add_flag("-f,--follow", a->follow,
-                "Wait for new events until the job has ended (of all jobs: until interrupted)");
+                "Wait for new events until the job has ended (for all jobs: until interrupted)");
   sub->add_option("--after", a->after, "Only events after this number (daemon only)")
       ->check(at_least(0));
   sub->add_flag("--json", a->as_json, "One JSON object per line");

@@ -1,4 +1,4 @@
-// rubato sim --from-live: the simulator from the daemon's present state on.
+// rubato sim --from-live: simulates from the daemon's current state.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ void print_jobs(const Snapshot& snapshot, const Forecast& forecast) {
     if (found == snapshot.jobs.end()) continue;
     table.row({control::job_name_of(job.job), control::job_title(found->record.document),
                std::string(control::to_string(found->record.phase)), in_text(job.start_s),
-               in_text(job.finish_s), job.guessed ? "length not known: guessed" : ""});
+               in_text(job.finish_s), job.guessed ? "unknown length: guessed" : ""});
   }
   fmt::print("{}", table.text());
 }
@@ -61,7 +61,7 @@ int forecast_live(const ServerChoice& server,
   const Result<Snapshot> snapshot = control::snapshot_from_json(*answer);
   if (!snapshot.ok()) return fail(snapshot.error());
   if (snapshot->jobs.empty() && !as_json) {
-    fmt::print(stderr, "no active jobs: nothing to foresee\n");
+    fmt::print(stderr, "no active jobs: nothing to predict\n");
     return 0;
   }
   const bool comparing = !policies.empty();
@@ -78,7 +78,7 @@ int forecast_live(const ServerChoice& server,
     all.push_back(to_json(name, *next));
     table.row({name, duration_text(next->summary.mean_jct_s),
                duration_text(next->summary.makespan_s), std::to_string(next->summary.resizes),
-               name == snapshot->policy.name ? "in use" : ""});
+               name == snapshot->policy.name ? "active" : ""});
     if (!as_json && !comparing) print_jobs(*snapshot, *next);
   }
   if (!as_json) {

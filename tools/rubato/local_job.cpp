@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "elastic/logical_workers.h"
 
@@ -23,11 +24,11 @@ namespace {
 
 json read_object(const std::string& file) {
   const Result<std::string> text = is_file(file) ? read_file(file) : std::string();
-  json value = json::parse(text.ok() ? *text : "", nullptr, false);
+  json value = parse_json(text.ok() ? *text : "");
   return value.is_object() ? value : json::object();
 }
 
-// Steps that an ended job has done: all of its training, or as far as it came.
+// The number of steps that an ended job completed.
 std::int64_t steps_done(const LocalJob& job, const View& view) {
   constexpr std::int64_t kNone = 0;
   const json finished = read_object(job.folder.result_file());
@@ -37,7 +38,7 @@ std::int64_t steps_done(const LocalJob& job, const View& view) {
   return std::max({told, view.first_step, board.ok() ? board->completed() + 1 : kNone});
 }
 
-// 0: the program has not yet said how many it has.
+// 0 if the program has not reported its number yet.
 int logical_workers_of(const LocalJob& job) {
   if (job.settings.logical_workers > 0) return job.settings.logical_workers;
   return elastic::agreed_logical_workers(*job.registry).value_or(0);
@@ -58,7 +59,7 @@ Result<LocalJob> open_job(const std::string& folder) {
 
 std::string state_of(const JobFolder& folder) {
   const Result<std::string> text = read_file(folder.status_file());
-  const json status = json::parse(text.ok() ? *text : "{}", nullptr, false);
+  const json status = parse_json(text.ok() ? *text : "{}");
   if (!status.is_object()) return "unknown";
   std::string state = status.value("state", "unknown");
   if (state == "running" && kill(static_cast<pid_t>(status.value("pid", 0)), 0) != 0) return "dead";
@@ -92,7 +93,7 @@ json describe(LocalJob& job) {
                  {"workers", json::array()}};
   if (result["state"] == "running") {
     const Result<std::string> text = read_file(job.folder.status_file());
-    const json status = json::parse(text.ok() ? *text : "{}", nullptr, false);
+    const json status = parse_json(text.ok() ? *text : "{}");
     if (status.is_object() && status.contains("newcomers")) {
       result["newcomers"] = status["newcomers"];
     }

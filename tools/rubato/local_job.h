@@ -1,4 +1,4 @@
-// A job as its folder on this machine shows it.
+// The state of a job, read from its folder on this machine.
 #pragma once
 
 #include <memory>
@@ -26,12 +26,13 @@ Status require_running(const LocalJob& job);
 // The board of the view on this machine.
 Result<elastic::Board> open_board(const elastic::View& view);
 
-// What `ps --json` says about the job.
+// The job as `ps --json` prints it.
 nlohmann::json describe(LocalJob& job);
 
-// The most that it can be asked to run on.
+// The largest number of workers it can run on.
 int most_workers(const LocalJob& job);
-// Asks the launcher for so many workers. `batch` 0: as many samples per worker as at the start.
+// Asks the launcher for this number of workers. `batch` 0: as many samples per worker as at the
+// start.
 Status ask_for(LocalJob& job, int workers, std::int64_t batch);
 
 }  // namespace rubato::cli

@@ -13,7 +13,7 @@ namespace rubato::cli {
 
 namespace {
 
-// Bundled data: beside the installed program, else in the source tree that it was built from.
+// Bundled data: next to the installed program, else in the source tree from which it was built.
 std::string find_share_dir() {
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -30,11 +30,11 @@ int run(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   for (const std::string& word : words) context.command_line += " " + word;
 
-  CLI::App app{"Rubato: elastic deep-learning training. Shares devices among jobs and judges how."};
+  CLI::App app{"Rubato: elastic deep-learning training that shares devices among jobs."};
   app.name("rubato");
   app.set_version_flag("--version", RUBATO_VERSION);
   app.require_subcommand(1);
-  app.fallthrough();  // the options below may also stand after the subcommand
+  app.fallthrough();  // the options below may also come after the subcommand
   Command chosen;
 #ifndef RUBATO_RUNTIME_ONLY
   const std::unique_ptr<DaemonJobs> daemon = make_daemon_jobs(context.server);
@@ -51,6 +51,7 @@ int run(int argc, char** argv) {
   add_change_commands(app, context, chosen);
   add_top(app, context, chosen);
   add_cluster_commands(app, context, chosen);
+  add_doctor(app, context, chosen);
 #endif
   add_worker_commands(app, context, chosen);
   add_profile(app, context, chosen);

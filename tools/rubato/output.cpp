@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <ctime>
 
+#include "base/json_text.h"
+
 namespace rubato::cli {
 
 using nlohmann::json;
@@ -43,7 +45,7 @@ void Table::row(std::vector<std::string> cells) {
   for (std::size_t i = 0; i < cells.size(); ++i) {
     std::string& cell = cells[i];
     for (char& c : cell) {
-      if (static_cast<unsigned char>(c) < 0x20) c = ' ';  // nobody's name may move the cursor
+      if (static_cast<unsigned char>(c) < 0x20) c = ' ';  // no name may move the cursor
     }
     if (cell.size() > columns_[i].widest) {
       cell.resize(columns_[i].widest - 1);
@@ -130,9 +132,7 @@ std::string cluster_line(const json& c) {
       c.value("policy", ""));
 }
 
-void print_json(const json& value) {
-  fmt::print("{}\n", value.dump(2, ' ', false, json::error_handler_t::replace));
-}
+void print_json(const json& value) { fmt::print("{}\n", indented_json(value)); }
 
 void print_next(const std::vector<std::string>& commands) {
   fmt::print(stderr, "next: {}\n", fmt::join(commands, "  |  "));

@@ -1,4 +1,4 @@
-// How the commands print: tables within 100 columns, durations, colours where they are wanted.
+// Output helpers of the commands: tables within 100 columns, durations, colours if wanted.
 #pragma once
 
 #include <cstdio>
@@ -8,20 +8,20 @@
 
 namespace rubato::cli {
 
-// "42s", "3m12s", "2h05m", "4d03h"; "-" for less than 0.
+// "42s", "3m12s", "2h05m", "4d03h"; "-" for negative values.
 std::string duration_text(double seconds);
-// Local time: "10:42:07" for today, "Nov 15 10:42" otherwise.
+// Local time: "10:42:07" within 18 hours of now, "Nov 15 10:42" otherwise.
 std::string time_text(double unix_seconds);
 double unix_now();
 
-// A terminal that wants colours (NO_COLOR is not set).
+// True for a terminal, unless NO_COLOR is set.
 bool wants_color(std::FILE* file);
 
 class Table {
  public:
   struct Column {
     std::string title;
-    std::size_t widest = 20;  // longer texts are cut
+    std::size_t widest = 20;  // longer texts are truncated
     bool right = false;
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
@@ -35,9 +35,9 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// The jobs of an API answer: ID NAME TENANT STATE DEVICES AGE ETA REASON.
+// A table of the jobs in an API response: ID NAME TENANT STATE DEVICES AGE ETA REASON.
 Table job_table(const nlohmann::json& jobs, double now);
-// "2/1-8": devices now, fewest, most.
+// "2/1-8": current, minimum and maximum number of devices.
 std::string devices_text(const nlohmann::json& job);
 // "-" when it is not known.
 std::string eta_text(const nlohmann::json& job);
@@ -48,7 +48,7 @@ std::string stall_text(const nlohmann::json& job, double now);
 std::string cluster_line(const nlohmann::json& cluster);
 
 void print_json(const nlohmann::json& value);
-// The next commands that a person wants, on standard error.
+// Suggests the next commands on standard error.
 void print_next(const std::vector<std::string>& commands);
 
 }  // namespace rubato::cli

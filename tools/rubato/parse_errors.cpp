@@ -39,9 +39,9 @@ const CLI::App& innermost(const CLI::App& app) {
   return *last;
 }
 
-std::string full_name(const CLI::App& app) {
+std::string name_with_parents(const CLI::App& app) {
   return app.get_parent() == nullptr ? app.get_name()
-                                     : full_name(*app.get_parent()) + " " + app.get_name();
+                                     : name_with_parents(*app.get_parent()) + " " + app.get_name();
 }
 
 std::string text_after(const std::string& text, std::string_view mark) {
@@ -119,17 +119,17 @@ std::string unknown_command(const CLI::App& app, const std::vector<std::string>&
     std::vector<std::string> names;
     for (const CLI::App* command : commands) names.push_back(command->get_name());
     const std::string meant = nearest_name(word, names);
-    return fmt::format("unknown command '{}'; {}", word,
-                       meant.empty()
-                           ? fmt::format("'{} --help' lists the commands", full_name(*level))
-                           : fmt::format("did you mean '{}'?", meant));
+    return fmt::format(
+        "unknown command '{}'; {}", word,
+        meant.empty() ? fmt::format("'{} --help' lists the commands", name_with_parents(*level))
+                      : fmt::format("did you mean '{}'?", meant));
   }
   return "";
 }
 
 std::string parse_problem(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = innermost(app);
-  return fmt::format("{}; see '{} --help'", in_words(command, error), full_name(command));
+  return fmt::format("{}; see '{} --help'", in_words(command, error), name_with_parents(command));
 }
 
 CLI::Validator one_of(std::vector<std::string> names) {

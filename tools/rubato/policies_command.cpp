@@ -1,4 +1,4 @@
-// `rubato policies`: the registration table, for people, programs and docs/policies.md.
+// rubato policies: prints the policy table for people, for programs and for docs/policies.md.
 #include <fmt/format.h>
 
 #include <memory>
@@ -33,7 +33,7 @@ void print_text() {
   }
 }
 
-void print_json() {
+void print_policies_json() {
   fmt::print("{}\n",
              nlohmann::ordered_json{{"version", 1}, {"policies", api::policy_list()}}.dump(2));
 }
@@ -63,14 +63,15 @@ void print_markdown() {
 void add_policies(CLI::App& app, Command& chosen) {
   CLI::App* command =
       app.add_subcommand("policies", "List the scheduling policies and their parameters");
-  auto json = std::make_shared<bool>(false);
+  auto as_json = std::make_shared<bool>(false);
   auto markdown = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "as JSON");
-  command->add_flag("--markdown", *markdown, "as the page docs/policies.md")->excludes("--json");
+  command->add_flag("--json", *as_json, "As JSON");
+  command->add_flag("--markdown", *markdown, "As Markdown, the page docs/policies.md")
+      ->excludes("--json");
   command->callback([=, &chosen] {
     chosen = [=] {
-      if (*json) {
-        print_json();
+      if (*as_json) {
+        print_policies_json();
       } else if (*markdown) {
         print_markdown();
       } else {

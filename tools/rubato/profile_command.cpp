@@ -1,5 +1,5 @@
-// rubato profile: speed by number of workers. A job of 'rubato run' is measured here; the daemon's
-// are its business (daemon_profile.cpp).
+// rubato profile: measures speed by number of workers. This file handles jobs of 'rubato run';
+// daemon_profile.cpp handles jobs of the daemon.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/json_text.h"
 #include "base/text.h"
 #include "commands.h"
 #include "interrupt.h"
@@ -22,12 +23,12 @@ using elastic::Target;
 using elastic::View;
 using nlohmann::json;
 
-struct Arguments {
+struct ProfileArguments {
   std::string job;
   ProfileRequest request;
 };
 
-// Puts the target back to what it was, however the measurement ends.
+// Restores the old target, however the measurement ends.
 class OldTarget {
  public:
   OldTarget(LocalJob& job, Target target) : job_(job), target_(std::move(target)) {}
@@ -92,7 +93,7 @@ int profile_here(const FoundJob& found, const ProfileRequest& request) {
     if (!asked.ok()) return fail(asked.error());
     fmt::print(stderr, "{}: measuring on {}\n", found.name, counted(workers, "worker"));
     const std::optional<MeasuredSpeed> speed = measure(*job, workers);
-    if (interrupted()) return fail(invalid_input("interrupted; it runs on as before"));
+    if (interrupted()) return fail(invalid_input("interrupted; the job continues as before"));
     if (!speed) {
       return fail(invalid_input(fmt::format("{} ended before it was measured on {}", found.name,
                                             counted(workers, "worker"))));
@@ -103,7 +104,7 @@ int profile_here(const FoundJob& found, const ProfileRequest& request) {
   return 0;
 }
 
-int profile(const Context& context, const Arguments& a) {
+int profile(const Context& context, const ProfileArguments& a) {
   if (a.request.high && a.request.low > *a.request.high) {
     return fail(invalid_input("profile: --min is larger than --max"));
   }
@@ -125,7 +126,7 @@ void print_speeds(const std::string& name, std::span<const MeasuredSpeed> speeds
                     {"speedup", speed.samples_per_s / speeds.front().samples_per_s}});
   }
   if (as_json) {
-    fmt::print("{}\n", json{{"name", name}, {"profile", rows}}.dump(2));
+    fmt::print("{}\n", indented_json(json{{"name", name}, {"profile", rows}}));
     return;
   }
   std::string title(unit);
@@ -140,16 +141,15 @@ void print_speeds(const std::string& name, std::span<const MeasuredSpeed> speeds
 }
 
 void add_profile(CLI::App& app, const Context& context, Command& chosen) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<ProfileArguments>();
   CLI::App* sub = app.add_subcommand(
       "profile",
-      "Speed of a job by number of workers. Of a daemon's job: what was measured so far, or, with "
-      "--max, pins its size to one number after the other and removes the pin at the end");
+      "Measure the speed of a job by number of workers. For a job of the daemon: show past "
+      "measurements, or with --max pin the job to one size after another and then remove the pin");
   sub->add_option("job", a->job, kJobHelp)->required();
   sub->add_option("--min", a->request.low, "Smallest number of workers")->check(at_least(1));
-  sub->add_option(
-         "--max", a->request.high,
-         "Largest number of workers (default of a job of 'rubato run': the most it can have)")
+  sub->add_option("--max", a->request.high,
+                  "Largest number of workers (default for a job of 'rubato run': its maximum)")
       ->check(at_least(1));
   sub->add_flag("--json", a->request.as_json, "As JSON");
   sub->callback(

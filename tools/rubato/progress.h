@@ -1,5 +1,5 @@
-// Progress of long work on standard error: a bar with rate and remaining time on a terminal, plain
-// lines in a log.
+// Shows the progress of long work on standard error: a bar with rate and remaining time on a
+// terminal, plain lines in a log.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@ namespace rubato::cli {
 
 class Progress {
  public:
-  // `quiet` shows nothing at all.
+  // With `quiet`, nothing is shown.
   Progress(long total_jobs, bool quiet);
   ~Progress();
   Progress(const Progress&) = delete;

@@ -1,8 +1,9 @@
-// rubato ps: jobs of this machine whose folders can be read, and the workers of one.
+// rubato ps: lists the jobs of this machine with readable folders, or the workers of one job.
 #include <fmt/format.h>
 
 #include <memory>
 
+#include "base/json_text.h"
 #include "base/text.h"
 #include "commands.h"
 #include "elastic/launcher.h"
@@ -14,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Arguments {
+struct PsArguments {
   std::string job;
   bool as_json = false;
 };
@@ -25,7 +26,7 @@ json described(LocalJob& job, const std::string& id) {
   return description;
 }
 
-int print_jobs(const Context& context, bool as_json) {
+int print_local_jobs(const Context& context, bool as_json) {
   json jobs = json::array();
   for (const auto& [name, folder] : elastic::registered_jobs()) {
     Result<LocalJob> job = open_job(folder);
@@ -38,7 +39,7 @@ int print_jobs(const Context& context, bool as_json) {
     }
   }
   if (as_json) {
-    fmt::print("{}\n", json{{"jobs", jobs}}.dump(2));
+    fmt::print("{}\n", indented_json(json{{"jobs", jobs}}));
     return 0;
   }
   fmt::print("{:<6} {:<24} {:<9} {:>7} {:>8} {:>7} {:>8}  {}\n", "ID", "NAME", "STATE", "WORKERS",
@@ -91,7 +92,7 @@ int print_job(const FoundJob& found, bool as_json) {
   if (!job.ok()) return fail(job.error());
   const json status = described(*job, found.id);
   if (as_json) {
-    fmt::print("{}\n", status.dump(2));
+    fmt::print("{}\n", indented_json(status));
   } else {
     print_workers(status, *job);
   }
@@ -99,14 +100,14 @@ int print_job(const FoundJob& found, bool as_json) {
 }
 
 void add_ps(CLI::App& app, const Context& context, Command& chosen) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<PsArguments>();
   CLI::App* sub = app.add_subcommand(
       "ps", "List jobs that run on this machine and those of 'rubato run', or the workers of one");
   sub->add_option("job", a->job, kJobHelp);
   sub->add_flag("--json", a->as_json, "As JSON");
   sub->callback([a, &context, &chosen] {
     chosen = [a, &context] {
-      if (a->job.empty()) return print_jobs(context, a->as_json);
+      if (a->job.empty()) return print_local_jobs(context, a->as_json);
       const Result<FoundJob> job = which_job(context, a->job);
       return job.ok() ? print_job(*job, a->as_json) : fail(job.error());
     };

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/json_text.h"
 #include "base/text.h"
 #include "commands.h"
 #include "output.h"
@@ -13,13 +14,13 @@ namespace {
 
 using nlohmann::json;
 
-struct Arguments {
+struct QueueArguments {
   std::string job;
   bool all = false;
   bool as_json = false;
 };
 
-int queue(const Arguments& a, const Context& context) {
+int queue(const QueueArguments& a, const Context& context) {
   Result<Client> client = Client::make(context.server);
   if (!client.ok()) return fail(client.error());
   const Result<json> jobs = client->all_jobs(!a.all);
@@ -39,17 +40,17 @@ void print_line(const char* name, const std::string& value) {
 }
 
 std::string progress_text(const json& job) {
-  // The last report comes some steps before the end.
+  // The last progress report comes some steps before the end.
   if (const json result = job.value("result", json::object()); result.contains("steps")) {
-    return fmt::format("all {} steps, last loss {:.4g}", result["steps"].dump(),
+    return fmt::format("all {} steps, last loss {:.4g}", compact_json(result["steps"]),
                        result.value("final_loss", 0.0));
   }
   const json p = job.value("progress", json::object());
   std::string text;
   if (p.contains("step")) {
-    text = fmt::format("step {}", p["step"].dump());
+    text = fmt::format("step {}", compact_json(p["step"]));
     if (p.value("total_steps", std::int64_t{0}) > 0) {
-      text += fmt::format(" of {}", p["total_steps"].dump());
+      text += fmt::format(" of {}", compact_json(p["total_steps"]));
     }
   }
   if (p.contains("loss") && p["loss"].is_number()) {
@@ -61,7 +62,7 @@ std::string progress_text(const json& job) {
   return text;
 }
 
-// With what it assumes.
+// The estimate and its assumptions.
 std::string eta_line(const json& job) {
   const std::string eta = eta_text(job);
   const json p = job.value("progress", json::object());
@@ -71,7 +72,7 @@ std::string eta_line(const json& job) {
   if (!p.contains("start_in_s")) {
     return fmt::format("{}, if it keeps {} device{}", eta, devices, plural);
   }
-  return fmt::format("{}, if others keep their devices and it starts in {} on {} device{}", eta,
+  return fmt::format("{}, if other jobs keep their devices and it starts in {} on {} device{}", eta,
                      duration_text(p.value("start_in_s", 0.0)), devices, plural);
 }
 
@@ -86,7 +87,7 @@ void print_stall(const json& job) {
                                    id));
 }
 
-int status(const Arguments& a, const Context& context) {
+int status(const QueueArguments& a, const Context& context) {
   const Result<FoundJob> found = which_job(context, a.job);
   if (!found.ok()) return fail(found.error());
   if (!found->of_daemon()) return print_job(*found, a.as_json);
@@ -104,12 +105,12 @@ int status(const Arguments& a, const Context& context) {
   };
   const json document = job->value("document", json::object());
   const int held = job->value("held", 0);
-  std::string devices = fmt::format("{} (now/fewest-most)", devices_text(*job));
+  std::string devices = fmt::format("{} (now/min-max)", devices_text(*job));
   if (const int pinned = job->value("scale", 0); pinned > 0) {
     devices += fmt::format(", pinned to {}; 'rubato scale {} 0' removes the pin", pinned,
                            job->value("id", ""));
   }
-  if (held != job->value("granted", 0)) devices += fmt::format(", occupies {}", held);
+  if (held != job->value("granted", 0)) devices += fmt::format(", holds {}", held);
   print_line("job", fmt::format("{} {}", job->value("id", ""), job->value("name", "")));
   print_line("state", job->value("phase", ""));
   print_stall(*job);
@@ -132,7 +133,7 @@ int status(const Arguments& a, const Context& context) {
   return 0;
 }
 
-int why(const Arguments& a, const Context& context) {
+int why(const QueueArguments& a, const Context& context) {
   const Result<FoundJob> found =
       which_daemon_job(context, a.job, "it has the workers that its owner asked for");
   if (!found.ok()) return fail(found.error());
@@ -150,7 +151,8 @@ int why(const Arguments& a, const Context& context) {
     std::string who = blocker.value("job", "");
     if (blocker.contains("name")) who += " " + blocker.value("name", "");
     if (blocker.contains("tenant")) who = "other tenants";
-    if (blocker.contains("reservation")) who = "reservation " + blocker["reservation"].dump();
+    if (blocker.contains("reservation"))
+      who = "reservation " + compact_json(blocker["reservation"]);
     fmt::print("  {} {} {}\n", who, blocker.contains("tenant") ? "hold" : "holds",
                counted(blocker.value("devices", 0), "device"));
   }
@@ -163,9 +165,9 @@ int why(const Arguments& a, const Context& context) {
 }  // namespace
 
 void add_queue_commands(CLI::App& app, const Context& context, Command& chosen) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<QueueArguments>();
   const auto add = [&](const char* name, const char* help,
-                       int (*run)(const Arguments&, const Context&)) {
+                       int (*run)(const QueueArguments&, const Context&)) {
     CLI::App* sub = app.add_subcommand(name, help);
     sub->add_flag("--json", a->as_json, "As JSON");
     sub->callback(
@@ -173,9 +175,11 @@ void add_queue_commands(CLI::App& app, const Context& context, Command& chosen) 
     return sub;
   };
   add("queue", "List the daemon's jobs", queue)
-      ->add_flag("--all", a->all, "Also those that have ended");
-  add("status", "Everything about a job", status)->add_option("job", a->job, kJobHelp)->required();
-  add("why", "Why a job has the devices it has, or none, and what would help", why)
+      ->add_flag("--all", a->all, "Also jobs that have ended");
+  add("status", "Show everything about a job", status)
+      ->add_option("job", a->job, kJobHelp)
+      ->required();
+  add("why", "Explain why a job has the devices it has, or none, and what would help", why)
       ->add_option("job", a->job, kJobHelp)
       ->required();
 }

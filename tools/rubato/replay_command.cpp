@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "commands.h"
 #include "elastic/job_folder.h"
 #include "elastic/launcher.h"
@@ -26,13 +27,13 @@ using nlohmann::json;
 Result<json> read_json(const std::string& path) {
   Result<std::string> text = read_file(path);
   if (!text.ok()) return text.error();
-  json value = json::parse(*text, nullptr, false);
+  json value = parse_json(*text);
   if (!value.is_object()) return invalid_input(path + ": not a JSON object");
   return value;
 }
 
-// Runs the job's program; the outcome is in the folder when it ended with 0.
-// A daemon's job has its document, which says in which folder and with which variables it ran.
+// Runs the job's program. If it exits with 0, its result is in the folder.
+// A daemon's job has a document, which holds the program's working directory and environment.
 Status run_program(const elastic::JobFolder& folder, const elastic::JobSettings& settings,
                    const json& document) {
   std::vector<std::string> command = settings.command;
@@ -61,7 +62,7 @@ Status run_program(const elastic::JobFolder& folder, const elastic::JobSettings&
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return ok_status();
-  return invalid_input("replay: the program failed; what it said is above");
+  return invalid_input("replay: the program failed; see its output above");
 }
 
 int replay(const Context& context, const std::string& name) {
@@ -76,7 +77,7 @@ int replay(const Context& context, const std::string& name) {
   if (!settings.ok()) return fail(settings.error());
   if (!settings->adaptive) {
     return fail(invalid_input(fmt::format(
-        "job {} is consistent: its result does not depend on its schedule, so run it anew instead",
+        "job {} is consistent: its result does not depend on its schedule, so run it again instead",
         settings->name)));
   }
   if (!is_file(folder.result_file())) {
@@ -91,8 +92,9 @@ int replay(const Context& context, const std::string& name) {
   const std::string expected = result->value("state_sha256", "");
   const std::string found = again->value("state_sha256", "");
   if (found != expected) {
-    return fail(invalid_input(fmt::format("the replay of job {} has other bits: {} instead of {}",
-                                          settings->name, found, expected)));
+    return fail(
+        invalid_input(fmt::format("the replay of job {} has different bits: {} instead of {}",
+                                  settings->name, found, expected)));
   }
   fmt::print("{}: {} steps replayed in one process, same bits: {}\n", settings->name,
              again->value("steps", std::int64_t{0}), found);

@@ -1,4 +1,4 @@
-// rubato run: starts a training job on this machine. rubato join: adds workers on another one.
+// rubato run: starts a training job on this machine. rubato join: adds workers on another machine.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -24,8 +24,8 @@ struct RunArguments {
   std::string lr_rule;
 };
 
-// The options that only one of the modes has, and how many logical workers and workers there may
-// be.
+// Handles the options that exist in only one of the modes, and the limits on logical workers and
+// workers.
 Status choose_mode(const RunArguments& arguments, elastic::LaunchOptions& launch) {
   elastic::JobSettings& settings = launch.settings;
   settings.adaptive = arguments.mode == "adaptive";
@@ -68,7 +68,7 @@ Status choose_mode(const RunArguments& arguments, elastic::LaunchOptions& launch
   return ok_status();
 }
 
-// Exit code; `continue_hint` is what to do after a stop.
+// Prints the result and returns the exit code. `continue_hint` says what to do after a stop.
 int report(const Result<elastic::LaunchResult>& result, const std::string& folder,
            const char* continue_hint) {
   if (!result.ok()) return fail(result.error());
@@ -93,7 +93,7 @@ int report(const Result<elastic::LaunchResult>& result, const std::string& folde
 Status check_node(const elastic::NodeIdentity& node) {
   if (elastic::is_node_name(node.name)) return ok_status();
   return invalid_input(fmt::format(
-      "--node: '{}' cannot be the name of a node: use up to 32 letters, digits, '-' and '_'",
+      "--node: '{}' is not a valid node name; expected up to 32 letters, digits, '-' and '_'",
       node.name));
 }
 
@@ -101,10 +101,10 @@ int join_job(const Context& context, elastic::LaunchOptions launch, const std::s
   const Status node = check_node(launch.node);
   if (!node.ok()) return fail(node.error());
   const Result<FoundJob> job =
-      which_job_of_run(context, name, "its workers are the daemon's business ('rubato scale')");
+      which_job_of_run(context, name, "the daemon manages its workers; use 'rubato scale'");
   if (!job.ok()) return fail(job.error());
   launch.folder = job->folder;
-  return report(elastic::join(launch), launch.folder, "the same command comes back");
+  return report(elastic::join(launch), launch.folder, "the same command joins again");
 }
 
 int run_job(RunArguments arguments) {
@@ -150,10 +150,10 @@ int run_job(RunArguments arguments) {
 
 void add_node_options(CLI::App& command, elastic::NodeIdentity& node) {
   command.add_option("--node", node.name,
-                     "Name of this machine within the job (default: the host's name)");
+                     "Name of this machine within the job (default: the host name)");
   command
       .add_option("--listen", node.listen,
-                  "IPv4 address on which workers accept connections of other machines")
+                  "IPv4 address on which workers accept connections from other machines")
       ->check(CLI::ValidIPV4)
       ->capture_default_str();
 }
@@ -166,14 +166,14 @@ void add_join(CLI::App& app, const Context& context, Command& chosen) {
   auto arguments = std::make_shared<JoinArguments>();
   elastic::LaunchOptions& launch = arguments->launch;
   CLI::App* join =
-      app.add_subcommand("join", "Add workers on this machine to a job that another one started");
+      app.add_subcommand("join", "Add workers on this machine to a job started on another machine");
   join->add_option("job", arguments->job,
-                   "Folder of the job, which all its machines see, or its name")
+                   "Folder of the job, shared by all its machines, or its name")
       ->required();
   join->add_option("--workers", launch.workers, "Worker processes on this machine")
       ->check(between(1, elastic::kMaxWorkers));
   add_node_options(*join, launch.node);
-  join->add_flag("--quiet", launch.quiet, "No progress on stderr");
+  join->add_flag("--quiet", launch.quiet, "No progress on standard error");
   join->callback([arguments, &context, &chosen] {
     chosen = [arguments, &context] { return join_job(context, arguments->launch, arguments->job); };
   });
@@ -184,7 +184,7 @@ void add_join(CLI::App& app, const Context& context, Command& chosen) {
 void add_run(CLI::App& app, const Context& context, Command& chosen) {
   auto arguments = std::make_shared<RunArguments>();
   elastic::LaunchOptions& launch = arguments->launch;
-  CLI::App* run = app.add_subcommand("run", "Start a training job on this machine, elastically");
+  CLI::App* run = app.add_subcommand("run", "Start an elastic training job on this machine");
   run->add_option("--workers", launch.workers, "Worker processes at the start")
       ->check(between(1, elastic::kMaxWorkers));
   run->add_option("--logical", arguments->logical,
@@ -204,13 +204,13 @@ void add_run(CLI::App& app, const Context& context, Command& chosen) {
                   "Adaptive: LOW..HIGH, samples per step over all workers");
   run->add_option(
       "--lr-rule", arguments->lr_rule,
-      "Adaptive: how the learning rate follows the batch: linear (default), sqrt, none");
+      "Adaptive: how the learning rate follows the batch: linear (default), sqrt or none");
   run->add_option("--spares", launch.settings.spares,
-                  "Workers kept ready beside those that train, to replace lost and slow ones")
+                  "Spare workers kept ready to replace lost or slow ones")
       ->check(between(0, elastic::kMaxWorkers));
   run->add_option("--dir", launch.folder, "Folder of the job (default: ./rubato-NAME)");
   run->add_option("--name", launch.settings.name,
-                  "Name of the job (default: from --dir or program)");
+                  "Name of the job (default: from --dir or the program)");
   run->add_option("--ledger", launch.settings.ledger, "Record every consumed sample in this file");
   run->add_option("--failure-timeout", launch.settings.failure_timeout_s,
                   "Seconds after which a silent worker counts as lost")
@@ -226,12 +226,13 @@ void add_run(CLI::App& app, const Context& context, Command& chosen) {
   run->add_option("--checkpoint-keep", launch.settings.checkpoint_keep, "Checkpoints to keep")
       ->check(between(1, 1000))
       ->capture_default_str();
-  run->add_option("--consistency", launch.settings.consistency,
-                  "d1: all workers alike; d2: common denominator for unlike workers")
+  run->add_option(
+         "--consistency", launch.settings.consistency,
+         "d1: same bits on identical processors; d2: also on different x86 processors, but slower")
       ->check(one_of({"d1", "d2"}))
       ->capture_default_str();
   add_node_options(*run, launch.node);
-  run->add_flag("--quiet", launch.quiet, "No progress on stderr");
+  run->add_flag("--quiet", launch.quiet, "No progress on standard error");
   run->add_option("command", launch.command, "Program and arguments, after --")->required();
   run->positionals_at_end();
   run->callback([arguments, &chosen] { chosen = [arguments] { return run_job(*arguments); }; });

@@ -1,4 +1,4 @@
-// `rubato sim`: policies x workloads x seeds in the simulator.
+// rubato sim: simulates policies x workloads x seeds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace rubato::cli {
 
 namespace {
 
-struct Arguments {
+struct SimArguments {
   bool from_live = false;
   std::string cluster = "16x4";
   std::vector<std::string> workloads;
@@ -71,7 +71,7 @@ Result<std::pair<double, double>> parse_elastic(const std::string& text) {
       text));
 }
 
-Result<std::vector<PolicyChoice>> choose_policies(const Arguments& arguments) {
+Result<std::vector<PolicyChoice>> choose_policies(const SimArguments& arguments) {
   std::vector<PolicyChoice> choices;
   for (const std::string_view name : split(arguments.policies, ',')) {
     const auto info = find_policy(name);
@@ -129,8 +129,8 @@ Result<Quirks> choose_quirks(const std::string& text, const Workload& workload, 
   return quirks;
 }
 
-// Profiles given, or found beside the workload's folder, or the bundled ones.
-std::string choose_profiles(const Arguments& arguments, const std::string& workload,
+// The given profiles, else those next to the workload's folder, else the bundled ones.
+std::string choose_profiles(const SimArguments& arguments, const std::string& workload,
                             const std::string& share_dir) {
   if (!arguments.profiles.empty()) return arguments.profiles;
   const auto folder = std::filesystem::absolute(workload).parent_path();
@@ -138,7 +138,7 @@ std::string choose_profiles(const Arguments& arguments, const std::string& workl
   return is_directory(beside) ? beside : share_dir + "/profiles";
 }
 
-Result<RunMatrix> prepare(const Arguments& arguments, const Cluster& cluster,
+Result<RunMatrix> prepare(const SimArguments& arguments, const Cluster& cluster,
                           const Context& context) {
   RunMatrix matrix;
   matrix.threads = arguments.threads;
@@ -198,7 +198,7 @@ Result<RunMatrix> prepare(const Arguments& arguments, const Cluster& cluster,
   return matrix;
 }
 
-// Files from different folders often share a name: then the folder is part of it.
+// Files from different folders often have the same name. The folder then becomes part of the name.
 void name_workloads(const std::vector<std::string>& paths, RunMatrix& matrix) {
   std::map<std::string, int> uses;
   for (const Workload& workload : matrix.workloads) ++uses[workload.name];
@@ -210,7 +210,7 @@ void name_workloads(const std::vector<std::string>& paths, RunMatrix& matrix) {
   }
 }
 
-int run_from_live(const Arguments& arguments, const Context& context) {
+int run_from_live(const SimArguments& arguments, const Context& context) {
   if (arguments.policies.empty()) return forecast_live(context.server, {}, arguments.json);
   const auto choices = choose_policies(arguments);
   if (!choices) return fail(choices.error());
@@ -221,7 +221,7 @@ int run_from_live(const Arguments& arguments, const Context& context) {
   return forecast_live(context.server, policies, arguments.json);
 }
 
-int run(Arguments arguments, const Context& context) {
+int run_sim(SimArguments arguments, const Context& context) {
   if (arguments.workloads.empty()) {
     arguments.workloads.push_back(context.share_dir + "/workloads/demo.jsonl");
   }
@@ -279,68 +279,73 @@ int run(Arguments arguments, const Context& context) {
 }  // namespace
 
 void add_sim(CLI::App& app, const Context& context, Command& chosen) {
-  CLI::App* sim = app.add_subcommand("sim", "Replay workloads under several policies and compare");
-  auto a = std::make_shared<Arguments>();
+  CLI::App* sim = app.add_subcommand("sim", "Compare policies on simulated workloads");
+  auto a = std::make_shared<SimArguments>();
   sim->add_option("--cluster", a->cluster, "NODESxDEVICES, or 6x4:t4,3x8:rtx,2x8:a100")
       ->capture_default_str();
   sim->add_option("--workload", a->workloads,
-                  "file with jobs (repeatable; default: the bundled demo)");
-  sim->add_option("--format", a->format, "auto, pollux, itp, philly, sia or native")
+                  "File with jobs (repeatable; default: the bundled demo)");
+  sim->add_option("--format", a->format,
+                  "Format of the workload: auto, pollux, itp, philly, sia or native")
       ->capture_default_str();
   sim->add_option("--profiles", a->profiles,
-                  "directory with application profiles (default: ../profiles beside the workload, "
-                  "else the bundled ones)");
+                  "Folder with application profiles (default: ../profiles relative to the "
+                  "workload, else the bundled ones)");
   CLI::Option* policies =
-      sim->add_option("--policy", a->policies, "policies to compare, separated by commas")
+      sim->add_option("--policy", a->policies, "Policies to compare, separated by commas")
           ->capture_default_str();
   sim->add_option("--set", a->settings, "POLICY.PARAMETER=VALUE (repeatable)");
-  sim->add_option("--round", a->round, "seconds between decisions, or 'event'")
+  sim->add_option("--round", a->round, "Seconds between scheduling rounds, or 'event'")
       ->capture_default_str();
-  sim->add_option("--resize-cost", a->resize_cost_s,
-                  "seconds that any change of devices costs a job")
+  sim->add_option("--resize-cost", a->resize_cost_s, "Seconds that a change of devices costs a job")
       ->check(between(0.0, 1e7))
       ->capture_default_str();
   sim->add_option("--stop-free", a->stop_free_s,
-                  "changes of running jobs pause them only this long (default: as --resize-cost)")
+                  "Seconds that a resize pauses a running job (default: as --resize-cost)")
       ->check(between(0.0, 1e7));
   sim->add_option("--interference", a->interference,
-                  "slowdown of jobs that share a node with another job that spans nodes")
+                  "Slowdown of jobs that share a node with another job that spans nodes")
       ->check(between(0.0, 0.99))
       ->capture_default_str();
   sim->add_option("--scaling", a->scaling,
-                  "recorded durations: speed on k devices is k to this power")
+                  "For recorded durations: the speed on k devices is k to this power")
       ->check(between(0.0, 1.0))
       ->capture_default_str();
-  sim->add_option("--elastic", a->elastic,
-                  "recorded durations: allowed sizes as factors LOW..HIGH of the requested one")
+  sim->add_option(
+         "--elastic", a->elastic,
+         "For recorded durations: allowed sizes as factors LOW..HIGH of the requested size")
       ->capture_default_str();
-  sim->add_option("--failures", a->failures, "CSV time,node,event: nodes that go down or up");
-  sim->add_option("--serving", a->serving, "CSV time,devices[,type]: devices taken for serving");
+  sim->add_option("--failures", a->failures, "CSV file time,node,event: nodes that go down or up");
+  sim->add_option("--serving", a->serving,
+                  "CSV file time,devices[,type]: devices taken for serving");
   sim->add_option("--give-back", a->give_back_s,
-                  "seconds within which training gives devices back to serving; 0: at once")
+                  "Seconds within which training returns devices to serving; 0: immediately")
       ->check(between(0.0, 1e7))
       ->capture_default_str();
   sim->add_option("--quirks", a->quirks,
-                  "peculiarities of published simulators to imitate: auto, none or a list")
+                  "Quirks of published simulators to imitate: auto, none or a list")
       ->capture_default_str();
-  sim->add_option("--seed", a->seed, "random seed")->capture_default_str();
-  sim->add_option("--repeat", a->repeat, "run with this many seeds, counted from --seed")
+  sim->add_option("--seed", a->seed, "Random seed")->capture_default_str();
+  sim->add_option("--repeat", a->repeat, "Number of seeds to run with, starting at --seed")
       ->check(between(1, 10'000))
       ->capture_default_str();
-  sim->add_option("--jobs", a->threads, "threads")->check(between(1, 1024))->capture_default_str();
-  sim->add_flag("--json", a->json, "summary as JSON on standard output");
-  sim->add_flag("--quiet", a->quiet, "no progress");
-  sim->add_option("--out", a->out,
-                  "directory for report.html, summary.json, jobs.csv, timeline.csv");
+  sim->add_option("--jobs", a->threads, "Number of threads")
+      ->check(between(1, 1024))
+      ->capture_default_str();
+  sim->add_flag("--json", a->json, "Summary as JSON on standard output");
+  sim->add_flag("--quiet", a->quiet, "No progress");
+  sim->add_option("--out", a->out, "Folder for report.html, summary.json, jobs.csv, timeline.csv");
   CLI::Option* live =
       sim->add_flag("--from-live", a->from_live,
-                    "from the daemon's state on: when will which job end, under which policy");
+                    "Start from the daemon's state: predict when each job ends under each policy");
   for (const char* other : {"--workload", "--cluster", "--out", "--repeat"}) {
     live->excludes(sim->get_option(other));
   }
   sim->callback([a, policies, &context, &chosen] {
-    if (a->from_live && policies->count() == 0) a->policies = "";  // the one in use
-    chosen = [a, &context] { return a->from_live ? run_from_live(*a, context) : run(*a, context); };
+    if (a->from_live && policies->count() == 0) a->policies = "";  // the daemon's policy
+    chosen = [a, &context] {
+      return a->from_live ? run_from_live(*a, context) : run_sim(*a, context);
+    };
   });
 }
 

@@ -27,7 +27,7 @@ namespace {
 using control::JobDocument;
 using nlohmann::json;
 
-// A field of the document that has a flag of its own.
+// A field of the document that has its own flag.
 struct FieldFlag {
   const char* flag;
   const char* path;  // in the document, as JSON pointer
@@ -35,19 +35,19 @@ struct FieldFlag {
 };
 constexpr FieldFlag kFieldFlags[] = {
     {"--name", "/name", "Name of the job (default: the program's)"},
-    {"--dir", "/dir", "Folder it runs in (default: the current one)"},
-    {"--devices", "/devices", "Devices it can use: N or FEWEST..MOST"},
+    {"--dir", "/dir", "Working directory (default: the current one)"},
+    {"--devices", "/devices", "Devices the job can use: N or LOW..HIGH"},
     {"--mode", "/mode", "consistent, adaptive or rigid"},
     {"--sizes", "/sizes", "any or power_of_two"},
     {"--priority", "/priority", "Larger is more urgent"},
-    {"--logical-workers", "/logical_workers", "Fix the result, whatever devices it gets"},
-    {"--batch", "/batch", "Total batch of an adaptive job: SMALLEST..LARGEST"},
+    {"--logical-workers", "/logical_workers", "Logical workers, which determine the result"},
+    {"--batch", "/batch", "Total batch of an adaptive job: N or LOW..HIGH"},
     {"--lr-rule", "/lr_rule", "Learning rate of an adaptive job: linear, sqrt or none"},
-    {"--epochs", "/epochs", "How long it will train, for estimates"},
-    {"--min-runtime", "/min_runtime", "Once started it keeps its devices this long (15m, 2h)"},
+    {"--epochs", "/epochs", "Expected number of epochs, for estimates"},
+    {"--min-runtime", "/min_runtime", "Keep devices at least this long (15m, 2h)"},
     {"--checkpoint-every", "/checkpoint/every", "Time between checkpoints"},
     {"--device-type", "/device_type", "Only on devices of this type"},
-    {"--tenant", "/tenant", "For this tenant (administrators)"},
+    {"--tenant", "/tenant", "Submit for this tenant (administrators only)"},
 };
 
 struct DocumentArguments {
@@ -71,7 +71,7 @@ void add_document_options(CLI::App& sub, DocumentArguments& a) {
 
 constexpr std::size_t kMostBytes = 1 << 20;
 
-// The whole file, or standard input for "-"; a stream that does not end is not read for ever.
+// Reads the file, or standard input for "-". Stops after 1 MiB, because a stream may never end.
 Result<std::string> read_document(const std::string& file) {
   const bool standard = file == "-";
   std::ifstream opened;
@@ -90,7 +90,7 @@ Result<std::string> read_document(const std::string& file) {
                                    standard ? "standard input" : file));
 }
 
-// Whether the field can be a number; others are text, also if they look like one.
+// Whether the field can be a number. Values of other fields are text even if they look like one.
 bool takes_number(const json& schema) {
   const json alternatives = schema.value("anyOf", json::array({schema}));
   return std::any_of(alternatives.begin(), alternatives.end(), [](const json& one) {
@@ -110,7 +110,7 @@ json flag_value(const FieldFlag& flag, const std::string& text) {
   return text;
 }
 
-// An error about "/field" names the option that gave the field, or the file.
+// Rewrites an error about "/field" to name the option or the file that set the field.
 Error in_terms_of_arguments(const Error& error, const DocumentArguments& a) {
   const std::size_t colon = error.message.find(": ");
   if (!error.message.starts_with('/') || colon == std::string::npos) return error;
@@ -127,6 +127,7 @@ Error in_terms_of_arguments(const Error& error, const DocumentArguments& a) {
   return {error.code, (a.file.empty() ? "" : a.file + ": ") + field + rest};
 }
 
+// Merges the flags into the fields of a document.
 Result<json> flags_as_fields(const DocumentArguments& a, json document) {
   for (std::size_t i = 0; i < std::size(kFieldFlags); ++i) {
     if (a.values[i].empty()) continue;
@@ -166,7 +167,7 @@ Result<JobDocument> make_document(const DocumentArguments& a) {
   return document;
 }
 
-// A line about a change that whoever waits for a job wants to see; empty: none.
+// A line about a change that matters to someone who waits for the job; empty for other events.
 std::string waiting_line(const json& event) {
   std::string type = event.value("type", "");
   const json body = event.value("body", json::object());
@@ -181,7 +182,7 @@ std::string waiting_line(const json& event) {
   return "";
 }
 
-// Until the job has ended: 0 finished, 1 failed or cancelled.
+// Waits until the job has ended. Returns 0 if it finished, 1 if it failed or was cancelled.
 int wait_for(Client& client, const json& job, bool as_json) {
   const std::string path = fmt::format("/jobs/{}", job.value("number", std::int64_t{0}));
   std::string end;
@@ -229,7 +230,7 @@ int submit(const SubmitArguments& a, const ServerChoice& server) {
   }
   const json body = control::to_json(*document);
   Result<json> job = client->send("POST", "/jobs", body, {{"Idempotency-Key", key}});
-  // Whether it arrived is not known; with the same key it cannot be submitted twice.
+  // It is unknown whether the request arrived. With the same key the job cannot be submitted twice.
   if (!job.ok() && job.error().code == ErrorCode::kIo) {
     job = client->send("POST", "/jobs", body, {{"Idempotency-Key", key}});
   }
@@ -276,7 +277,7 @@ int plan(const PlanArguments& a, const ServerChoice& server) {
                planned->value("text", ""), time_of("start_in_s"));
   }
   fmt::print("would end in {}{}\n", time_of("eta_s"),
-             planned->value("guessed", false) ? " (a guess: its length is not known)" : "");
+             planned->value("guessed", false) ? " (a guess, because its length is unknown)" : "");
   for (const json& change : planned->value("changes", json::array())) {
     fmt::print("{} would go from {} to {} ({})\n", change.value("job", ""), change.value("from", 0),
                counted(change.value("to", 0), "device"), change.value("reason", ""));
@@ -284,8 +285,8 @@ int plan(const PlanArguments& a, const ServerChoice& server) {
   const json others = planned->value("others", json::object());
   if (const int changed = others.value("changed", 0); changed > 0) {
     const int given = -others.value("devices", 0);
-    fmt::print("{} of other tenants would change ({} {} together)\n", counted(changed, "job"),
-               given >= 0 ? "giving up" : "getting", counted(std::abs(given), "device"));
+    fmt::print("{} of other tenants would change ({} {} in total)\n", counted(changed, "job"),
+               given >= 0 ? "losing" : "gaining", counted(std::abs(given), "device"));
   }
   return placed ? 0 : 2;
 }
@@ -296,16 +297,17 @@ void add_submit_commands(CLI::App& app, const Context& context, Command& chosen)
   auto s = std::make_shared<SubmitArguments>();
   CLI::App* submitting = app.add_subcommand("submit", "Submit a job to the daemon");
   add_document_options(*submitting, s->document);
-  submitting->add_option("--key", s->key,
-                         "Submitting again with the same key gives the same job (default: random)");
-  submitting->add_flag("--wait", s->wait, "Wait for its end; exit code 0 only when it finished");
+  submitting->add_option(
+      "--key", s->key, "Submitting again with the same key returns the same job (default: random)");
+  submitting->add_flag("--wait", s->wait,
+                       "Wait until the job has ended; exit code 0 only if it finished");
   submitting->add_flag("--json", s->as_json, "The job as JSON");
   submitting->callback(
       [s, &context, &chosen] { chosen = [s, &context] { return submit(*s, context.server); }; });
 
   auto p = std::make_shared<PlanArguments>();
   CLI::App* planning = app.add_subcommand(
-      "plan", "What would happen to a job if it were submitted now; exit code 2: it would wait");
+      "plan", "Predict what would happen to a job submitted now; exit code 2: it would wait");
   add_document_options(*planning, p->document);
   planning->add_flag("--json", p->as_json, "The plan as JSON");
   planning->callback(
@@ -317,7 +319,7 @@ void add_submit_commands(CLI::App& app, const Context& context, Command& chosen)
     bool as_json = true;
   };
   auto c = std::make_shared<SchemaArguments>();
-  schema->add_flag("--openapi", c->openapi, "The OpenAPI document of the daemon's API instead");
+  schema->add_flag("--openapi", c->openapi, "Print the daemon's OpenAPI document instead");
   schema->add_flag("--json", c->as_json, "As JSON (the only form)");
   schema->callback([c, &chosen] {
     chosen = [c] {

@@ -1,4 +1,4 @@
-// rubato top: the cluster and its jobs, live on a terminal; once, elsewhere.
+// rubato top: shows the cluster and its jobs, live on a terminal and once otherwise.
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -21,7 +21,8 @@ namespace {
 
 using nlohmann::json;
 
-// A terminal in full-screen mode: keys come at once and are not shown. Restored at the end.
+// A terminal in full-screen mode: keys are read without Enter and not echoed. The destructor
+// restores the terminal.
 class Screen {
  public:
   Screen() {
@@ -49,7 +50,7 @@ class Screen {
     return {.rows = size.ws_row, .columns = size.ws_col};
   }
 
-  // At most as many lines and columns as there are, the first line in bold.
+  // Draws as many lines and columns as fit, the first line in bold.
   void draw(std::string_view text, bool color) const {
     const Size size = Screen::size();
     std::string out = "\x1b[H";
@@ -69,7 +70,8 @@ class Screen {
   }
 
   enum class Key { kNone, kQuit, kUp, kDown, kPageUp, kPageDown, kHome, kEnd, kOther };
-  // The next key within so many seconds; kQuit also when interrupted or when the terminal has gone.
+  // Waits up to `seconds` for a key. Returns kQuit also after an interrupt or if the terminal is
+  // gone.
   Key key_within(double seconds) {
     if (typed_.empty()) {
       pollfd keys{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
@@ -97,13 +99,13 @@ class Screen {
       typed_.erase(0, code.size());
       return key;
     }
-    // A sequence that is not known: up to the next one.
+    // Skip an unknown sequence, up to the next one.
     typed_.erase(0, typed_.front() == '\x1b' ? typed_.find('\x1b', 1) : 1);
     return Key::kOther;
   }
 
   termios before_{};
-  std::string typed_;  // and not looked at yet
+  std::string typed_;  // keys that were read but not handled yet
 };
 
 std::string bar(const json& c, int width) {
@@ -114,8 +116,8 @@ std::string bar(const json& c, int width) {
   const int training = std::min(width, cells(c.value("training", 0.0)));
   const int held = std::clamp(cells(c.value("held", 0)) - training, 0, width - training);
   const int reserved = std::clamp(cells(c.value("reserved", 0)), 0, width - training - held);
-  return fmt::format("[{:#<{}}{:+<{}}{:x<{}}{:.<{}}] # trains  + starts or leaves  x reserved", "",
-                     training, "", held, "", reserved, "", width - training - held - reserved);
+  return fmt::format("[{:#<{}}{:+<{}}{:x<{}}{:.<{}}] # training  + starting or leaving  x reserved",
+                     "", training, "", held, "", reserved, "", width - training - held - reserved);
 }
 
 Result<json> look(Client& client) {
@@ -123,7 +125,7 @@ Result<json> look(Client& client) {
   if (!cluster.ok()) return cluster;
   Result<json> jobs = client.all_jobs(true);
   if (!jobs.ok()) return jobs;
-  // Those with devices first; they are what changes.
+  // Jobs with devices come first; they are the ones that change.
   std::stable_partition(jobs->begin(), jobs->end(),
                         [](const json& job) { return job.value("granted", 0) > 0; });
   return json{{"cluster", std::move(*cluster)}, {"jobs", std::move(*jobs)}};
@@ -146,7 +148,7 @@ class Window {
     if (key == Key::kHome) first_ = 0;
     if (key == Key::kEnd) first_ = all_;
   }
-  // The lines of the table that fit into `rows`, its titles first, and how many others there are.
+  // Returns the titles of the table and the lines that fit into `rows`, and sets others().
   std::string cut(const std::string& table, int rows) {
     std::vector<std::string_view> lines = split(table, '\n');
     if (lines.back().empty()) lines.pop_back();
@@ -181,16 +183,16 @@ std::string screen_text(const json& seen, double at, const std::string& url, boo
   const std::string table = window.cut(job_table(seen["jobs"], at).text(), rows);
   std::string last = "q quits";
   if (!window.others().empty()) last = window.others() + "; " + last;
-  if (away) last = "the daemon does not answer; this is how it was; " + last;
+  if (away) last = "the daemon does not answer; this is the last known state; " + last;
   return head_of(seen, at, url) + table + last + "\n";
 }
 
-struct Arguments {
+struct TopArguments {
   double every_s = 1;
   bool as_json = false;
 };
 
-int top(const Arguments& a, const ServerChoice& server) {
+int top(const TopArguments& a, const ServerChoice& server) {
   Result<Client> client = Client::make(server);
   if (!client.ok()) return fail(client.error());
   Result<json> seen = look(*client);
@@ -217,7 +219,7 @@ int top(const Arguments& a, const ServerChoice& server) {
       looked_at = unix_now();
       away = !now.ok();
       if (away) {
-        // It is shown as it was; when it comes back, it may be elsewhere.
+        // Keep showing the last state. A restarted daemon may have another address.
         if (Result<Client> again = Client::make(server); again.ok()) client = std::move(again);
       } else {
         seen = std::move(now);
@@ -234,13 +236,13 @@ int top(const Arguments& a, const ServerChoice& server) {
 }  // namespace
 
 void add_top(CLI::App& app, const Context& context, Command& chosen) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<TopArguments>();
   CLI::App* sub = app.add_subcommand(
-      "top", "The cluster and its jobs, live (arrow keys and page keys scroll, q quits)");
-  sub->add_option("--every", a->every_s, "Seconds between two looks")
+      "top", "Show the cluster and its jobs, live (arrow keys and page keys scroll, q quits)");
+  sub->add_option("--every", a->every_s, "Seconds between updates")
       ->check(between(0.1, 3600.0))
       ->capture_default_str();
-  sub->add_flag("--json", a->as_json, "One look, as JSON");
+  sub->add_flag("--json", a->as_json, "Print once, as JSON");
   sub->callback(
       [a, &context, &chosen] { chosen = [a, &context] { return top(*a, context.server); }; });
 }

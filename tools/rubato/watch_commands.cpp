@@ -1,4 +1,4 @@
-// rubato logs, and events of the daemon.
+// rubato logs, and rubato events for jobs of the daemon.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 
 #include "api/log_reader.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "commands.h"
 #include "control/state.h"
 #include "daemon_jobs.h"
@@ -29,11 +30,11 @@ struct LogArguments {
   bool as_json = false;
 };
 
-// As text, or one JSON object per line.
+// Prints log text as it is, or one JSON object per line.
 class LogPrinter {
  public:
   explicit LogPrinter(bool as_json) : as_json_(as_json) {}
-  // False: nobody reads any more.
+  // Returns false if standard output is closed.
   bool print(std::string_view bytes) {
     if (!as_json_) {
       const bool written = std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size();
@@ -44,13 +45,12 @@ class LogPrinter {
         line_ += c;
         continue;
       }
-      fmt::print("{}\n",
-                 json{{"line", line_}}.dump(-1, ' ', false, json::error_handler_t::replace));
+      fmt::print("{}\n", compact_json(json{{"line", line_}}));
       line_.clear();
     }
     return std::fflush(stdout) == 0;
   }
-  // A last line without its end.
+  // Prints a last line that has no newline.
   void end() {
     if (as_json_ && !line_.empty()) print("\n");
   }
@@ -60,7 +60,7 @@ class LogPrinter {
   std::string line_;
 };
 
-// The log files of a job of 'rubato run', which moves none aside, in order of workers.
+// The log files of a job of 'rubato run', ordered by worker. 'rubato run' does not rotate logs.
 std::vector<std::string> log_files(const std::string& folder) {
   std::vector<std::string> files;
   const Result<std::vector<std::string>> names = list_directory(folder + "/logs");
@@ -79,7 +79,7 @@ int logs_of_run(const LogArguments& a, const FoundJob& job) {
   api::LogReader reader(a.worker, a.tail);
   LogPrinter printer(a.as_json);
   for (;;) {
-    // Asked before reading: what a job wrote before it ended is there once it has ended.
+    // Check before reading, so that the last read includes everything the job wrote.
     const bool over = !a.follow || state_of(folder) != "running";
     std::string text;
     const bool more = reader.read(log_files(job.folder), text);
@@ -107,16 +107,13 @@ int logs(const LogArguments& a, const Context& context) {
   return streamed.ok() ? 0 : fail(streamed.error());
 }
 
-// The body of an event in words: a view change as the runtime tells it, others as name=value.
+// The body of an event for people: a view change in the runtime's words, others as name=value.
 std::string body_text(const std::string& type, const json& body) {
-  if (type == "view")
-    return " " + elastic::describe_event(body.dump(-1, ' ', false, json::error_handler_t::replace));
+  if (type == "view") return " " + elastic::describe_event(compact_json(body));
   std::string text;
   for (const auto& [name, value] : body.items()) {
     if (value.is_structured() || name == "key") continue;
-    std::string shown = value.is_string()
-                            ? value.get<std::string>()
-                            : value.dump(-1, ' ', false, json::error_handler_t::replace);
+    std::string shown = value.is_string() ? value.get<std::string>() : compact_json(value);
     if (value.is_number_float()) shown = fmt::format("{:.4g}", value.get<double>());
     if (shown.empty()) continue;
     text += fmt::format(" {}={}", name, shown);
@@ -138,8 +135,7 @@ std::string event_line(const json& event) {
 }
 
 void print_event(const json& event, bool as_json) {
-  fmt::print("{}\n", as_json ? event.dump(-1, ' ', false, json::error_handler_t::replace)
-                             : event_line(event));
+  fmt::print("{}\n", as_json ? compact_json(event) : event_line(event));
   std::fflush(stdout);
 }
 
@@ -155,7 +151,7 @@ int print_daemon_events(const ServerChoice& server, const EventsRequest& request
   if (!client.ok()) return fail(client.error());
   const std::string path =
       request.job ? "/jobs/" + url_quoted(request.job->id) + "/events" : "/events";
-  // Of a job that has ended there is nothing to follow: its end may lie before `after`.
+  // Do not follow a job that has ended: its last event may lie before `after`.
   if (request.follow && (!request.job || request.job->active)) {
     const Status followed = client->follow_events(path, request.after, [&](const json& event) {
       print_event(event, request.as_json);
@@ -166,7 +162,7 @@ int print_daemon_events(const ServerChoice& server, const EventsRequest& request
   json next = request.after;
   while (!next.is_null()) {
     const Result<json> page =
-        client->get(fmt::format("{}?limit=10000&after={}", path, next.dump()));
+        client->get(fmt::format("{}?limit=10000&after={}", path, compact_json(next)));
     if (!page.ok()) return fail(page.error());
     for (const json& event : page->value("events", json::array())) {
       print_event(event, request.as_json);
@@ -178,10 +174,10 @@ int print_daemon_events(const ServerChoice& server, const EventsRequest& request
 
 void add_logs(CLI::App& app, const Context& context, Command& chosen) {
   auto a = std::make_shared<LogArguments>();
-  CLI::App* sub = app.add_subcommand("logs", "Output of a job's workers");
+  CLI::App* sub = app.add_subcommand("logs", "Print the output of a job's workers");
   sub->add_option("job", a->job, kJobHelp)->required();
-  sub->add_flag("-f,--follow", a->follow, "Go on until the job has ended");
-  sub->add_option("--tail", a->tail, "Only the last so many lines of each worker")
+  sub->add_flag("-f,--follow", a->follow, "Continue until the job has ended");
+  sub->add_option("--tail", a->tail, "Only the last N lines of each worker")
       ->check(between(0, 1e6));
   sub->add_option("--worker", a->worker, "Only this worker")->check(between(0, 1e6));
   sub->add_flag("--json", a->as_json, "One JSON object per line");

@@ -34,7 +34,7 @@ Error nothing_found(const std::string& job, const Error& run, const Error& daemo
   for (const Error& error : {run, daemon}) {
     if (error.code != ErrorCode::kNotFound) return error;
   }
-  // The names that are known here help with a misspelt one; otherwise the daemon knows more.
+  // The local error may suggest a similar name. Otherwise the daemon's error says more.
   if (run.message.find("did you mean") != std::string::npos) return run;
   if (daemon.message.starts_with("there is no job")) return daemon;
   return {ErrorCode::kNotFound, fmt::format("there is no job '{}'; {}", job, daemon.message)};
@@ -56,8 +56,8 @@ Result<FoundJob> which_job(const Context& context, const std::string& job) {
   if (context.daemon == nullptr) return run;
   Result<FoundJob> daemon = context.daemon->find(job);
   if (run.ok() && daemon.ok()) return choose(job, *run, *daemon);
-  // A name that is ambiguous for the daemon is so here, too; otherwise its trouble is not the
-  // run's.
+  // A name that is ambiguous for the daemon is ambiguous here. Other errors of the daemon do not
+  // matter for a job of 'rubato run'.
   if (run.ok() && daemon.error().code != ErrorCode::kRefused) return run;
   if (daemon.ok() || run.ok()) return daemon;
   return nothing_found(job, run.error(), daemon.error());

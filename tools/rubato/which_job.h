@@ -1,4 +1,4 @@
-// Which job a command is about: the one answer for all commands.
+// Finds the job that a command refers to, in the same way for all commands.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@ struct Context;
 
 // A job of `rubato run`, or one of the daemon.
 struct FoundJob {
-  std::string id;      // "j12" of a daemon's job; empty: it is one of `rubato run`
-  std::string name;    // as its owner calls it
-  std::string folder;  // on this machine; empty: it lies on another, or has not started yet
+  std::string id;      // "j12" for a job of the daemon; empty for a job of `rubato run`
+  std::string name;    // given by its owner
+  std::string folder;  // on this machine; empty if it is on another or has not started
   bool active = false;
-  nlohmann::json document = nlohmann::json::object();  // of a daemon's job, where the daemon runs
+  nlohmann::json document = nlohmann::json::object();  // of a job of a reachable daemon
 
   bool of_daemon() const { return !id.empty(); }
-  // What a person can give to the next command.
+  // The id or name to pass to the next command.
   const std::string& shown() const { return of_daemon() ? id : name; }
 };
 
 struct EventsRequest {
-  std::optional<FoundJob> job;  // none: all
+  std::optional<FoundJob> job;  // empty: all jobs
   bool follow = false;
   std::int64_t after = 0;
   bool as_json = false;
@@ -35,34 +35,34 @@ struct EventsRequest {
 
 struct ProfileRequest {
   int low = 1;
-  std::optional<int> high;  // none: of a daemon's job only what is known
+  std::optional<int> high;  // empty for a job of the daemon: only past measurements
   bool as_json = false;
 };
 
-// The daemon's jobs. A build of the runtime alone knows none (Context::daemon is null).
+// The daemon's jobs. In a build of the runtime alone there are none (Context::daemon is null).
 class DaemonJobs {
  public:
   virtual ~DaemonJobs() = default;
-  // By id ("j12", "12") or name. Where no daemon answers, its jobs are looked for in the state
-  // folder of this machine. kNotFound: there is none, and the message says whether a daemon runs.
+  // Finds a job by id ("j12", "12") or name. If no daemon answers, it searches the state folder
+  // of this machine. kNotFound: there is no such job; the message says whether a daemon runs.
   virtual Result<FoundJob> find(const std::string& job) = 0;
-  // The id of the job whose folder this is; empty: it belongs to no daemon. A folder of a daemon
-  // other than the one that commands would ask is an error.
+  // The id of the job with this folder; empty if it belongs to no daemon. It is an error if the
+  // folder belongs to another daemon than the one that commands use.
   virtual Result<std::string> id_of_folder(const std::string& folder) = 0;
-  // Those in the state folder of this machine whose processes run, with id, name and folder.
+  // Running jobs in the state folder of this machine, with id, name and folder.
   virtual std::vector<FoundJob> running_here() = 0;
 
-  // What commands do with a job of the daemon; they return the exit code.
+  // Commands for a job of the daemon. They return the exit code.
   virtual int scale(const FoundJob& job, int devices, bool as_json) = 0;
   virtual int events(const EventsRequest& request) = 0;
   virtual int profile(const FoundJob& job, const ProfileRequest& request) = 0;
 };
 
-// JOB is a folder, an id (j12, 12) or a name. A name may be that of a job of `rubato run` and of
-// one of the daemon: then the active one is meant, and when that does not decide it is refused with
-// what would. With --server only that daemon is asked.
+// `job` is a folder, an id (j12, 12) or a name. If a job of `rubato run` and a job of the daemon
+// have this name, the active one is chosen. If that is ambiguous, the error says how to name each.
+// With --server only that daemon is asked.
 Result<FoundJob> which_job(const Context& context, const std::string& job);
-// Refused, with `instead` as the remedy, when it is not of that kind.
+// An error, with `instead` as the remedy, if the job is of the other kind.
 Result<FoundJob> which_daemon_job(const Context& context, const std::string& job,
                                   const std::string& instead = "");
 Result<FoundJob> which_job_of_run(const Context& context, const std::string& job,

@@ -1,10 +1,11 @@
-// rubato scale, migrate, stop: the workers of a running job.
+// rubato scale, migrate, stop: change the workers of a running job.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
 #include <optional>
 
+#include "base/json_text.h"
 #include "base/text.h"
 #include "commands.h"
 #include "elastic/launcher.h"
@@ -19,7 +20,7 @@ using elastic::Target;
 using elastic::View;
 using nlohmann::json;
 
-struct Arguments {
+struct WorkerArguments {
   std::string job;
   int number = 1;
   std::optional<std::int64_t> batch;
@@ -44,13 +45,14 @@ Status check_batch(const JobSettings& settings, int workers, std::int64_t batch)
   return ok_status();
 }
 
-int scale(const Context& context, const Arguments& a) {
+int scale(const Context& context, const WorkerArguments& a) {
   const Result<FoundJob> found = which_job(context, a.job);
   if (!found.ok()) return fail(found.error());
   if (found->of_daemon()) {
     if (a.batch) {
       return fail(invalid_input(fmt::format(
-          "--batch: {} is a job of the daemon, which chooses its batch; leave it out", found->id)));
+          "--batch: {} is a job of the daemon, which chooses its batch; leave out --batch",
+          found->id)));
     }
     return context.daemon->scale(*found, a.number, a.as_json);
   }
@@ -65,7 +67,7 @@ int scale(const Context& context, const Arguments& a) {
   if (a.as_json) {
     json answer = {{"name", job->settings.name}, {"target", a.number}};
     if (a.batch) answer["batch"] = *a.batch;
-    fmt::print("{}\n", answer.dump(2));
+    fmt::print("{}\n", indented_json(answer));
   } else {
     fmt::print("{} will run on {}{}; see 'rubato events {}'\n", job->settings.name,
                counted(a.number, "worker"),
@@ -74,11 +76,11 @@ int scale(const Context& context, const Arguments& a) {
   return 0;
 }
 
-int migrate(const Context& context, const Arguments& a) {
+int migrate(const Context& context, const WorkerArguments& a) {
   const Result<FoundJob> found = which_job_of_run(
       context, a.job,
-      "the daemon gives each worker a device of its own, so there is none for a replacement; "
-      "'rubato pause' and 'rubato resume' start all its workers anew");
+      "the daemon gives each worker its own device, so none is free for a replacement; "
+      "'rubato pause' and 'rubato resume' restart all its workers");
   if (!found.ok()) return fail(found.error());
   Result<LocalJob> job = open_job(found->folder);
   if (!job.ok()) return fail(job.error());
@@ -101,17 +103,17 @@ int migrate(const Context& context, const Arguments& a) {
   });
   if (!asked.ok()) return fail(asked.error());
   if (a.as_json) {
-    fmt::print("{}\n", json{{"name", job->settings.name}, {"migrate", a.number}}.dump(2));
+    fmt::print("{}\n", indented_json(json{{"name", job->settings.name}, {"migrate", a.number}}));
   } else {
     fmt::print("worker {} will be replaced; see 'rubato events {}'\n", a.number, a.job);
   }
   return 0;
 }
 
-int stop(const Context& context, const Arguments& a) {
+int stop(const Context& context, const WorkerArguments& a) {
   const Result<FoundJob> found = which_job_of_run(
       context, a.job,
-      "'rubato pause' checkpoints it and gives its devices back, 'rubato cancel' ends it");
+      "'rubato pause' checkpoints it and releases its devices, 'rubato cancel' ends it");
   if (!found.ok()) return fail(found.error());
   Result<LocalJob> job = open_job(found->folder);
   if (!job.ok()) return fail(job.error());
@@ -123,7 +125,7 @@ int stop(const Context& context, const Arguments& a) {
   });
   if (!asked.ok()) return fail(asked.error());
   if (a.as_json) {
-    fmt::print("{}\n", json{{"name", job->settings.name}, {"stop", true}}.dump(2));
+    fmt::print("{}\n", indented_json(json{{"name", job->settings.name}, {"stop", true}}));
   } else {
     fmt::print("{} will write a checkpoint and stop; the same 'rubato run' continues it\n",
                job->settings.name);
@@ -134,9 +136,9 @@ int stop(const Context& context, const Arguments& a) {
 }  // namespace
 
 void add_worker_commands(CLI::App& app, const Context& context, Command& chosen) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<WorkerArguments>();
   const auto add = [&](const char* name, const char* description,
-                       int (*run)(const Context&, const Arguments&)) {
+                       int (*run)(const Context&, const WorkerArguments&)) {
     CLI::App* sub = app.add_subcommand(name, description);
     sub->add_option("job", a->job, kJobHelp)->required();
     sub->add_flag("--json", a->as_json, "As JSON");

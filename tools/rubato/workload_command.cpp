@@ -1,4 +1,4 @@
-// `rubato workload generate`: makes native workloads.
+// rubato workload generate: generates workloads in the native format.
 #include <fmt/format.h>
 
 #include <memory>
@@ -10,17 +10,17 @@
 namespace rubato::cli {
 
 void add_workload(CLI::App& app, Command& chosen) {
-  CLI::App* workload = app.add_subcommand("workload", "Make workloads");
+  CLI::App* workload = app.add_subcommand("workload", "Generate workloads");
   workload->require_subcommand(1);
   CLI::App* generate = workload->add_subcommand(
       "generate", "Generate a workload in the native format (JSON lines) on standard output");
-  struct Arguments {
+  struct WorkloadArguments {
     GenerateOptions options;
     std::string out;
   };
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<WorkloadArguments>();
   GenerateOptions& options = arguments->options;
-  generate->add_option("--jobs", options.jobs, "number of jobs")
+  generate->add_option("--jobs", options.jobs, "Number of jobs")
       ->check(between(1, 10'000'000))
       ->capture_default_str();
   const std::map<std::string, Arrival> arrivals{
@@ -29,14 +29,15 @@ void add_workload(CLI::App& app, Command& chosen) {
       ->add_option_function<std::string>(
           "--arrival",
           [&options, arrivals](const std::string& name) { options.arrival = arrivals.at(name); },
-          "arrival process: poisson, diurnal or bursty")
+          "Arrival process: poisson, diurnal or bursty")
       ->check(one_of({"bursty", "diurnal", "poisson"}));
-  generate->add_option("--hours", options.hours, "the arrivals are spread over this time")
+  generate->add_option("--hours", options.hours, "Hours over which the arrivals are spread")
       ->check(between(0.001, 1e6))
       ->capture_default_str();
-  generate->add_option("--mix", options.mix_file, "what jobs there are (JSON; default: built-in)");
-  generate->add_option("--seed", options.seed, "random seed")->capture_default_str();
-  generate->add_option("--out", arguments->out, "write to this file instead");
+  generate->add_option("--mix", options.mix_file,
+                       "File with the mix of jobs (JSON; default: built-in)");
+  generate->add_option("--seed", options.seed, "Random seed")->capture_default_str();
+  generate->add_option("--out", arguments->out, "Write to this file instead");
   generate->callback([=, &chosen] {
     chosen = [=] {
       const auto text = generate_workload(arguments->options);

@@ -1,6 +1,5 @@
 // rubatod: accepts jobs, runs them on this machine's devices and resizes them while they train.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <array>
@@ -11,6 +10,7 @@
 #include "base/file.h"
 #include "control/controller.h"
 #include "control/replay.h"
+#include "control/state_folder.h"
 #include "control/supervise.h"
 #include "describe/manual_page.h"
 #include "stop_jobs.h"
@@ -34,17 +34,8 @@ int fail(const Error& error) {
   return 1;
 }
 
-// Where a daemon without --state keeps its things: the system's for root, the user's otherwise.
-std::string default_state() {
-  if (const char* given = std::getenv("RUBATO_STATE")) return given;
-  if (geteuid() == 0) return "/var/lib/rubato";
-  if (const char* base = std::getenv("XDG_STATE_HOME")) return std::string(base) + "/rubato";
-  const char* home = std::getenv("HOME");
-  return std::string(home == nullptr ? "/tmp" : home) + "/.local/state/rubato";
-}
-
-// Where clients of this machine look for the address. The state folder is private; the folder that
-// systemd makes for a service is not.
+// The files in which clients on this machine look for the address. The state folder is private; the
+// runtime folder that systemd creates for a service is not.
 std::vector<std::string> url_files_of(const std::string& state) {
   std::vector<std::string> files{state + "/server.url"};
   if (const char* runtime = std::getenv("RUNTIME_DIRECTORY")) {
@@ -53,7 +44,7 @@ std::vector<std::string> url_files_of(const std::string& state) {
   return files;
 }
 
-// Blocks the signals that end the daemon in all threads; wait_for_end() takes them.
+// The signals that end the daemon. serve() blocks them in all threads and waits for them.
 sigset_t ending_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -69,7 +60,7 @@ int serve(const Arguments& arguments) {
   if (!machine.ok()) return fail(machine.error());
   std::error_code error;
   const std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();
-  if (error) return fail({ErrorCode::kIo, "cannot find the daemon's own program"});
+  if (error) return fail({ErrorCode::kIo, "cannot find the path of the running rubatod"});
   auto controller = control::Controller::start({.folder = arguments.state,
                                                 .supervisor = self,
                                                 .machine = *machine,
@@ -92,12 +83,12 @@ int serve(const Arguments& arguments) {
   std::fflush(stdout);
   int number = 0;
   sigwait(&ending, &number);
-  fmt::print("rubatod: ends; running jobs go on and are found again at the next start\n");
+  fmt::print("rubatod: stopping; running jobs continue and are adopted at the next start\n");
   for (const std::string& file : url_files) std::filesystem::remove(file, error);
   return 0;
 }
 
-// Replays the event log and compares it with the tables that the daemon reads at its start.
+// Replays the event log and compares the result with the tables that the daemon reads at startup.
 int check(const Arguments& arguments) {
   const Result<control::State> replayed = control::Store::replay(arguments.state);
   if (!replayed.ok()) return fail(replayed.error());
@@ -105,11 +96,11 @@ int check(const Arguments& arguments) {
   if (!store.ok()) return fail(store.error());
   const bool same = control::to_json(*replayed) == control::to_json((*store)->state());
   fmt::print("{} events, {} jobs: the log replays to {} state\n", replayed->last_seq,
-             replayed->jobs.size(), same ? "the same" : "ANOTHER");
+             replayed->jobs.size(), same ? "the same" : "a DIFFERENT");
   return same ? 0 : 1;
 }
 
-// Simulates the finished jobs of the log, with the speeds that were measured, beside what happened.
+// Simulates the finished jobs of the log with their measured speeds and compares with reality.
 int compare(const Arguments& arguments) {
   const auto store = control::Store::open(arguments.state);
   if (!store.ok()) return fail(store.error());
@@ -138,7 +129,7 @@ int compare(const Arguments& arguments) {
 int stop(const Arguments& arguments) {
   const Result<int> stopped = stop_jobs(arguments.state, arguments.patience_s);
   if (!stopped.ok()) return fail(stopped.error());
-  fmt::print("{} running jobs were stopped; they go on when the daemon starts\n", *stopped);
+  fmt::print("{} running jobs were stopped; they continue when the daemon starts\n", *stopped);
   return 0;
 }
 
@@ -148,7 +139,7 @@ cli::ManualPage manual_page() {
           .synopsis = "[\\fIOPTIONS\\fR] [\\fICOMMAND\\fR]",
           .sections = {
               {"SIGNALS",
-               "SIGTERM and SIGINT end the daemon. Running jobs go on training and are found again "
+               "SIGTERM and SIGINT stop the daemon. Running jobs keep training and are adopted "
                "at the next start, also after kill \\-9."},
               {"FILES",
                ".TP\n\\fI$RUBATO_STATE\\fR, \\fI/var/lib/rubato\\fR (root), "
@@ -159,43 +150,43 @@ cli::ManualPage manual_page() {
 }
 
 int run(int argc, char** argv) {
-  Arguments arguments{.state = default_state()};
-  arguments.server.listen = "127.0.0.1:7117";
+  Arguments arguments{.state = control::default_state_folder()};
+  arguments.server.listen = control::kDefaultListen;
   CLI::App app{"rubatod: shares this machine's devices among elastic training jobs."};
   app.name("rubatod");
   app.set_version_flag("--version", RUBATO_VERSION);
-  app.fallthrough();  // --state may also stand after the command
-  // The manual page must not name the home of whoever built it.
+  app.fallthrough();  // --state may also come after the command
+  // Not capture_default_str(): the manual page must not contain the home folder of its builder.
   app.add_option("--state", arguments.state,
                  "Folder for the event log, jobs and tokens (default: $RUBATO_STATE, else "
                  "~/.local/state/rubato, or /var/lib/rubato for root)");
-  app.add_option("--listen", arguments.server.listen, "HOST:PORT of the API; port 0: any free one")
+  app.add_option("--listen", arguments.server.listen, "HOST:PORT of the API; port 0: any free port")
       ->capture_default_str();
   app.add_option("--cpu-slots", arguments.cpu_slots, "Share this many CPU slots instead of GPUs")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--round", arguments.round_s, "Seconds between decisions while nothing happens")
+  app.add_option("--round", arguments.round_s,
+                 "Seconds between scheduling rounds while nothing happens")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
-  app.add_option("--policy", arguments.policy,
-                 "Scheduling policy from now on (default: the last one)");
+  app.add_option("--policy", arguments.policy, "Scheduling policy (default: the one used last)");
   app.add_option("--tls-cert", arguments.server.tls_certificate, "Certificate chain (PEM)");
   app.add_option("--tls-key", arguments.server.tls_key, "Private key (PEM)");
   app.add_flag("--insecure", arguments.server.insecure,
-               "Listen beyond loopback without TLS (tokens are readable on the wire)");
+               "Listen beyond loopback without TLS (tokens are sent unencrypted)");
   app.add_flag("--open-metrics", arguments.server.open_metrics, "Serve /metrics without a token");
   CLI::App* supervise = app.add_subcommand("supervise", "Run the processes of one job (internal)");
   supervise->group("");
   supervise->add_option("folder", arguments.folder)->required();
-  CLI::App* checking =
-      app.add_subcommand("check", "Replay the event log of a stopped daemon and compare");
+  CLI::App* checking = app.add_subcommand(
+      "check", "Replay the event log of a stopped daemon and check it against the tables");
   CLI::App* comparing = app.add_subcommand(
-      "compare", "Simulate the finished jobs of a stopped daemon beside what happened");
+      "compare", "Simulate the finished jobs of a stopped daemon and compare with reality");
   CLI::App* stopping = app.add_subcommand(
       "stop-jobs",
-      "Checkpoint and stop the jobs of a stopped daemon; they go on at its next start");
+      "Checkpoint and stop the jobs of a stopped daemon; they continue at its next start");
   stopping
       ->add_option("--patience", arguments.patience_s,
-                   "Seconds after which what still runs is killed")
+                   "Seconds after which jobs that still run are killed")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
   CLI::App* page = app.add_subcommand("manpage", "Print the manual page rubatod(8)");

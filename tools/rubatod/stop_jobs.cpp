@@ -21,7 +21,7 @@ bool runs(const std::string& folder) {
 }  // namespace
 
 Result<int> stop_jobs(const std::string& state, double patience_s) {
-  using Clock = std::chrono::steady_clock;
+  using std::chrono::steady_clock;
   if (!is_directory(state)) return 0;
   const Result<control::FolderLock> lock = control::FolderLock::take(state);
   if (!lock.ok()) return lock.error();
@@ -34,11 +34,11 @@ Result<int> stop_jobs(const std::string& state, double patience_s) {
     control::signal_supervisor(folder, SIGTERM);
   }
   const int count = static_cast<int>(running.size());
-  const auto deadline = Clock::now() + std::chrono::duration<double>(patience_s);
+  const auto deadline = steady_clock::now() + std::chrono::duration<double>(patience_s);
   while (!running.empty()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     std::erase_if(running, [](const std::string& folder) { return !runs(folder); });
-    if (Clock::now() < deadline) continue;
+    if (steady_clock::now() < deadline) continue;
     for (const std::string& folder : running) control::kill_supervised(folder);
   }
   return count;

@@ -1,4 +1,4 @@
-// `rubatod stop-jobs`: before a reboot or the removal of the package.
+// `rubatod stop-jobs`, used before a reboot or the removal of the package.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace rubato {
 
-// Checkpoints and stops every job that runs in a state folder whose daemon is stopped (otherwise
-// refused: it would start them again). One that has not stopped after `patience_s` is killed and
-// loses what it did since its last checkpoint. The next daemon lets all of them go on. Returns how
-// many ran.
+// Checkpoints and stops every running job of a state folder. Refuses if a daemon is running,
+// because it would restart the jobs. A job that has not stopped after `patience_s` is killed and
+// loses the work since its last checkpoint. The next daemon resumes all of them. Returns the number
+// of jobs that were running.
 Result<int> stop_jobs(const std::string& state, double patience_s);
 
 }  // namespace rubato

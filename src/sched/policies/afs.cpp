@@ -1,12 +1,12 @@
 // AFS-L (Elastic resource sharing for distributed deep learning, NSDI'21).
 //
-// Assumes profiled step times and remaining work (an oracle in the simulator). Devices are given
-// one at a time to the winner of a comparison of all jobs. Between a, which ends sooner at its
-// current size, and b, which ends later:
-//   b wins when (S_b(n_b+1) - S_b(n_b)) / S_b(n_b+1)  >  (S_a(n_a+1) - S_a(n_a)) / S_a(n_a)
-// with S(n) the speed on n devices. Of two jobs without devices the shorter wins, and a job without
-// devices wins against one that has some only by the same rule (its relative gain is infinite when
-// it is a, 1 when it is b). A job without devices receives its minimum at once. The batch stays as
+// Assumes profiled step times and remaining work (an oracle in the simulator). Devices are handed
+// out one at a time. Each goes to the winner of a comparison of all jobs. Of two jobs, let a be the
+// one that ends sooner at its current size, and b the other:
+//   b wins if (S_b(n_b+1) - S_b(n_b)) / S_b(n_b+1)  >  (S_a(n_a+1) - S_a(n_a)) / S_a(n_a)
+// S(n) is the speed on n devices. If neither job has devices, the shorter one wins. A job without
+// devices beats a job with devices only by the same rule (its relative gain is infinite if it is a,
+// and 1 if it is b). A job without devices receives its minimum at once. The batch stays as
 // requested. O(jobs x devices) per decision.
 #include <limits>
 
@@ -55,9 +55,10 @@ class Afs final : public Policy {
     DeviceTypeId type{};
     int smallest = 1;
     int size = 0;
-    int next = 0;        // size after the next grant; 0: cannot grow
-    Seconds left_s = 0;  // remaining time on the requested devices
-    double length = 0;   // remaining time at the current size (at the smallest, while it has none)
+    int next = 0;          // size after the next grant; 0: cannot grow
+    Seconds left_s = 0;    // remaining time on the requested devices
+    double length = 0;     // remaining time at the current size, or at the smallest if it has no
+                           // devices
     double speed_now = 0;  // S(size), S(next)
     double speed_next = 0;
 
@@ -94,13 +95,13 @@ class Afs final : public Policy {
                   const Cluster& cluster) {
     Candidate* champion = nullptr;
     for (Candidate& c : candidates) {
-      // A job without devices looks for a type that still has room.
+      // A job without devices is assigned to a type that still has room.
       if (c.size == 0 && (!c.type.valid() || left[c.type] < c.smallest)) {
         c.type = type_with_room(*c.job, c.smallest, left, cluster);
         if (c.type.valid()) refresh(c, cluster);
       }
       if (!c.type.valid() || c.next == 0 || left[c.type] < c.next - c.size) continue;
-      if (c.size > 0 && c.speed_next <= c.speed_now) continue;  // another device would not help
+      if (c.size > 0 && c.speed_next <= c.speed_now) continue;  // one more device would not help
       if (champion == nullptr || beats(c, *champion)) champion = &c;
     }
     return champion;
@@ -114,7 +115,7 @@ class Afs final : public Policy {
 
 PolicyInfo afs_policy() {
   return {.name = "afs",
-          .summary = "devices one by one, short jobs against efficient ones (AFS-L)",
+          .summary = "devices one at a time, balancing short jobs against efficient jobs (AFS-L)",
           .source = "AFS, NSDI'21",
           .needs = {Knowledge::kProfiledSpeed, Knowledge::kRemainingWork},
           .params = {placement_param(PlacementRule::kBestFit)},

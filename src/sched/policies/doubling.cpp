@@ -75,7 +75,7 @@ ParamSpec unit_param() {
   return {.name = "unit",
           .default_value = std::string("device"),
           .choices = {"device", "node"},
-          .help = "what a size counts: devices, or whole nodes"};
+          .help = "unit in which sizes are counted: devices or whole nodes"};
 }
 
 Doubling::Unit unit_of(const Params& params) {

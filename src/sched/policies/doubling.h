@@ -1,5 +1,5 @@
-// Sizes that double: what `mip` and `greedy` give. A size counts units, which are devices or whole
-// nodes.
+// Sizes that are powers of two, for the policies `mip` and `greedy`. A size is counted in units; a
+// unit is a device or a whole node.
 #pragma once
 
 #include <vector>
@@ -12,25 +12,25 @@ class Doubling {
  public:
   enum class Unit { kDevice, kNode };
 
-  // With whole nodes, only nodes count that are entirely usable now, and only those of the largest
-  // size of their type.
+  // If the unit is a node, only nodes that are entirely usable now and have the largest size of
+  // their type count.
   Doubling(const PolicyInput& input, Unit unit);
 
   // Usable units of a type.
   int capacity(DeviceTypeId type) const { return capacity_[type]; }
-  // Powers of two within the job's range (at its requested batch) and the usable units, ascending;
-  // a rigid job and one whose range holds no power of two have a single size, the smallest. Never
-  // empty.
+  // The powers of two within the job's range (at its requested batch) and the usable units,
+  // ascending. A rigid job, or a job whose range contains no power of two, has a single size: its
+  // smallest. Never empty.
   std::vector<int> sizes(const JobSpec& spec, DeviceTypeId type) const;
-  // Devices that a size means for this job.
+  // The number of devices that this size means for the job.
   int devices(const JobSpec& spec, DeviceTypeId type, int size) const;
-  // Units that the job holds now.
+  // The number of units that the job holds now.
   int current(const JobState& job) const;
-  // A type for every job, by index: running jobs keep theirs; others, in order of arrival, get the
-  // allowed type with most room left beyond the smallest sizes of the jobs before. Invalid when no
-  // type could hold the job now.
+  // A type for every job, by index. Running jobs keep theirs. The others, in order of arrival, get
+  // the allowed type that has the most room left after the smallest sizes of all earlier jobs.
+  // Invalid if no type could hold the job now.
   std::vector<DeviceTypeId> assign_types() const;
-  // Where a job that runs is.
+  // The type on which a running job runs.
   DeviceTypeId type_of(const JobState& job) const;
 
  private:

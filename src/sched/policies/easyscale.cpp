@@ -1,33 +1,34 @@
 // EasyScale (SC'23): consistent jobs with a fixed number of logical workers on whatever devices
-// are there, of several types at once where the job allows it.
+// are available, of several types at once if the job allows it.
 //
 // Assumes profiled step times. A job without logical workers is planned as if it had one for each
-// requested device, on one type. Within a job (model/logical_workers.h): devices of type i host
-// A_i workers each; a plan's speed is workers / (max A_i / C_i); a plan that leaves more than
-// `waste` of its devices' speed unused is not made, unless the job's range leaves it no other.
-// `communication` adds the synchronisation to the time of an update (the paper leaves it out).
-// Between jobs, at every event; [ours] marks what the paper does not say:
-//  1. Where serving or a failure left too few devices, the cheapest shrink is made, by
-//     (speedup_now / speedup_new - 1) / devices freed; when nobody can shrink, the newest job stops
+// requested device, on one type. Within a job (model/logical_workers.h), each device of type i
+// hosts A_i workers. The speed of a plan is workers / (max A_i / C_i). A plan that leaves more than
+// `waste` of its devices' speed unused is not made, unless the job's range allows no other.
+// `communication` adds synchronisation to the time of an update (the paper omits it).
+// Between jobs, at every event ([ours] marks what the paper does not say):
+//  1. If serving or a failure left too few devices, jobs shrink, cheapest shrink first by
+//     (speedup_now / speedup_new - 1) / devices freed. If no job can shrink, the newest job stops
 //     [ours].
-//  2. Waiting jobs, by priority and arrival, get their smallest plan; where nothing is free,
-//     running jobs make room as in 1 [ours]. A job that may not mix types goes where a fair share
-//     promises most [ours].
+//  2. Waiting jobs get their smallest plan, by priority and arrival. If nothing is free, running
+//     jobs make room as in 1 [ours]. A job that cannot mix types goes to the type on which a fair
+//     share promises the highest speed [ours].
 //  3. Running jobs propose one increment per type, at most doubling their devices, and faster
-//     devices in place of slower ones [ours]; ranked by (speedup_new / speedup_now - 1) / devices
-//     added; taken greedily, one per job and round of proposals, for at most `proposals` rounds
-//     (the paper makes one and restarts the job again 60 s later). A job proposes when its devices
-//     change anyway or last changed `interval` seconds ago; the policy asks to be woken for that.
-//  4. Such a job may also grow at the cost of another one when it gains `exchange` times what the
-//     other loses, per device [ours].
+//     devices in place of slower ones [ours]. Proposals are ranked by
+//     (speedup_new / speedup_now - 1) / devices added and taken greedily, one per job and round,
+//     for at most `proposals` rounds (the paper makes one round and restarts the job again 60 s
+//     later). A job proposes if its devices change anyway or last changed at least `interval`
+//     seconds ago; the policy asks to be woken for that.
+//  4. Such a job may also grow at the expense of another one if it gains more than `exchange` times
+//     what the other loses, per device [ours].
 // [ours] Gains and losses are divided by the work that a job has left, estimated from its epochs
-// and progress (`urgency`), and a job does not grow where that saves it less than `payback` times
-// the cost of the change: the published ranking treats an hour and a minute alike and restarts a
-// job for a second. proposals=1, exchange=0, urgency=0, payback=0 is the published scheduler.
-// A job with logical workers that may not mix types stays on the type it first ran on: on another
-// one its bits would differ. type=homogeneous gives every job one type at a time.
-// O(jobs x types x devices of a job) per round of proposals and per exchange, of which there are at
-// most 4 x jobs; a plan's split costs O(workers x types) and is remembered per job.
+// and progress (`urgency`). A job does not grow if that saves it less than `payback` times the cost
+// of the change: the published ranking treats an hour and a minute alike and restarts a job to save
+// a second. proposals=1, exchange=0, urgency=0, payback=0 is the published scheduler.
+// A job with logical workers that cannot mix types stays on the type it first ran on, because its
+// bits would differ on another type. type=homogeneous gives every job one type at a time.
+// O(jobs x types x devices of a job) per round of proposals and per exchange; there are at most
+// 4 x jobs exchanges. Splitting a plan costs O(workers x types) and is memoised per job.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -49,7 +50,7 @@ using easyscale::JobPlans;
 using easyscale::Outcome;
 using easyscale::workers_of;
 
-// Device-seconds that a job is taken to have left while nothing is known of it.
+// Device-seconds that a job is assumed to have left while nothing is known about it.
 constexpr double kPriorWork = 3600;
 
 struct EasyScaleParams {
@@ -63,13 +64,13 @@ struct EasyScaleParams {
   PlacementRule placement = PlacementRule::kBestFit;
 };
 
-// Other devices for a holder; `value` is gain or loss per device.
+// A change of a holder's devices. `value` is the gain or loss per device.
 struct Change {
   double value = 0;
   std::size_t holder = 0;
   std::size_t type = 0;
-  int devices = 0;  // added or freed; 0: there is no such change
-  // As many devices of this type are given up for the added ones.
+  int devices = 0;  // added or freed; 0: no change is possible
+  // The type of the devices that are given up in exchange, as many as are added.
   std::size_t instead_of = kMaxDeviceTypes;
 };
 
@@ -88,7 +89,7 @@ class EasyScale final : public Policy {
     start_waiting(input);
     bool more = grow(input.now_s);
     if (params_.exchange > 0) {
-      // Bounded, should exchanges ever go round in circles.
+      // Bounded, in case exchanges ever go in circles.
       for (std::size_t i = 0; i < 4 * holders_.size() && exchange(input.now_s); ++i) {
         more = grow(input.now_s);
       }
@@ -171,7 +172,7 @@ class EasyScale final : public Policy {
       const Outcome after = plans_.outcome(*holder.job, smaller);
       if (holder.too_wasteful(after)) continue;
       const double loss = (now / after.speed - 1) / freed * holder.urgency;
-      // Of equal losses the larger one: it leaves a plan without idle devices.
+      // Of equal losses, the one that frees more: its plan has no idle devices.
       if (best.devices == 0 || loss <= best.value) {
         best.value = loss;
         best.devices = freed;
@@ -180,7 +181,7 @@ class EasyScale final : public Policy {
     return best;
   }
 
-  // Frees at least one device of the type; false when every job there has its smallest plan.
+  // Frees at least one device of the type. False if every job there has its smallest plan.
   bool shrink_somebody(std::size_t type) {
     Change best;
     for (std::size_t h = 0; h < holders_.size(); ++h) {
@@ -205,7 +206,7 @@ class EasyScale final : public Policy {
             last = &holder;
           }
         }
-        RUBATO_CHECK(last != nullptr, "devices are missing that nobody holds");
+        RUBATO_CHECK(last != nullptr, "devices are missing, but no job holds any");
         stop(*last);
       }
     }
@@ -213,10 +214,11 @@ class EasyScale final : public Policy {
 
   // --- Starting
 
-  // Starts the job on one type: on free devices, or on what running jobs make free. A job that may
-  // not mix types will have to make do with the one it gets: what counts is a fair share of it.
+  // Starts the job on one type: on free devices, or on devices that running jobs give up. A job
+  // that cannot mix types has to stay on the type it gets, so types are compared by the speed that
+  // a fair share of each promises.
   bool start(Holder& holder, bool may_make_room) {
-    std::vector<std::pair<double, std::size_t>> types;  // the best promise first
+    std::vector<std::pair<double, std::size_t>> types;  // best promise first
     for (std::size_t type = 0; type < cluster_->type_count(); ++type) {
       if (!holder.may_use(type)) continue;
       const auto sharing =
@@ -259,7 +261,7 @@ class EasyScale final : public Policy {
     return true;
   }
 
-  // No single type has room: the fastest free devices of all types.
+  // No single type has room: takes the fastest free devices of all types.
   bool start_mixed(Holder& holder) {
     const DeviceCounts free = free_;
     while (holder.devices.total() < holder.most) {
@@ -289,11 +291,11 @@ class EasyScale final : public Policy {
       bool mixes;
       int smallest;
     };
-    std::vector<NoRoom> no_room;  // what was tried in vain
+    std::vector<NoRoom> no_room;  // attempts that failed
     for (const std::size_t i : by_priority_then_arrival(input)) {
       Holder& holder = holders_[i];
       if (holder.holds() || holder.current.total() > 0) continue;
-      // Where shrinking did not help a job, it does not help another that needs as much.
+      // If shrinking did not help one job, it does not help another that needs as much.
       const bool hopeless = std::any_of(no_room.begin(), no_room.end(), [&](const NoRoom& tried) {
         return tried.types == holder.types && tried.mixes == holder.mixes &&
                tried.smallest <= holder.smallest;
@@ -305,8 +307,9 @@ class EasyScale final : public Policy {
 
   // --- Growing
 
-  // A plan for a job that does `now` updates per second: faster, not wasteful, and, where its
-  // devices would not change otherwise, saving enough of the time that is left.
+  // Whether a job that does `now` updates per second should change to this plan: it is faster, not
+  // wasteful and, if the job's devices would not change otherwise, saves enough of the remaining
+  // time.
   bool worth_it(const Holder& holder, double now, const Outcome& after) const {
     if (holder.too_wasteful(after) || after.speed / now - 1 <= 1e-9) return false;
     if (holder.devices != holder.current) return true;
@@ -337,7 +340,7 @@ class EasyScale final : public Policy {
     return best;
   }
 
-  // Devices of this type in place of slower ones.
+  // The best replacement of slower devices by devices of this type.
   Change best_replacement(std::size_t h, std::size_t type) {
     const Holder& holder = holders_[h];
     Change best{.holder = h, .type = type};
@@ -376,7 +379,7 @@ class EasyScale final : public Policy {
            now_s - holder.job->changed_at_s >= params_.interval_s - 1e-6;
   }
 
-  // True when the last round of proposals was not the last possible one.
+  // True if jobs might propose more after the last round of proposals.
   bool grow(Seconds now_s) {
     std::vector<char> proposes(holders_.size());
     for (std::size_t h = 0; h < holders_.size(); ++h) {
@@ -410,8 +413,8 @@ class EasyScale final : public Policy {
     return true;
   }
 
-  // One job shrinks for another that gains more per device than it loses; false when there is no
-  // such pair.
+  // One job shrinks for another job that gains more per device than the first one loses. False if
+  // there is no such pair.
   bool exchange(Seconds now_s) {
     for (std::size_t type = 0; type < cluster_->type_count(); ++type) {
       Change loss;
@@ -442,7 +445,7 @@ class EasyScale final : public Policy {
     return false;
   }
 
-  // When a job that could grow may propose next.
+  // When the next job that could grow may propose again.
   std::optional<Seconds> next_proposal(Seconds now_s, bool more) {
     std::optional<Seconds> next;
     for (std::size_t h = 0; h < holders_.size(); ++h) {
@@ -464,11 +467,11 @@ class EasyScale final : public Policy {
   EasyScaleParams params_;
   JobPlans plans_;
   RemainingEstimate estimate_{kPriorWork};
-  std::unordered_map<JobId, DeviceTypeId> stays_on_;  // jobs that may not change their type
+  std::unordered_map<JobId, DeviceTypeId> stays_on_;  // jobs that must not change their type
 
   const Cluster* cluster_ = nullptr;
   DeviceCounts usable_;
-  DeviceCounts free_;            // below 0: more is planned than usable
+  DeviceCounts free_;            // negative: more devices are planned than usable
   std::vector<Holder> holders_;  // parallel to the input's jobs
 };
 
@@ -484,43 +487,43 @@ PolicyInfo easyscale_policy() {
           .params = {{.name = "type",
                       .default_value = std::string("heterogeneous"),
                       .choices = {"homogeneous", "heterogeneous"},
-                      .help = "one device type per job, or several where the job allows it"},
+                      .help = "one device type per job, or several if the job allows it"},
                      {.name = "waste",
                       .default_value = 0.30,
                       .low = 0,
                       .high = 1,
-                      .help = "no plan leaves more of its devices' speed unused"},
+                      .help = "largest share of its devices' speed that a plan may leave unused"},
                      {.name = "interval",
                       .default_value = 60.0,
                       .low = 0,
                       .high = 1e6,
-                      .help = "seconds between two proposals of a running job"},
+                      .help = "seconds between proposals of a running job"},
                      {.name = "proposals",
                       .default_value = std::int64_t{16},
                       .low = 1,
                       .high = 1000,
-                      .help = "rounds of proposals in one decision; 1 as published"},
+                      .help = "rounds of proposals per decision; 1: as published"},
                      {.name = "communication",
                       .default_value = true,
-                      .help = "count synchronisation in the speed of a plan"},
+                      .help = "include synchronisation in the speed of a plan"},
                      {.name = "exchange",
                       .default_value = 2.0,
                       .low = 0,
                       .high = 1e6,
-                      .help = "devices move between running jobs when one gains this many times "
-                              "what the other loses; 0: never"},
+                      .help = "devices move between running jobs if one gains more than this many "
+                              "times what the other loses; 0: never"},
                      {.name = "urgency",
                       .default_value = 1.0,
                       .low = 0,
                       .high = 10,
-                      .help = "gains and losses count by the work that a job has left, to the "
-                              "power of minus this; 0: alike, as published"},
+                      .help = "gains and losses are weighted by the job's remaining work to the "
+                              "power of minus this value; 0: all equal, as published"},
                      {.name = "payback",
                       .default_value = 4.0,
                       .low = 0,
                       .high = 1e6,
-                      .help = "a running job grows where that saves it this many times what the "
-                              "change costs; 0: always, as published"},
+                      .help = "a running job grows only if that saves at least this many times the "
+                              "cost of the change; 0: always, as published"},
                      placement_param(PlacementRule::kBestFit)},
           .make = [](const Params& params, Random) -> std::unique_ptr<Policy> {
             return std::make_unique<EasyScale>(

@@ -2,27 +2,27 @@
 // baseline it was compared with.
 //
 // Assumes profiled step times (a one-device run at a few batches and the cluster's communication
-// latency suffice, model/jsa.h) and that a sample is worth the same in every batch the job allows.
-// Steps:
+// latency are enough, see model/jsa.h) and that a sample is worth the same in every batch the job
+// allows. Steps:
 //  1. Analyzer: S(b, k), the speed on k devices with total batch b relative to one device, and the
-//     best batch b_opt(k) of every k (sched/scalability.h).
+//     best batch b_opt(k) for every k (sched/scalability.h).
 //  2. Admission: running jobs first, then the others by priority and arrival, as long as the
 //     smallest sizes k_min = ceil(b_min / largest micro-batch) of all admitted jobs fit.
-//     admission=drop turns away every job that does not fit when it is looked at; admission=queue
-//     keeps it, and no younger job overtakes it on the device types it could use.
-//  3. Optimizer: device counts that maximise the sum of S_j(b_opt_j(k_j), k_j), exactly
-//     (solve/allocate.h). Devices that would harm stay idle. Between equals a job keeps its size.
+//     admission=drop turns away every job that does not fit when it is considered.
+//     admission=queue keeps it, and no younger job overtakes it on the device types it could use.
+//  3. Optimizer: the device counts that maximise the sum of S_j(b_opt_j(k_j), k_j), exactly
+//     (solve/allocate.h). Devices that would slow jobs down stay idle. Ties keep a job's size.
 //  4. Jobs whose devices or batch changed are resized.
-// On a mixed cluster a job belongs to one type: a running one stays, a new one goes where an equal
-// share of the type's devices is worth most to it; the optimizer runs type by type.
-// `interval` > 0 acts only that often, as the published autoscaler does; in between nothing is
-// admitted or resized.
+// On a mixed cluster each job belongs to one type. A running job stays; a new one goes where an
+// equal share of the type's devices is worth most to it. The optimizer runs type by type.
+// If `interval` > 0, the policy acts only that often, as the published autoscaler does. In between,
+// nothing is admitted or resized.
 //
-// fixed-batch is the same autoscaler and optimizer with one batch per job, which does not follow
-// the device count: the smallest, the largest or a random one that the job allows. That batch also
-// bounds the devices: no fewer than hold it, no more than it feeds.
+// fixed-batch is the same autoscaler and optimizer with one batch per job, independent of the
+// device count: the smallest, the largest or a random batch that the job allows. That batch also
+// limits the devices: at least as many as hold it, at most as many as it keeps busy.
 //
-// Both: O(jobs x devices x k_max) per decision, by the optimizer.
+// Both: O(jobs x devices x k_max) per decision, in the optimizer.
 #include <algorithm>
 #include <cmath>
 
@@ -76,7 +76,7 @@ class Autoscaler final : public Policy {
     const Scalability* table;
   };
 
-  // Everybody keeps what it has until the next interval.
+  // All jobs keep what they have until the next interval.
   Plan keep(const PolicyInput& input, Plan plan) const {
     for (std::size_t i = 0; i < input.jobs.size(); ++i) {
       const Allocation& current = input.jobs[i]->allocation;
@@ -97,7 +97,7 @@ class Autoscaler final : public Policy {
       case BatchRule::kLargest:
         return {all.high, all.high};
       case BatchRule::kRandom: {
-        // The same for a job whenever it is asked, and whatever other jobs there are.
+        // A job always gets the same batch, independent of other jobs and of when it is asked.
         Random random(seed_ + static_cast<std::uint64_t>(spec.id.value));
         const std::int64_t drawn =
             all.low + static_cast<std::int64_t>(random.uniform() *
@@ -112,10 +112,10 @@ class Autoscaler final : public Policy {
     return analyzer_.of(job, type, cluster.capacity()[type], batches(job.spec), cluster);
   }
 
-  // Who takes part; the others wait or are turned away.
+  // Chooses the jobs that take part. The others wait or are turned away.
   std::vector<Member> admit(const PolicyInput& input, Plan& plan) {
     std::vector<Member> admitted;
-    DeviceCounts left = input.usable_by_type;  // after everybody's smallest size
+    DeviceCounts left = input.usable_by_type;  // after the smallest sizes of all admitted jobs
     DeviceCounts members;
     std::uint32_t closed = 0;  // types on which an older job waits
     for (const std::size_t i : running_first(input, by_priority_then_arrival(input))) {
@@ -170,7 +170,7 @@ class Autoscaler final : public Policy {
 
   static void optimize(const PolicyInput& input, DeviceTypeId type,
                        const std::vector<Member>& admitted, Plan& plan) {
-    // Large enough to decide between equals, too small to decide anything else.
+    // Large enough to break ties, too small to change anything else.
     constexpr double kPreferCurrent = 1 + 1e-9;
     std::vector<std::vector<Choice>> tables;
     std::vector<const Member*> members;
@@ -182,7 +182,7 @@ class Autoscaler final : public Policy {
       const int largest = std::min(sizes.sizes.high, input.usable_by_type[type]);
       for (int devices = sizes.sizes.low; devices <= largest; ++devices) {
         const double value = sizes.on(devices).speedup * (devices == now ? kPreferCurrent : 1.0);
-        // More devices for less speed are never part of the best division.
+        // More devices for less speed are never part of an optimal division.
         if (!choices.empty() && value <= choices.back().value) continue;
         choices.push_back({devices, value});
       }
@@ -191,7 +191,7 @@ class Autoscaler final : public Policy {
     }
     if (members.empty()) return;
     const Division division = allocate(tables, input.usable_by_type[type]);
-    if (!division.feasible) return;  // cannot be: the smallest sizes fit
+    if (!division.feasible) return;  // cannot happen: the smallest sizes fit
     for (std::size_t m = 0; m < members.size(); ++m) {
       const int devices = tables[m][static_cast<std::size_t>(division.choice[m])].size;
       Grant& grant = plan.grants[members[m]->job];
@@ -210,13 +210,13 @@ std::vector<ParamSpec> autoscaler_params() {
   return {{.name = "admission",
            .default_value = std::string("queue"),
            .choices = {"queue", "drop"},
-           .help = "what happens to a job for whose smallest size there is no room: it waits, or "
-                   "it is turned away"},
+           .help = "what happens to a job if there is no room for its smallest size: it waits in "
+                   "the queue, or it is turned away"},
           {.name = "interval",
            .default_value = 0.0,
            .low = 0,
            .high = 1e6,
-           .help = "seconds between admissions and resizes; 0: whenever something happens"},
+           .help = "seconds between admissions and resizes; 0: at every event"},
           placement_param(PlacementRule::kBestFit)};
 }
 
@@ -231,7 +231,7 @@ AutoscalerOptions autoscaler_options(const Params& params, BatchRule batch) {
 
 PolicyInfo elastic_dp_policy() {
   return {.name = "elastic-dp",
-          .summary = "device counts and batches of all jobs that maximise the sum of speedups",
+          .summary = "device counts and batches that maximise the sum of all speedups",
           .source = "Effective Elastic Scaling of Deep Learning Workloads, 2020",
           .needs = {Knowledge::kProfiledSpeed},
           .params = autoscaler_params(),
@@ -246,9 +246,9 @@ PolicyInfo fixed_batch_policy() {
   params.insert(params.begin(), {.name = "batch",
                                  .default_value = std::string("min"),
                                  .choices = {"min", "max", "random"},
-                                 .help = "the batch of a job, of those it allows"});
+                                 .help = "which of a job's allowed batches is used"});
   return {.name = "fixed-batch",
-          .summary = "elastic-dp with one batch per job that does not follow its devices",
+          .summary = "elastic-dp with one batch per job, independent of its devices",
           .source = "baseline of Effective Elastic Scaling of Deep Learning Workloads, 2020",
           .needs = {Knowledge::kProfiledSpeed},
           .params = std::move(params),

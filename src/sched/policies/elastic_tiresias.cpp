@@ -1,28 +1,27 @@
-// Elastic Tiresias (EDL, "Elastic Deep Learning in Multi-Tenant GPU Clusters"): Tiresias, and what
-// it leaves idle or blocked is used by resizing jobs.
+// Elastic Tiresias (EDL, "Elastic Deep Learning in Multi-Tenant GPU Clusters"): Tiresias, plus
+// resizes that use what it leaves idle or blocked.
 //
-// Assumes profiled step times at the requested batch, which stays as it is; nothing about
+// Assumes profiled step times at the requested batch, which does not change. Assumes nothing about
 // durations. Steps:
-//  1. Tiresias: queues by attained service (sched/service_queues.h), walked in order, jobs at their
+//  1. Tiresias: queues by attained service (sched/service_queues.h), served in order, jobs at their
 //     requested size.
-//  2. Compaction: when more than `compact_above` jobs would wait, running jobs outside the first
-//     queue are walked at their minimum instead, and those that then fit are admitted.
+//  2. Compaction: if more than `compact_above` jobs would wait, running jobs outside the first
+//     queue are served at their minimum instead, and the jobs that then fit are admitted.
 //  3. Expansion: what is left goes device by device to the job with the largest marginal gain
-//     S(n+1) - S(n), S the speed relative to one device, until no gain is positive. The gain of a
-//     job that waits is the largest there can be, S(1) - S(0) = 1: so waiting jobs come first, in
+//     S(n+1) - S(n), where S is the speed relative to one device, until no gain is positive. A
+//     waiting job has the largest possible gain, S(1) - S(0) = 1. So waiting jobs come first, in
 //     order, at their minimum.
-// What the paper leaves open, and what is done here:
-//  - Nodes. Gains are those of the nodes at hand, not of ideal ones. Jobs of step 1 are placed as
-//  if
-//    nobody had been expanded, so that expansions never scatter them. With `migrate` (EDL has the
-//    operation, the policy of the paper does not use it) a job that came to lie on many nodes moves
+// The paper leaves two points open. They are solved as follows:
+//  - Nodes. Gains are computed on the available nodes, not on ideal ones. Jobs of step 1 are placed
+//    as if no job had been expanded, so expansions never scatter them. With `migrate` (EDL has the
+//    operation, but the policy of the paper does not use it), a job that spans many nodes moves
 //    when fewer have become free.
-//  - Cost. The paper's resizes are stop-free, so it expands and takes back without a thought. Where
-//    a resize stops a job for c seconds (`resize_cost`, or the job's own), going from speed S to S'
-//    must earn that back: h (S' - S) > c S', with the time h that the job has run so far as the
-//    guess of how long it will go on (of a heavy-tailed duration nothing better is known). For the
-//    same reason jobs first keep the extra devices they hold, as far as nobody needs them.
-//    `resize_cost` = 0 expands as the paper does.
+//  - Cost. The paper's resizes are stop-free, so it expands jobs and takes devices back freely. If
+//    a resize stops a job for c seconds (`resize_cost`, or the job's own value), going from speed S
+//    to S' must earn that back: h (S' - S) > c S'. Here h is the time that the job has run so far,
+//    as an estimate of how long it will still run (nothing better is known about heavy-tailed
+//    durations). For the same reason, jobs first keep the extra devices they hold, as long as no
+//    other job needs them. `resize_cost` = 0 expands as the paper does.
 // O(jobs log jobs + devices x (log jobs + nodes)) per decision, times the few passes in which
 // expansions are taken back.
 #include <algorithm>
@@ -46,7 +45,6 @@ struct ElasticOptions {
 };
 
 // --- Shares of nodes
-// ------------------------------------------------------------------------------------------------
 
 int& devices_on(Allocation& allocation, NodeId node) {
   for (NodeShare& share : allocation.shares) {
@@ -60,7 +58,7 @@ void drop_empty(std::vector<NodeShare>& shares) {
   std::erase_if(shares, [](const NodeShare& share) { return share.devices == 0; });
 }
 
-// The given number of devices on the fewest of these nodes.
+// The given number of devices on as few of these nodes as possible.
 std::vector<NodeShare> largest_shares(std::vector<NodeShare> shares, int devices) {
   std::stable_sort(shares.begin(), shares.end(),
                    [](const NodeShare& a, const NodeShare& b) { return a.devices > b.devices; });
@@ -78,9 +76,8 @@ bool same_devices(const Allocation& a, const Allocation& b) {
 }
 
 // --- Expansion
-// ------------------------------------------------------------------------------------------------
 
-// Steps from what Tiresias gave to what jobs really get.
+// Turns what Tiresias granted into what jobs finally get.
 class Expansion {
  public:
   Expansion(const PolicyInput& input, const ElasticOptions& options, RequestedBatchSpeed& speed)
@@ -115,11 +112,11 @@ class Expansion {
   struct Member {
     std::size_t job;
     DeviceTypeId type;
-    int base;                  // devices that are its own: the others are extra
-    Allocation placed;         // base and what was added
-    double speed = 0;          // there
-    bool undisturbed = false;  // goes on as it is if nothing is added
-    bool frozen = false;       // gets no more
+    int base;                  // devices that it is entitled to; the rest is extra
+    Allocation placed;         // the base and what was added
+    double speed = 0;          // on `placed`
+    bool undisturbed = false;  // keeps its devices if nothing is added
+    bool frozen = false;       // gets no more devices
   };
   struct Gain {
     double value;
@@ -147,7 +144,7 @@ class Expansion {
     for (const NodeShare& share : allocation.shares) free_[share.node.index()] += share.devices;
   }
 
-  // Nodes for what Tiresias gave: running jobs stay on the largest of their shares.
+  // Chooses nodes for what Tiresias granted. Running jobs stay on their largest shares.
   void place_base(Plan& plan) {
     std::vector<int> left(input_.usable.begin(), input_.usable.end());
     for (const std::size_t i : plan.placement_order) {
@@ -156,7 +153,7 @@ class Expansion {
       if (!type.valid()) continue;
       const Allocation& current = input_.jobs[i]->allocation;
       Member m{.job = i, .type = type, .base = grant.devices[type], .placed = current};
-      // A node may hold more than is usable for the moment until its devices are given back.
+      // Jobs may hold more devices of a node than are usable until they give some back.
       std::vector<NodeShare> still = current.shares;
       for (NodeShare& share : still) {
         const bool same_type = input_.cluster.node(share.node).type == type;
@@ -179,8 +176,8 @@ class Expansion {
     }
   }
 
-  // Jobs that Tiresias has no room for get their minimum of what is left: first those that run so
-  // already, where they are.
+  // Jobs for which Tiresias has no room get their minimum from what is left. Jobs that are already
+  // running come first and stay where they are.
   void start_small(const Plan& plan) {
     for (const bool running : {true, false}) {
       for (const std::size_t i : plan.placement_order) {
@@ -212,7 +209,8 @@ class Expansion {
     }
   }
 
-  // The tightest free node that holds them, else the emptiest ones; empty when there are too few.
+  // The tightest free node that holds the devices, otherwise the emptiest nodes. Empty if there are
+  // too few.
   Allocation packed(DeviceTypeId type, int devices) const {
     Allocation result;
     std::vector<NodeShare> nodes;
@@ -230,7 +228,7 @@ class Expansion {
     return devices > 0 ? Allocation{} : result;
   }
 
-  // A running job keeps the devices beyond its base that it holds and nobody needs.
+  // A running job keeps the devices that it holds beyond its base, if no other job needs them.
   void keep_extra(Member& m) {
     const Allocation& current = state(m).allocation;
     if (current.devices() <= m.base) return;
@@ -246,7 +244,7 @@ class Expansion {
     m.speed = speed(m, m.placed);
   }
 
-  // Moves a running job to fewer nodes where that earns its pause back.
+  // Moves a running job to fewer nodes if that earns its pause back.
   void migrate(Member& m) {
     if (!m.undisturbed || m.placed.shares.size() < 2) return;
     give_back(m.placed);
@@ -291,7 +289,7 @@ class Expansion {
     }
   }
 
-  // Where one more device would come from: a node that the job is on already, else the emptiest.
+  // The node of the next device: one that the job is already on, otherwise the emptiest.
   NodeId next_node(const Member& m) const {
     for (const NodeShare& share : m.placed.shares) {
       if (free_[share.node.index()] > 0) return share.node;
@@ -306,8 +304,8 @@ class Expansion {
     return most;
   }
 
-  // Expansions that do not earn their resize are taken back; true when there was one, whose devices
-  // can be offered again.
+  // Takes back expansions that do not earn their resize back. True if there was one; its devices
+  // can then be offered again.
   bool take_back() {
     bool any = false;
     for (Member& m : members_) {
@@ -333,7 +331,6 @@ class Expansion {
 };
 
 // --- The policy
-// ------------------------------------------------------------------------------------------------
 
 class ElasticTiresias final : public Policy {
  public:
@@ -385,31 +382,31 @@ PolicyInfo elastic_tiresias_policy() {
                     .default_value = std::int64_t{10},
                     .low = 0,
                     .high = 1e6,
-                    .help = "with more jobs waiting than this, jobs outside the first queue shrink "
-                            "to their minimum"});
+                    .help = "if more jobs than this wait, jobs outside the first queue shrink to "
+                            "their minimum"});
   params.push_back({.name = "resize_cost",
                     .default_value = 30.0,
                     .low = 0,
                     .high = 1e6,
-                    .help = "seconds that the expansion of a running job must earn back"});
+                    .help = "seconds that expanding a running job costs and must earn back"});
   params.push_back({.name = "migrate",
                     .default_value = true,
-                    .help = "move jobs to fewer nodes where that earns the resize back"});
+                    .help = "move jobs to fewer nodes if that earns the resize back"});
   params.push_back(placement_param(PlacementRule::kBestFit));
-  return {
-      .name = "elastic-tiresias",
-      .summary = "tiresias that shrinks jobs for a long queue and expands them into idle devices",
-      .source = "EDL, Elastic Deep Learning in Multi-Tenant GPU Clusters, 2021",
-      .needs = {Knowledge::kProfiledSpeed},
-      .params = std::move(params),
-      .make = [](const Params& given, Random) -> std::unique_ptr<Policy> {
-        const ElasticOptions options{
-            .compact_above = static_cast<int>(given.integer("compact_above")),
-            .resize_cost_s = given.number("resize_cost"),
-            .migrate = given.flag("migrate"),
-            .placement = placement_rule(given)};
-        return std::make_unique<ElasticTiresias>(queue_options(given), options);
-      }};
+  return {.name = "elastic-tiresias",
+          .summary =
+              "tiresias that shrinks jobs if the queue is long and expands them into idle devices",
+          .source = "EDL, Elastic Deep Learning in Multi-Tenant GPU Clusters, 2021",
+          .needs = {Knowledge::kProfiledSpeed},
+          .params = std::move(params),
+          .make = [](const Params& given, Random) -> std::unique_ptr<Policy> {
+            const ElasticOptions options{
+                .compact_above = static_cast<int>(given.integer("compact_above")),
+                .resize_cost_s = given.number("resize_cost"),
+                .migrate = given.flag("migrate"),
+                .placement = placement_rule(given)};
+            return std::make_unique<ElasticTiresias>(queue_options(given), options);
+          }};
 }
 
 }  // namespace rubato

@@ -1,7 +1,7 @@
 // First in, first out, at the requested size, without preemption.
 //
-// Assumes nothing. Steps: running jobs keep their devices; waiting jobs are served by priority,
-// then arrival, while devices last. `fifo` stops at the first job that does not fit,
+// Assumes nothing. Steps: running jobs keep their devices. Waiting jobs are served by priority,
+// then arrival, while devices last. `fifo` stops at the first job that does not fit.
 // `fifo-backfill` lets smaller jobs behind it start. O(jobs) per decision (O(jobs log jobs) with
 // several priorities).
 #include "sched/gang.h"
@@ -41,7 +41,7 @@ PolicyInfo fifo_policy() {
 
 PolicyInfo fifo_backfill_policy() {
   return {.name = "fifo-backfill",
-          .summary = "first in, first out; jobs behind one that does not fit may start",
+          .summary = "first in, first out; jobs behind a job that does not fit may start",
           .source = "textbook",
           .needs = {Knowledge::kNothing},
           .params = {placement_param(PlacementRule::kBestFit)},

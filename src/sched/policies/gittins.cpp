@@ -5,10 +5,10 @@
 // finished jobs:
 //   index = P / E,  P = share of samples x > a with x <= a + D,  E = mean of min(x - a, D) over
 //   samples x > a
-// The index is the chance of finishing within the next D device-seconds per device-second spent;
-// largest first. Service counts in whole quanta D, so that running jobs do not overtake each other
-// all the time. Until `min_samples` jobs have finished, and beyond the longest finished job, the
-// least attained service goes first. O(jobs log history + history) per decision.
+// The index is the chance of finishing within the next D device-seconds, per device-second spent.
+// The largest index goes first. Service is counted in whole quanta D, so that running jobs do not
+// overtake each other all the time. Until `min_samples` jobs have finished, and beyond the longest
+// finished job, the least attained service goes first. O(jobs log history + history) per decision.
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -50,7 +50,8 @@ class Gittins final : public Policy {
     for (const double x : sorted_) sums_.push_back(sums_.back() + x);
   }
 
-  // Positive where the samples say something; negative (less for more service) where they do not.
+  // Positive if the samples say something about this job. Otherwise negative, and lower for more
+  // service.
   double index(double attained) const {
     if (sorted_.size() < min_samples_) return -attained;
     const auto position = [&](double value) {
@@ -71,8 +72,8 @@ class Gittins final : public Policy {
     for (std::size_t i = 0; i < plan.grants.size(); ++i) {
       if (plan.grants[i].devices.total() == 0) continue;
       const JobState& job = *input.jobs[i];
-      // The slack must not move the moment: a job that ends on the boundary would lose its devices
-      // just before.
+      // The slack must not move this time: a job that ends on the boundary would lose its devices
+      // just before its end.
       const double had = service(job, input.now_s);
       const double boundary = (std::floor(had / quantum_ + 1e-9) + 1) * quantum_;
       const Seconds at = input.now_s + (boundary - had) / job.spec.requested_devices;
@@ -93,31 +94,32 @@ class Gittins final : public Policy {
 }  // namespace
 
 PolicyInfo gittins_policy() {
-  return {.name = "gittins",
-          .summary = "largest chance of finishing soon, learned from finished jobs, preemptive",
-          .source = "Tiresias (2D-Gittins), NSDI'19",
-          .needs = {Knowledge::kNothing},
-          .params = {{.name = "quantum",
-                      .default_value = 3600.0,
-                      .low = 1,
-                      .high = 1e9,
-                      .help = "device-seconds of service per look-ahead step"},
-                     {.name = "history",
-                      .default_value = std::int64_t{2000},
-                      .low = 1,
-                      .high = 1e6,
-                      .help = "finished jobs that are remembered"},
-                     {.name = "min_samples",
-                      .default_value = std::int64_t{10},
-                      .low = 1,
-                      .high = 1e6,
-                      .help = "finished jobs before the index is trusted"},
-                     placement_param(PlacementRule::kBestFit)},
-          .make = [](const Params& params, Random) -> std::unique_ptr<Policy> {
-            return std::make_unique<Gittins>(
-                params.number("quantum"), static_cast<std::size_t>(params.integer("history")),
-                static_cast<std::size_t>(params.integer("min_samples")), placement_rule(params));
-          }};
+  return {
+      .name = "gittins",
+      .summary = "jobs most likely to finish soon first, learned from finished jobs, preemptive",
+      .source = "Tiresias (2D-Gittins), NSDI'19",
+      .needs = {Knowledge::kNothing},
+      .params = {{.name = "quantum",
+                  .default_value = 3600.0,
+                  .low = 1,
+                  .high = 1e9,
+                  .help = "device-seconds of service per look-ahead step"},
+                 {.name = "history",
+                  .default_value = std::int64_t{2000},
+                  .low = 1,
+                  .high = 1e6,
+                  .help = "number of finished jobs to remember"},
+                 {.name = "min_samples",
+                  .default_value = std::int64_t{10},
+                  .low = 1,
+                  .high = 1e6,
+                  .help = "number of finished jobs before the index is trusted"},
+                 placement_param(PlacementRule::kBestFit)},
+      .make = [](const Params& params, Random) -> std::unique_ptr<Policy> {
+        return std::make_unique<Gittins>(
+            params.number("quantum"), static_cast<std::size_t>(params.integer("history")),
+            static_cast<std::size_t>(params.integer("min_samples")), placement_rule(params));
+      }};
 }
 
 }  // namespace rubato

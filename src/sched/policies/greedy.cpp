@@ -2,14 +2,14 @@
 //
 // Assumes nothing. Sizes are powers of two of devices or whole nodes within a job's range. Running
 // jobs are never stopped. Steps, at every decision:
-//  1. idle and a queue: the head of the queue gets the largest of its sizes that is idle, while it
-//  fits;
-//  2. a job just arrived and does not fit: the largest job that can be halved is halved, again and
-//  again until the newcomer's smallest size is free, and it gets the largest of its sizes that is;
-//  if that is not enough it waits and nobody is halved;
-//  3. idle and no queue: the job that has run least is doubled, while it fits; then the next.
-// With backfill, jobs behind a head that does not fit are looked at as well; with freed=head, step
-// 2 serves the head of the queue instead of the newcomer behind it. O(jobs^2) per decision.
+//  1. Idle units and a queue: while it fits, the head of the queue gets the largest of its sizes
+//     that is idle.
+//  2. A job has just arrived and does not fit: the largest job that can be halved is halved, again
+//     and again, until the newcomer's smallest size is free. The newcomer then gets the largest of
+//     its sizes that is free. If halving does not free enough, it waits and no job is halved.
+//  3. Idle units and no queue: the job that has run least is doubled while it fits; then the next.
+// With `backfill`, jobs behind a head that does not fit are considered too. With freed=head, step 2
+// serves the head of the queue instead of the newcomer behind it. O(jobs^2) per decision.
 #include <algorithm>
 #include <unordered_set>
 
@@ -49,7 +49,7 @@ class Greedy final : public Policy {
   }
 
  private:
-  // Who has what, in units, while the decision is made.
+  // What each job has, in units, while the decision is made.
   class Sharing {
    public:
     Sharing(const PolicyInput& input, Doubling::Unit unit)
@@ -76,7 +76,7 @@ class Greedy final : public Policy {
       return queue;
     }
 
-    // Gives a waiting job the largest of its sizes that is idle; false when none is.
+    // Gives a waiting job the largest of its sizes that is idle. False if none is.
     bool start(std::size_t i) {
       for (std::size_t t = 0; t < input_.cluster.type_count(); ++t) {
         const DeviceTypeId type(t);
@@ -92,7 +92,7 @@ class Greedy final : public Policy {
       return true;
     }
 
-    // Halves jobs until a waiting job can start, and starts it; false when it cannot.
+    // Halves jobs until a waiting job can start, and starts it. False if it cannot start.
     bool make_room(std::size_t i) {
       for (std::size_t t = 0; t < input_.cluster.type_count(); ++t) {
         const DeviceTypeId type(t);
@@ -194,27 +194,30 @@ class Greedy final : public Policy {
 }  // namespace
 
 PolicyInfo greedy_policy() {
-  return {.name = "greedy",
-          .summary = "the head takes what is idle, newcomers halve the largest, idle ones double",
-          .source = "Hu et al. (ModelArts), 2021 (baseline)",
-          .needs = {Knowledge::kNothing},
-          .params = {{.name = "backfill",
-                      .default_value = false,
-                      .help = "whether jobs behind a head that does not fit may start"},
-                     {.name = "freed",
-                      .default_value = std::string("newcomer"),
-                      .choices = {"newcomer", "head"},
-                      .help = "who gets what a halved job gave up: the job that arrived, or the "
-                              "head of the queue"},
-                     unit_param(),
-                     placement_param(PlacementRule::kBestFit)},
-          .make = [](const Params& params, Random) -> std::unique_ptr<Policy> {
-            return std::make_unique<Greedy>(
-                GreedySettings{.backfill = params.flag("backfill"),
-                               .freed_to_head = params.choice("freed") == "head",
-                               .unit = unit_of(params),
-                               .placement = placement_rule(params)});
-          }};
+  return {
+      .name = "greedy",
+      .summary =
+          "the head takes idle devices, newcomers halve the largest job, idle devices "
+          "double jobs",
+      .source = "Hu et al. (ModelArts), 2021 (baseline)",
+      .needs = {Knowledge::kNothing},
+      .params = {{.name = "backfill",
+                  .default_value = false,
+                  .help = "whether jobs behind a head of the queue that does not fit may start"},
+                 {.name = "freed",
+                  .default_value = std::string("newcomer"),
+                  .choices = {"newcomer", "head"},
+                  .help = "which job gets what a halved job gave up: the one that arrived, or "
+                          "the head of the queue"},
+                 unit_param(),
+                 placement_param(PlacementRule::kBestFit)},
+      .make = [](const Params& params, Random) -> std::unique_ptr<Policy> {
+        return std::make_unique<Greedy>(
+            GreedySettings{.backfill = params.flag("backfill"),
+                           .freed_to_head = params.choice("freed") == "head",
+                           .unit = unit_of(params),
+                           .placement = placement_rule(params)});
+      }};
 }
 
 }  // namespace rubato

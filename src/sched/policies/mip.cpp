@@ -2,20 +2,22 @@
 // jobs on cloud", 2021). The program itself is our reconstruction: mip_program.h.
 //
 // Assumes profiled step times. What a job has left is estimated from its declared epochs and
-// observed progress (remaining_estimate.h), never asked from an oracle. Steps, at every decision:
-//  1. jobs are assigned to device types: running ones stay, others go where most room is;
-//  2. sizes are powers of two of devices or whole nodes within the job's range, plus 0; from its
-//  present size a running job may double, halve, stay or stop;
-//  3. per type, the progress of all jobs over the next `periods` periods is maximised, each job's
-//  as a share of what it has left, early periods counting more; that a job does not wait is worth
-//  `run_value` a period (with 0, short jobs push long ones back into the queue); a change costs the
-//  share of work that is lost in `resize_cost` seconds. One period is a knapsack, solved exactly;
-//  several are a mixed-integer program, solved by CBC from the present plan on;
-//  4. the first period is carried out; it decides again after a period, or when something happens.
-// A solver that hits its limit leaves its best plan, one that fails leaves the knapsack's; the
-// plan's note says so. Priority p multiplies a job's value by 10^p. One period: O(jobs x capacity x
-// sizes). Several: exponential in the worst case, cut off by `time_limit` and `node_limit`. Only
-// the former can make results depend on the machine.
+// observed progress (remaining_estimate.h), never taken from an oracle. Steps, at every decision:
+//  1. Jobs are assigned to device types: running ones stay, others go where most room is.
+//  2. Sizes are powers of two of devices or whole nodes within the job's range, plus 0. A running
+//     job may double, halve, keep its size or stop.
+//  3. For each type, the progress of all jobs over the next `periods` periods is maximised. A job's
+//     progress counts as a share of what it has left, and early periods count more. Not having to
+//     wait is worth `run_value` per period (with 0, short jobs push long ones back into the queue).
+//     A change costs the share of work that is lost in `resize_cost` seconds. One period is a
+//     knapsack, solved exactly. Several periods are a mixed-integer program, which CBC solves
+//     starting from the current plan.
+//  4. The first period is carried out. The policy decides again after a period, or when something
+//     happens.
+// If the solver hits its limit, its best plan is used; if it fails, the knapsack's plan is used.
+// The plan's note says so. Priority p multiplies a job's value by 10^p. One period: O(jobs x
+// capacity x sizes). Several: exponential in the worst case, cut off by `time_limit` and
+// `node_limit`. Only the time limit can make results depend on the machine.
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
@@ -43,7 +45,7 @@ struct MipSettings {
   PlacementRule placement = PlacementRule::kBestFit;
 };
 
-// Larger than what all jobs of a cluster can gain, smaller than what upsets a solver.
+// Larger than what all jobs of a cluster can gain, small enough not to upset a solver.
 constexpr double kNever = 1e4;
 
 class Mip final : public Policy {
@@ -121,7 +123,7 @@ class Mip final : public Policy {
     return job;
   }
 
-  // The last plan from this moment on; its last period goes on.
+  // The last plan, from now on. Its last period is continued.
   std::vector<int> planned(JobId id, Seconds now_s) const {
     const auto known = planned_.find(id);
     if (known == planned_.end()) return {};
@@ -146,77 +148,81 @@ class Mip final : public Policy {
 }  // namespace
 
 PolicyInfo mip_policy() {
-  return {.name = "mip",
-          .summary = "most progress of all jobs over the next periods, by mixed-integer program",
-          .source = "Hu et al. (ModelArts), 2021",
-          .needs = {Knowledge::kProfiledSpeed},
-          .params = {{.name = "periods",
-                      .default_value = std::int64_t{4},
-                      .low = 1,
-                      .high = 48,
-                      .help = "periods planned ahead; 1: an exact knapsack instead of a program"},
-                     {.name = "period",
-                      .default_value = 300.0,
-                      .low = 1,
-                      .high = 86'400,
-                      .help = "seconds of a period; it decides again after each"},
-                     {.name = "decay",
-                      .default_value = 0.9,
-                      .low = 0.01,
-                      .high = 1,
-                      .help = "each period counts this much of the one before it"},
-                     {.name = "resize_cost",
-                      .default_value = 30.0,
-                      .low = 0,
-                      .high = 86'400,
-                      .help = "seconds that a change is expected to cost a job that does not say"},
-                     {.name = "preempt",
-                      .default_value = true,
-                      .help = "whether running jobs may be stopped for others"},
-                     {.name = "run_value",
-                      .default_value = 0.2,
-                      .low = 0,
-                      .high = 1'000,
-                      .help = "what it is worth that a job does not wait for a period, as a share "
-                              "of a job"},
-                     {.name = "prior",
-                      .default_value = 3'600.0,
-                      .low = 1,
-                      .high = 1e9,
-                      .help = "device-seconds that a job is expected to need before anything is "
-                              "known about such jobs"},
-                     {.name = "time_limit",
-                      .default_value = 2.0,
-                      .low = 0,
-                      .high = 3'600,
-                      .help = "seconds that the solver may search; then its best plan is used"},
-                     {.name = "node_limit",
-                      .default_value = std::int64_t{2'000},
-                      .low = 0,
-                      .high = 1e9,
-                      .help = "nodes of the search tree; unlike time, the same on any machine"},
-                     {.name = "gap",
-                      .default_value = 1e-3,
-                      .low = 0,
-                      .high = 1,
-                      .help = "the solver is done when nothing can be better by this share"},
-                     unit_param(),
-                     placement_param(PlacementRule::kBestFit)},
-          .make = [](const Params& params, Random) -> std::unique_ptr<Policy> {
-            return std::make_unique<Mip>(
-                MipSettings{.periods = static_cast<int>(params.integer("periods")),
-                            .period_s = params.number("period"),
-                            .decay = params.number("decay"),
-                            .resize_cost_s = params.number("resize_cost"),
-                            .run_value = params.number("run_value"),
-                            .prior = params.number("prior"),
-                            .preempt = params.flag("preempt"),
-                            .limits = {.seconds = params.number("time_limit"),
-                                       .nodes = params.integer("node_limit"),
-                                       .gap = params.number("gap")},
-                            .unit = unit_of(params),
-                            .placement = placement_rule(params)});
-          }};
+  return {
+      .name = "mip",
+      .summary =
+          "maximises the progress of all jobs over the next periods by mixed-integer program",
+      .source = "Hu et al. (ModelArts), 2021",
+      .needs = {Knowledge::kProfiledSpeed},
+      .params = {{.name = "periods",
+                  .default_value = std::int64_t{4},
+                  .low = 1,
+                  .high = 48,
+                  .help =
+                      "number of periods to plan ahead; 1: an exact knapsack instead of a program"},
+                 {.name = "period",
+                  .default_value = 300.0,
+                  .low = 1,
+                  .high = 86'400,
+                  .help = "length of a period in seconds; the policy decides again after each"},
+                 {.name = "decay",
+                  .default_value = 0.9,
+                  .low = 0.01,
+                  .high = 1,
+                  .help = "weight of a period relative to the one before it"},
+                 {.name = "resize_cost",
+                  .default_value = 30.0,
+                  .low = 0,
+                  .high = 86'400,
+                  .help = "expected cost of a change in seconds, for jobs that do not state it"},
+                 {.name = "preempt",
+                  .default_value = true,
+                  .help = "whether running jobs may be stopped for others"},
+                 {.name = "run_value",
+                  .default_value = 0.2,
+                  .low = 0,
+                  .high = 1'000,
+                  .help = "what not waiting for one period is worth to a job, as a share of "
+                          "the job"},
+                 {.name = "prior",
+                  .default_value = 3'600.0,
+                  .low = 1,
+                  .high = 1e9,
+                  .help = "device-seconds that a job is expected to need while nothing is "
+                          "known about such jobs"},
+                 {.name = "time_limit",
+                  .default_value = 2.0,
+                  .low = 0,
+                  .high = 3'600,
+                  .help = "time limit of the solver in seconds; then its best plan is used"},
+                 {.name = "node_limit",
+                  .default_value = std::int64_t{2'000},
+                  .low = 0,
+                  .high = 1e9,
+                  .help =
+                      "limit on nodes of the search tree; unlike time, the same on any machine"},
+                 {.name = "gap",
+                  .default_value = 1e-3,
+                  .low = 0,
+                  .high = 1,
+                  .help = "relative gap at which the solver stops"},
+                 unit_param(),
+                 placement_param(PlacementRule::kBestFit)},
+      .make = [](const Params& params, Random) -> std::unique_ptr<Policy> {
+        return std::make_unique<Mip>(
+            MipSettings{.periods = static_cast<int>(params.integer("periods")),
+                        .period_s = params.number("period"),
+                        .decay = params.number("decay"),
+                        .resize_cost_s = params.number("resize_cost"),
+                        .run_value = params.number("run_value"),
+                        .prior = params.number("prior"),
+                        .preempt = params.flag("preempt"),
+                        .limits = {.seconds = params.number("time_limit"),
+                                   .nodes = params.integer("node_limit"),
+                                   .gap = params.number("gap")},
+                        .unit = unit_of(params),
+                        .placement = placement_rule(params)});
+      }};
 }
 
 }  // namespace rubato

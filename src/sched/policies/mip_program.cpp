@@ -13,8 +13,8 @@ bool neighbours(int from, int to) {
   return from == 0 || to == 0 || (to <= 2 * from && from <= 2 * to);
 }
 
-// A job that runs now grows by one doubling a period, also if it stops in between: to stop only in
-// order to come back larger must not pay.
+// A running job grows by at most one doubling per period, even if it stops in between: stopping
+// only to come back larger must not pay.
 bool within_reach(const MipJob& job, int size, std::size_t period) {
   if (job.current == 0) return true;
   for (std::size_t t = 0; t <= period && size > 1; ++t) size = (size + 1) / 2;
@@ -38,15 +38,15 @@ double haste_bonus(const MipJob& job, const MipOption& option) {
   return MipProgram::kHaste * option.progress / std::max(1.0, most_progress(job));
 }
 
-// What the step from one size to the next costs. Only the jobs that run now pay for stopping: when
-// a job of the plan stops, it has usually ended.
+// Cost of going from one size to the next. Stopping costs something only in the first period: a job
+// that stops later in the plan has usually ended.
 double change_cost(const MipJob& job, int from, int to, bool first) {
   if (from == 0 || from == to) return 0;
   if (to == 0) return first ? job.stop_cost : 0;
   return job.switch_cost;
 }
 
-// Options of one period by itself: `from` is the size before it, `left` the share of work left.
+// The choices of a single period. `from` is the size before it, `left` the share of work left.
 std::vector<Choice> choices(const MipJob& job, int from, double left, double weight,
                             std::size_t period) {
   const bool first = period == 0;
@@ -116,7 +116,7 @@ class ModelBuilder {
       all.terms.emplace_back(columns_.q.back(), 1.0);
       Milp::Row done{.upper = 0, .terms = {{columns_.q.back(), 1.0}}};
       for (std::size_t k = 0; k < job_.options.size(); ++k) {
-        // Beyond 1 there is nothing to gain; a smaller coefficient makes a tighter relaxation.
+        // Progress beyond 1 gains nothing. A smaller coefficient gives a tighter relaxation.
         if (columns_.x[t][k] >= 0) {
           done.terms.emplace_back(columns_.x[t][k], -std::min(1.0, job_.options[k].progress));
         }
@@ -126,22 +126,22 @@ class ModelBuilder {
     model_.milp.rows.push_back(std::move(all));
   }
 
-  // The sizes of period t, from the one at `first` on, up to `last`.
+  // Adds the sizes of period t with indices from `first` up to, but excluding, `last`.
   void add_sizes(Milp::Row& row, std::size_t t, std::size_t first, std::size_t last) const {
     for (std::size_t k = first; k < last; ++k) {
       if (columns_.x[t][k] >= 0) row.terms.emplace_back(columns_.x[t][k], 1.0);
     }
   }
 
-  // At most one of: a size of at least N in period t, a size below N/2 in the one before; and
-  // likewise downwards. Together they leave exactly the allowed steps.
+  // At most one of these holds: a size of at least N in period t, a size below N/2 in the period
+  // before. The same for shrinking. Together, these rows leave exactly the allowed steps.
   void add_reach(std::size_t t) {
     const std::size_t count = job_.options.size();
     for (std::size_t k = 0; k < count; ++k) {
       const int size = job_.options[k].size;
-      std::size_t below = 0;  // options before this one are too small
+      std::size_t below = 0;  // options before this index are too small
       while (below < count && 2 * job_.options[below].size < size) ++below;
-      std::size_t above = count;  // options from this one on are too large
+      std::size_t above = count;  // options from this index on are too large
       while (above > 0 && job_.options[above - 1].size > 2 * size) --above;
       add_conflict(t, k, count, 0, below);
       add_conflict(t, 0, k + 1, above, count);
@@ -157,7 +157,7 @@ class ModelBuilder {
     model_.milp.rows.push_back(std::move(row));
   }
 
-  // y is 1 when the job crosses any border between two sizes, upwards or downwards.
+  // y is 1 if the job crosses any boundary between two sizes, upwards or downwards.
   void add_switch(std::size_t t) {
     columns_.y.resize(program_.periods(), -1);
     columns_.y[t] = column(-job_.value * job_.switch_cost, 1, false);
@@ -192,7 +192,8 @@ std::vector<double> shares_done(const MipProgram& program, const MipJob& job,
   return shares;
 }
 
-// The best of what is known without a search: going on as now, going on as planned, and the given.
+// The best plan known without a search: staying as now, continuing the earlier plan, or the given
+// one.
 MipSizes best_start(const MipProgram& program, MipSizes best) {
   double value = objective(program, best);
   const auto consider = [&](const MipSizes& sizes) {
@@ -279,7 +280,7 @@ MipSizes solve_period_by_period(const MipProgram& program) {
     }
     const Division division = allocate(tables, program.capacity);
     for (std::size_t j = 0; j < program.jobs.size(); ++j) {
-      // Never infeasible: size 0 is always a choice.
+      // Always feasible: size 0 is always a choice.
       const Choice& chosen = tables[j][static_cast<std::size_t>(division.choice[j])];
       sizes[j].push_back(chosen.size);
       const MipOption* option = find_option(program.jobs[j], chosen.size);
@@ -353,7 +354,7 @@ MipSolution solve_mip(const MipProgram& program, const MilpLimits& limits,
   if (!usable || !feasible(program, sizes)) {
     solution.outcome = MipOutcome::kFallback;
     solution.bound = Milp::kInfinity;
-    solution.note = fmt::format("solver failed ({}): each period planned by itself",
+    solution.note = fmt::format("solver failed ({}): periods were planned one at a time",
                                 found.detail.empty() ? "no usable solution" : found.detail);
     return solution;
   }
@@ -361,10 +362,11 @@ MipSolution solve_mip(const MipProgram& program, const MilpLimits& limits,
   solution.value = objective(program, sizes);
   if (found.status == MilpStatus::kLimit) {
     solution.outcome = MipOutcome::kIncumbent;
-    solution.note = std::isfinite(solution.bound)
-                        ? fmt::format("solver limit reached: best plan so far used, gap {:.2f} %",
-                                      solution.gap() * 100)
-                        : "solver limit reached: best plan so far used, gap unknown";
+    solution.note =
+        std::isfinite(solution.bound)
+            ? fmt::format("solver limit reached: using the best plan so far, gap {:.2f} %",
+                          solution.gap() * 100)
+            : "solver limit reached: using the best plan so far, gap unknown";
   }
   return solution;
 }

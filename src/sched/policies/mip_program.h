@@ -7,11 +7,10 @@
 //   from n > 0 only to 0 or to n' with n/2 <= n' <= 2n; from 0 to any size, but a job that runs now
 //   on n is never above n 2^t in period t = 1, 2, ...
 //
-// p_j(n) is the share of the job's remaining work that one period on n units does, u_j what it is
-// worth that the job does not wait. A change between two sizes above 0 costs `switch_cost`;
-// stopping a job that runs now costs `stop_cost`. The bonus (kHaste x p(n) / max(1, largest p))
-// only decides between sizes with which a job ends within the first period anyway: the sooner the
-// better.
+// p_j(n) is the share of the job's remaining work that one period on n units completes. u_j is the
+// value of not waiting. A change between two sizes above 0 costs `switch_cost`; stopping a job that
+// runs now costs `stop_cost`. The bonus (kHaste x p(n) / max(1, largest p)) only decides between
+// sizes at which a job ends within the first period anyway: the sooner, the better.
 #pragma once
 
 #include <span>
@@ -30,19 +29,19 @@ struct MipOption {
 
 struct MipJob {
   std::vector<MipOption> options;  // by ascending size
-  int current = 0;                 // what it has now; need not be one of the options
+  int current = 0;                 // its size now; need not be one of the options
   double value = 1;                // v
   double run_value = 0;            // u
   double switch_cost = 0;
   double stop_cost = 0;
-  std::vector<int> planned;  // sizes that an earlier plan wanted, by period; may be empty
+  std::vector<int> planned;  // sizes in an earlier plan, by period; may be empty
 };
 
 struct MipProgram {
   static constexpr double kHaste = 0.01;
 
   int capacity = 0;
-  std::vector<double> weights;  // w_t, not increasing; as many as periods, at least one
+  std::vector<double> weights;  // w_t, non-increasing; one per period, at least one
   std::vector<MipJob> jobs;
 
   std::size_t periods() const { return weights.size(); }
@@ -53,33 +52,33 @@ using MipSizes = std::vector<std::vector<int>>;
 
 // Whether the sizes satisfy all constraints.
 bool feasible(const MipProgram& program, const MipSizes& sizes);
-// The objective at feasible sizes; q is filled greedily, which is optimal as w does not increase.
+// The objective at feasible sizes. q is filled greedily, which is optimal because w does not
+// increase.
 double objective(const MipProgram& program, const MipSizes& sizes);
 
 enum class MipOutcome {
   kOptimal,
-  kIncumbent,  // a limit was hit: the best found so far
-  kFallback,   // the solver failed: one period at a time, each solved exactly
+  kIncumbent,  // a limit was hit: best solution found so far
+  kFallback,   // the solver failed: periods were solved exactly, one at a time
 };
 
 struct MipSolution {
   MipSizes sizes;  // always feasible
   double value = 0;
-  double bound = 0;  // no sizes are better than this; infinite when unknown
+  double bound = 0;  // upper bound on the value of any sizes; infinite if unknown
   MipOutcome outcome = MipOutcome::kOptimal;
   Seconds solver_s = 0;
-  std::string note;  // for people; empty when optimal
+  std::string note;  // for people; empty if optimal
 
-  // (bound - value) / |bound|, infinite when there is no bound.
+  // (bound - value) / |bound|; infinite if there is no bound.
   double gap() const;
 };
 
-// Each period solved exactly by itself with allocate(), after the one before it. Optimal for one
-// period.
+// Solves the periods one after another, each exactly, with allocate(). Optimal for one period.
 MipSizes solve_period_by_period(const MipProgram& program);
 
-// The linear program of all periods, and how its columns map to sizes. For benchmarks and tests;
-// solve_mip uses it.
+// The linear program of all periods and the mapping from its columns to sizes. Used by solve_mip;
+// exposed for benchmarks and tests.
 struct MipModel {
   Milp milp;
   double constant = 0;  // objective of the program = objective of the milp + constant
@@ -96,9 +95,9 @@ struct MipModel {
 };
 MipModel build_model(const MipProgram& program);
 
-// One period: exact, by allocate(). More: by the solver, started from the best of the present
-// sizes, the earlier plan and solve_period_by_period. A solver that throws, fails or returns
-// nonsense leads to kFallback, never to an error.
+// One period: solved exactly by allocate(). More: solved by the solver, starting from the best of
+// the current sizes, the earlier plan and solve_period_by_period. A solver that throws, fails or
+// returns an invalid solution leads to kFallback, never to an error.
 MipSolution solve_mip(const MipProgram& program, const MilpLimits& limits,
                       const MilpSolver& solver = solve_with_cbc);
 

@@ -1,35 +1,34 @@
-// ONES (SC'21): elasticity through the batch size, by an evolutionary search that never starts
-// anew.
+// ONES (SC'21): elasticity through the batch size, by an evolutionary search that keeps its
+// population between decisions.
 //
-// Assumes nothing beforehand: step times and gradient noise come from the jobs' reports, progress
-// from their epochs; how long a job will go on is learned from those that finished. A job that
-// never ran is expected to be like finished ones of its application. (A job without batches is a
-// recorded duration; its speed follows the law stated for it, as in pollux.) Steps, at every
-// decision:
-//  1. progress: rho ~ Beta(alpha, beta) is drawn per job (ones_progress.h); what remains is
+// Assumes nothing in advance. Step times and gradient noise come from the jobs' reports, progress
+// from their epochs. How long a job will run is learned from finished jobs. A job that never ran is
+// expected to be like finished jobs of its application. (A job without batches is a recorded
+// duration; its speed follows the law stated for it, as in pollux.) Steps, at every decision:
+//  1. Progress: rho ~ Beta(alpha, beta) is drawn for each job (ones_progress.h). What remains is
 //     done x (1/rho - 1) epochs. An epoch is worth as many samples as the job's epochs were so far.
-//  2. batch limit R of adaptive jobs: it starts as the largest batch of one device, doubles after
-//     an epoch trained at the limit, is halved when a job loses all its devices, and is halved
-//     every `long_run` executed seconds of a job that holds devices while others arrive and wait;
-//     never below where it started. The owner's range holds as well; the learning rate follows the
-//     batch linearly, which is the job's business.
-//  3. costs: a job on c devices with `remaining` work and a throughput X (useful samples per
-//     second, with the best batch within R and the memory of its devices; ONES counts all samples
-//     and leaves it to R that they are useful, here the gradient noise tells) needs
-//     T = remaining / X more seconds, plus `pause` if its devices change or `restart` if it has
-//     none now. The score that is minimised is, with `score`
-//       utilization:  sum of c x T, a waiting job charged `waiting` times what it would cost on its
-//                     smallest size, so that (at 1) running fewer jobs is never rewarded. This is
-//                     the reconstruction of ONES's "smallest remaining utilisation first". With
-//                     X ~ c^p it grows as c^(1-p), which is concave: the optimum gives one short
-//                     job after another all that it can take, however badly it uses it.
-//       rate:         minus the sum of (1/T)^`exponent`, 0 for a waiting job (the default, ours):
-//                     short jobs first as well, but convex, so that devices are spread: without
-//                     limits a job gets devices in proportion to remaining^(-e/(1-pe)).
-//                     bench/paper_ones prints what either gives.
-//  4. the search (ones_search.h) minimises the sum. Its population is kept from decision to
-//     decision; it is anytime, and limited by generations, not by time, so that a seed gives one
-//     result. Devices are left idle only where using them would make the score worse
+//  2. Batch limit R of adaptive jobs: it starts as the largest batch of one device and doubles
+//     after an epoch trained at the limit. It is halved when a job loses all its devices, and every
+//     `long_run` executed seconds of a job that holds devices while others arrive and wait. It
+//     never falls below its start. The owner's range applies as well. The learning rate follows the
+//     batch linearly, which the job itself takes care of.
+//  3. Costs: a job on c devices with `remaining` work and a throughput X needs T = remaining / X
+//     more seconds, plus `pause` if its devices change or `restart` if it has none now. X counts
+//     useful samples per second, with the best batch within R and the memory of its devices. (ONES
+//     counts all samples and relies on R to keep them useful; here the gradient noise tells.) The
+//     score to minimise depends on `score`:
+//       utilization:  the sum of c x T. A waiting job is charged `waiting` times what it would cost
+//                     at its smallest size, so that (at 1) running fewer jobs is never rewarded.
+//                     This reconstructs ONES's "smallest remaining utilisation first". With X ~ c^p
+//                     it grows as c^(1-p), which is concave: the optimum gives one short job after
+//                     another all the devices it can take, however badly it uses them.
+//       rate:         minus the sum of (1/T)^`exponent`, 0 for a waiting job (the default, ours).
+//                     It also prefers short jobs, but is convex, so devices are spread: without
+//                     limits, a job gets devices in proportion to remaining^(-e/(1-pe)).
+//                     bench/paper_ones prints what each score gives.
+//  4. The search (ones_search.h) minimises the sum. Its population is kept from decision to
+//     decision. It can stop at any time, and it is limited by generations, not by time, so that a
+//     seed gives one result. Devices stay idle only if using them would make the score worse
 //     (score=rate) or no job faster (score=utilization).
 // O(islands x population x generations x (devices + jobs)) per decision.
 #include "sched/policies/ones.h"
@@ -47,17 +46,18 @@ namespace rubato {
 
 namespace {
 
-// A configuration of a job: its throughput and the batch that gives it.
+// The throughput of a configuration and the batch that achieves it.
 struct Rate {
-  double per_s = 0;  // useful samples per second; for jobs without batches relative to one device
+  double per_s = 0;  // useful samples per second; for jobs without batches, relative to one device
   std::int64_t batch = 0;
 };
 
-// More devices are worth it only if they are faster by this factor.
+// More devices must make a job faster by at least this factor.
 constexpr double kFasterBy = 1.005;
 constexpr int kBatchesTried = 8;
-constexpr Seconds kShortest = 1;         // nothing is taken to end sooner
-constexpr double kUnknownService = 600;  // device-seconds of a job like which none has ended
+constexpr Seconds kShortest = 1;         // no job is assumed to end sooner
+constexpr double kUnknownService = 600;  // assumed device-seconds of a job while no job has
+                                         // finished
 
 class Ones final : public Policy {
  public:
@@ -89,15 +89,17 @@ class Ones final : public Policy {
  private:
   struct Memory {
     std::int64_t start_limit = 0;
-    std::int64_t limit = 0;      // R; 0 for jobs whose batch is not ours to choose
-    double at_limit_since = -1;  // epochs done when it began to train at the limit; -1: it does not
-    Seconds shrunk_at_s = 0;     // executed seconds when the limit was last shrunk for long running
+    std::int64_t limit = 0;      // R; 0 if the policy does not choose the job's batch
+    double at_limit_since = -1;  // epochs done when it began to train at the limit; -1: below the
+                                 // limit
+    Seconds shrunk_at_s = 0;     // executed seconds when the limit was last halved by `long_run`
     bool had_devices = false;
     double samples = 0;  // at the last decision
-    double useful = 0;   // samples so far, each counted with the efficiency of its batch
-    std::vector<ProgressFeatures> seen;  // moments from which the regression learns in the end
+    double useful = 0;   // samples so far, weighted by the efficiency of their batch
+    std::vector<ProgressFeatures> seen;  // states from which the regression learns when the job
+                                         // finishes
 
-    // Rates by type; index 2 x devices + (several nodes). Valid for what is below.
+    // Rates by type; index 2 x devices + (several nodes). Valid for the values below.
     std::array<std::vector<Rate>, kMaxDeviceTypes> rates;
     std::array<PerfParams, kMaxDeviceTypes> rates_params;
     GradientNoise rates_noise;
@@ -111,7 +113,6 @@ class Ones final : public Policy {
   };
 
   // --- Learning
-  // ----------------------------------------------------------------------------------------------
 
   void learn(std::span<const FinishedJob> finished) {
     for (const FinishedJob& job : finished) {
@@ -142,7 +143,7 @@ class Ones final : public Policy {
     return f;
   }
 
-  // Brings the memory of a job up to date: useful samples, moments to learn from, batch limit.
+  // Updates what is remembered about a job: useful samples, states to learn from, batch limit.
   void observe(const JobState& job, Memory& memory, const PolicyInput& input,
                bool others_arrive_and_wait) const {
     const ProgressFeatures now = features(job, input.now_s);
@@ -196,7 +197,6 @@ class Ones final : public Policy {
   }
 
   // --- The problem
-  // -------------------------------------------------------------------------------------------
 
   OnesProblem make_problem(const PolicyInput& input) const {
     OnesProblem problem;
@@ -217,7 +217,7 @@ class Ones final : public Policy {
     gene.min_devices = rigid ? spec.requested_devices : spec.min_devices;
     gene.max_devices = rigid ? spec.requested_devices : spec.max_devices;
     if (job.learned != nullptr && !rigid) {
-      // As far as it was seen, and twice that.
+      // At most twice the devices it has been seen on.
       const int explored = std::max(1, 2 * job.learned->max_profiled_devices());
       gene.max_devices = std::clamp(explored, gene.min_devices, gene.max_devices);
     }
@@ -250,7 +250,7 @@ class Ones final : public Policy {
     return gene;
   }
 
-  // A job with this work left, at this rate, that begins after `delay_s`.
+  // The cost of a job with this much work left at this rate, starting after `delay_s`.
   double cost(int devices, double work, double per_s, Seconds delay_s) const {
     const Seconds left_s = work / per_s + delay_s;
     if (!params_.by_rate) return devices * left_s;
@@ -267,7 +267,7 @@ class Ones final : public Policy {
     return shares;
   }
 
-  // Costs of the sizes that pay: those faster than every smaller one.
+  // Costs of the sizes that pay off: those that are faster than every smaller size.
   void fill_costs(const std::vector<Rate>& rates, double work, Seconds delay_s,
                   const OnesProblem::Job& gene, int node_size, OnesProblem::Costs& costs) const {
     const auto sizes = static_cast<std::size_t>(gene.max_devices) + 1;
@@ -286,7 +286,7 @@ class Ones final : public Policy {
     }
   }
 
-  // Work that is left, in the unit of the job's rates.
+  // Remaining work, in the unit of the job's rates.
   double draw_remaining(const JobState& job, const Memory& memory, Seconds now_s) {
     const ProgressFeatures now = features(job, now_s);
     const ProgressBelief belief = believe(now, model_);
@@ -295,7 +295,8 @@ class Ones final : public Policy {
     if (known(job) && memory.useful > 0 && now.epochs_done > 0) {
       return epochs * memory.useful / now.epochs_done;
     }
-    // Device-seconds as in the past; nothing is known before the first job ended.
+    // Estimated from device-seconds of finished jobs. Nothing is known before the first job has
+    // finished.
     const auto past = past_.find(job.spec.application);
     const PastWork& like = past != past_.end() ? past->second : all_past_;
     return like.epochs > 0 ? epochs * like.service / like.epochs : kUnknownService;
@@ -343,7 +344,8 @@ class Ones final : public Policy {
            a.gamma == b.gamma;
   }
 
-  // Of a job that was not measured: perfect scaling, or the law stated for a recorded duration.
+  // The rate of a job that was not measured: perfect scaling, or the law stated for a recorded
+  // duration.
   static Rate rate_unknown(const JobState& job, DeviceTypeId type, int devices) {
     if (job.learned != nullptr) {
       const BatchLimits& limits = job.spec.batch;
@@ -357,8 +359,8 @@ class Ones final : public Policy {
     return {seconds(1) / seconds(devices), 0};
   }
 
-  // The batch within the limits that is trained fastest, useful samples counted. The smallest size
-  // is `forced`: it must be possible whatever the limit is.
+  // The batch within the limits that trains fastest, counting useful samples. With `forced` (the
+  // smallest size), a batch must be found even above the limit.
   static Rate best_rate(const JobState& job, const Memory& memory, const PerfParams& params,
                         int nodes, int devices, bool forced) {
     const BatchLimits& limits = job.spec.batch;
@@ -396,7 +398,6 @@ class Ones final : public Policy {
   }
 
   // --- The plan
-  // ----------------------------------------------------------------------------------------------
 
   std::vector<std::int16_t> renumbering(const PolicyInput& input) {
     std::unordered_map<JobId, std::int16_t> index;
@@ -448,7 +449,8 @@ class Ones final : public Policy {
       }
       Allocation planned{.shares = *grant.nodes};
       if (shares_of(planned) == problem.jobs[i].current) {
-        grant.nodes = job.allocation.shares;  // the same devices, in the order they were given
+        grant.nodes = job.allocation.shares;  // the same devices, in the order in which they were
+                                              // granted
       }
     }
     if (runs) plan.wake_at_s = input.now_s + params_.interval_s;
@@ -461,7 +463,7 @@ class Ones final : public Policy {
   std::unordered_map<JobId, Memory> memory_;
   std::map<std::string, PastWork, std::less<>> past_;  // by application
   PastWork all_past_;
-  std::vector<JobId> order_;  // jobs of the last decision, as its genes number them
+  std::vector<JobId> order_;  // jobs of the last decision, in the order of its genes
 };
 
 }  // namespace
@@ -473,73 +475,75 @@ std::unique_ptr<Policy> make_ones(const OnesParams& params, Random random) {
 PolicyInfo ones_policy() {
   return {
       .name = "ones",
-      .summary = "devices and batches by an evolutionary search on predicted remaining work",
+      .summary = "devices and batches by evolutionary search on predicted remaining work",
       .source = "ONES, SC'21",
       .needs = {Knowledge::kNothing},
-      .params = {{.name = "islands",
-                  .default_value = std::int64_t{4},
-                  .low = 1,
-                  .high = 256,
-                  .help = "populations that evolve apart and exchange their best"},
-                 {.name = "population",
-                  .default_value = std::int64_t{16},
-                  .low = 2,
-                  .high = 10'000,
-                  .help = "candidates kept per island"},
-                 {.name = "generations",
-                  .default_value = std::int64_t{60},
-                  .low = 1,
-                  .high = 1'000'000,
-                  .help = "generations per decision, at most"},
-                 {.name = "patience",
-                  .default_value = std::int64_t{10},
-                  .low = 1,
-                  .high = 1'000'000,
-                  .help = "generations between exchanges; one without improvement ends the search"},
-                 {.name = "theta",
-                  .default_value = 0.1,
-                  .low = 0.0001,
-                  .high = 1,
-                  .help = "chance that mutation takes a job's devices away"},
-                 {.name = "score",
-                  .default_value = std::string("rate"),
-                  .choices = {"rate", "utilization"},
-                  .help = "what is optimised: finishing rates, or remaining device-seconds"},
-                 {.name = "exponent",
-                  .default_value = 0.35,
-                  .low = 0.01,
-                  .high = 1,
-                  .help = "score=rate: how much short jobs are preferred"},
-                 {.name = "waiting",
-                  .default_value = 1.0,
-                  .low = 0,
-                  .high = 1,
-                  .help = "score=utilization: cost of waiting relative to running at minimum size"},
-                 {.name = "pause",
-                  .default_value = 1.0,
-                  .low = 0,
-                  .high = 86'400,
-                  .help = "seconds that a change is expected to cost a running job"},
-                 {.name = "restart",
-                  .default_value = 30.0,
-                  .low = 0,
-                  .high = 86'400,
-                  .help = "seconds that losing all devices is expected to cost a job"},
-                 {.name = "long_run",
-                  .default_value = 7200.0,
-                  .low = 1,
-                  .high = 1e9,
-                  .help = "executed seconds after which a batch limit is halved while jobs queue"},
-                 {.name = "interval",
-                  .default_value = 30.0,
-                  .low = 1,
-                  .high = 86'400,
-                  .help = "seconds after which it decides again when nothing happens"},
-                 {.name = "threads",
-                  .default_value = std::int64_t{1},
-                  .low = 1,
-                  .high = 256,
-                  .help = "threads of the search, where they pay; the result is the same"}},
+      .params =
+          {{.name = "islands",
+            .default_value = std::int64_t{4},
+            .low = 1,
+            .high = 256,
+            .help =
+                "number of populations that evolve separately and exchange their best candidates"},
+           {.name = "population",
+            .default_value = std::int64_t{16},
+            .low = 2,
+            .high = 10'000,
+            .help = "candidates kept per island"},
+           {.name = "generations",
+            .default_value = std::int64_t{60},
+            .low = 1,
+            .high = 1'000'000,
+            .help = "maximum number of generations per decision"},
+           {.name = "patience",
+            .default_value = std::int64_t{10},
+            .low = 1,
+            .high = 1'000'000,
+            .help = "generations between exchanges; a stretch without improvement ends the search"},
+           {.name = "theta",
+            .default_value = 0.1,
+            .low = 0.0001,
+            .high = 1,
+            .help = "probability that a mutation preempts a running job"},
+           {.name = "score",
+            .default_value = std::string("rate"),
+            .choices = {"rate", "utilization"},
+            .help = "what is optimised: completion rates or remaining device-seconds"},
+           {.name = "exponent",
+            .default_value = 0.35,
+            .low = 0.01,
+            .high = 1,
+            .help = "for score=rate: how strongly short jobs are preferred"},
+           {.name = "waiting",
+            .default_value = 1.0,
+            .low = 0,
+            .high = 1,
+            .help = "for score=utilization: cost of waiting relative to running at the minimum"},
+           {.name = "pause",
+            .default_value = 1.0,
+            .low = 0,
+            .high = 86'400,
+            .help = "expected cost of a change for a running job, in seconds"},
+           {.name = "restart",
+            .default_value = 30.0,
+            .low = 0,
+            .high = 86'400,
+            .help = "expected cost of losing all devices, in seconds"},
+           {.name = "long_run",
+            .default_value = 7200.0,
+            .low = 1,
+            .high = 1e9,
+            .help = "executed seconds after which a batch limit is halved while jobs wait"},
+           {.name = "interval",
+            .default_value = 30.0,
+            .low = 1,
+            .high = 86'400,
+            .help = "seconds until the next decision if nothing happens"},
+           {.name = "threads",
+            .default_value = std::int64_t{1},
+            .low = 1,
+            .high = 256,
+            .help = "maximum number of search threads; does not change the result"}},
       .make = [](const Params& params, Random random) -> std::unique_ptr<Policy> {
         OnesParams ones;
         ones.search = {.islands = static_cast<int>(params.integer("islands")),

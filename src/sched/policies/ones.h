@@ -1,4 +1,4 @@
-// ONES as a class, for programs that look at its search; ones.cpp describes it.
+// ONES as a class, for programs that inspect its search. ones.cpp describes the policy.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace rubato {
 
-// The parameters of the registration, by the same names.
+// The registered parameters, under the same names.
 struct OnesParams {
   OnesOptions search;
   bool by_rate = true;  // score
@@ -19,7 +19,7 @@ struct OnesParams {
   Seconds restart_s = 30;
   Seconds long_run_s = 7200;
   Seconds interval_s = 30;
-  // Told every problem before it is searched; may be empty.
+  // Called with every problem before it is searched; may be empty.
   std::function<void(const OnesProblem&)> on_problem{};
 };
 

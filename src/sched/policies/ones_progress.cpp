@@ -24,7 +24,7 @@ double draw_gamma(double shape, Random& random) {
 }
 
 double draw_beta(double alpha, double beta, Random& random) {
-  constexpr double kEdge = 1e-9;  // a share of exactly 0 or 1 would be no answer
+  constexpr double kEdge = 1e-9;  // keeps the result away from exactly 0 and 1
   const double a = draw_gamma(alpha, random);
   const double b = draw_gamma(beta, random);
   return a + b > 0 ? std::clamp(a / (a + b), kEdge, 1 - kEdge) : 0.5;
@@ -59,7 +59,8 @@ void RemainingEpochs::learn(const ProgressFeatures& then, double followed) {
   solved_ = false;
 }
 
-// Cholesky on the ridge system (gram + I) w = moment: w corrects the prior, and is pulled to 0.
+// Cholesky factorisation of the ridge system (gram + I) w = moment. w corrects the prior and is
+// pulled to 0.
 void RemainingEpochs::solve() const {
   solved_ = true;
   std::array<Row, kFeatures> l{};
@@ -90,7 +91,7 @@ double RemainingEpochs::predict(const ProgressFeatures& now) const {
   if (pairs_ > 0) {
     const Row x = row(now);
     for (std::size_t i = 0; i < kFeatures; ++i) answer += weights_[i] * x[i];
-    // No further than what was seen or declared.
+    // Never beyond what was seen or declared.
     answer = std::clamp(answer, std::min(low_, before), std::max(high_, before));
   }
   return std::max(0.0, std::expm1(answer) - now.epochs_done);

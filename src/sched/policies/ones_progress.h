@@ -1,9 +1,9 @@
 // How much of a job is done: the progress predictor of ONES, learned online from finished jobs.
 //
-// rho, the share of a job's work that is done, is Beta(alpha, beta) distributed: alpha grows with
-// the epochs that are done, beta is the number of epochs that a regression expects to follow.
-// What remains is done x (1/rho - 1). A draw per decision explores like Thompson sampling: a job
-// that has just started may look short or long, one that has run for long is known well.
+// rho, the completed share of a job's work, is Beta(alpha, beta) distributed. alpha grows with the
+// completed epochs; beta is the number of further epochs that a regression predicts. What remains
+// is done x (1/rho - 1). One draw per decision explores like Thompson sampling: a job that has just
+// started may look short or long, while a job that has run for long is known well.
 #pragma once
 
 #include <array>
@@ -14,31 +14,31 @@
 
 namespace rubato {
 
-// A draw of the Gamma distribution with this shape (above 0) and scale 1 (Marsaglia and Tsang).
+// Draws from the Gamma distribution with this shape (above 0) and scale 1 (Marsaglia and Tsang).
 double draw_gamma(double shape, Random& random);
-// A draw in (0, 1); alpha and beta must be positive.
+// Draws from the Beta distribution, in (0, 1). alpha and beta must be positive.
 double draw_beta(double alpha, double beta, Random& random);
 
-// What is known about a job at one moment. Epochs are the unit of work; a job that counts none
-// has its device-seconds in units of kServiceEpoch instead.
+// What is known about a job at one moment. Work is counted in epochs. For a job that does not count
+// epochs, device-seconds in units of kServiceEpoch take their place.
 struct ProgressFeatures {
   double epochs_done = 0;
-  double epochs_declared = 0;  // by its owner; 0: not said
+  double epochs_declared = 0;  // by its owner; 0: not declared
   double samples_done = 0;
   double initial_batch = 0;  // 0: no batches
-  // Gradient variance over squared norm at the initial batch: grows while a job converges. It
-  // stands for the loss improvement that ONES looks at, which a scheduler does not see.
+  // Gradient variance over squared norm at the initial batch; grows as a job converges. It replaces
+  // the loss improvement that ONES uses, which a scheduler does not see.
   double noise_ratio = 0;
 };
 inline constexpr double kServiceEpoch = 600;  // device-seconds
 
-// Ridge regression of log(1 + all epochs of a job), from which those that are done are subtracted.
-// Before anything was learned it answers what the owner declared, or, where nothing was declared,
-// as much again as was done (at least one epoch). Cost of learning a pair: O(features^2); of an
-// answer: O(features), after O(features^3) once.
+// Ridge regression of log(1 + all epochs of a job), from which the completed epochs are subtracted.
+// Before it has learned anything, it predicts what the owner declared or, without a declaration, as
+// much again as was done (at least one epoch). Learning a pair costs O(features^2). A prediction
+// costs O(features), after O(features^3) once.
 class RemainingEpochs {
  public:
-  // A job was in the state `then` and finished after `followed` further epochs.
+  // A job in state `then` finished after `followed` further epochs.
   void learn(const ProgressFeatures& then, double followed);
   double predict(const ProgressFeatures& now) const;
   long learned() const { return pairs_; }
@@ -65,11 +65,12 @@ struct ProgressBelief {
   double beta = 1;
 
   double mean() const { return alpha / (alpha + beta); }
-  // Epochs that remain if this share is done.
+  // Remaining epochs if this share is done.
   double remaining(double rho) const { return done * (1 / rho - 1); }
 };
-// alpha = 1 + epochs done, beta = epochs expected to follow (at least a hundredth). The work done
-// counts as alpha epochs, so that a job that has just started is not taken for finished.
+// alpha = 1 + completed epochs, beta = predicted further epochs (at least a hundredth). The
+// completed work counts as alpha epochs, so that a job that has just started is not mistaken for a
+// finished one.
 ProgressBelief believe(const ProgressFeatures& now, const RemainingEpochs& model);
 
 }  // namespace rubato

@@ -8,12 +8,13 @@ namespace rubato {
 
 namespace {
 
-// Threads are started per stretch of generations; below this many genes written per stretch that
-// is assumed to cost more than it saves: a guess, since no gain from threads has been measured yet.
+// Threads are started per stretch of generations. Below this many genes written per stretch,
+// threads are assumed to cost more than they save. This is a guess: no gain from threads has been
+// measured yet.
 constexpr double kGenesPerThread = 200'000;
 constexpr double kRepackChance = 0.15;
-// Of so many jobs drawn at random the one that costs least takes an idle device; the number is
-// drawn per filling, so that some candidates are greedy and some are not.
+// Of this many randomly drawn jobs at most, the one with the lowest cost takes an idle device. The
+// number is drawn anew for each filling, so some candidates are greedy and some are not.
 constexpr int kMostRivals = 12;
 
 }  // namespace
@@ -96,7 +97,7 @@ void OnesOperators::count(const OnesGenome& genome) {
   idle_ = usable_;
   for (std::size_t j = 0; j < jobs; ++j) {
     size_[j] = 0;
-    // A job runs on one type: the one of which it holds most.
+    // A job runs on one type: the one of which it holds most devices.
     std::uint32_t best = 0;
     for (std::uint32_t t = 1; t < types; ++t) {
       if (held_[j * types + t] > held_[j * types + best]) best = t;
@@ -161,7 +162,7 @@ void OnesOperators::fill(Random& random) {
     for (int k = 0; k < rivals; ++k) consider(random.below(jobs));
     if (best.devices == 0) {
       for (std::size_t j = 0; j < size_.size(); ++j) consider(j);
-      if (best.devices == 0) return;  // nobody can use what is left
+      if (best.devices == 0) return;  // no job can use what is left
     }
     if (problem_.may_idle && best.cost >= 0) {
       for (std::size_t j = 0; j < size_.size(); ++j) consider(j);
@@ -216,7 +217,7 @@ void OnesOperators::reorder(OnesGenome& genome, bool repack) {
     const std::uint32_t type = type_[j];
     shares_.clear();
     for (int left = size_[j]; left > 0;) {
-      // The fullest node that holds all that is left, else the emptiest one.
+      // The fullest node that holds everything that is left, otherwise the emptiest.
       int free = left;
       while (free <= most_free_ && bucket(type, free).empty()) ++free;
       if (free > most_free_) {
@@ -261,7 +262,6 @@ void OnesOperators::breed(const OnesGenome& a, const OnesGenome& b, OnesGenome& 
 }
 
 // --- The population
-// ----------------------------------------------------------------------------------------------
 
 OnesSearch::OnesSearch(OnesOptions options, Random random) : options_(options) {
   for (int i = 0; i < options.islands; ++i) {
@@ -282,7 +282,7 @@ void OnesSearch::start(Island& island, const OnesProblem& problem,
     }
     operators.refresh(island.genomes[i], island.random);
   }
-  // The devices as they are now, with the idle ones filled.
+  // The current devices, with idle ones filled.
   std::vector<std::uint32_t> next;
   std::uint32_t devices = 0;
   for (const int of_node : problem.node_devices) {
@@ -304,7 +304,7 @@ void OnesSearch::start(Island& island, const OnesProblem& problem,
   select(island);
 }
 
-// Keeps the best that differ.
+// Keeps the best candidates, without duplicates.
 void OnesSearch::select(Island& island) const {
   auto& genomes = island.genomes;
   std::stable_sort(genomes.begin(), genomes.begin() + static_cast<std::ptrdiff_t>(island.alive),
@@ -312,7 +312,7 @@ void OnesSearch::select(Island& island) const {
   const auto wanted = static_cast<std::size_t>(options_.population);
   std::size_t kept = 1;
   for (std::size_t i = 1; i < island.alive && kept < wanted; ++i) {
-    // Equal candidates have equal scores, so that they stand together.
+    // Equal candidates have equal scores, so they are adjacent.
     bool copy = false;
     for (std::size_t k = kept; k-- > 0 && genomes[k].score == genomes[i].score && !copy;) {
       copy = genomes[k].genes == genomes[i].genes;
@@ -330,7 +330,7 @@ void OnesSearch::evolve(Island& island, OnesOperators& operators, int generation
     const auto parents = static_cast<std::uint32_t>(island.alive);
     island.genomes.resize(std::max(island.genomes.size(), island.alive + wanted));
     for (std::size_t i = 0; i < wanted; ++i) {
-      // Either parent is the better of two: the population is sorted.
+      // Each parent is the better of two draws: the population is sorted.
       const auto a = std::min(island.random.below(parents), island.random.below(parents));
       const auto b = std::min(island.random.below(parents), island.random.below(parents));
       operators.breed(island.genomes[a], island.genomes[b], island.add(), island.random);
@@ -365,7 +365,7 @@ const OnesGenome& OnesSearch::run(const OnesProblem& problem,
                  [&](std::size_t i) { evolve(islands_[i], operators[i], stretch); });
     done += stretch;
     evaluations_ += static_cast<long>(count) * options_.population * stretch;
-    // The best of every island goes to the next one.
+    // The best candidate of every island is copied to the next island.
     std::vector<OnesGenome> travellers;
     for (const Island& island : islands_) travellers.push_back(island.genomes.front());
     for (std::size_t i = 0; i < count && count > 1; ++i) {

@@ -2,9 +2,9 @@
 //
 // Assumes profiled step times and the remaining updates of every job (an oracle in the simulator:
 // "Optimus+Oracle"). Steps: every job gets its smallest size, in order of arrival, while devices
-// last; then one device at a time goes to the job with the largest (t_update(n) - t_update(n+1)) x
-// remaining updates, until no gain is positive. The batch stays as requested; a job that was placed
-// keeps its nodes unless its size changes. O((jobs + devices) log jobs) per decision.
+// last. Then one device at a time goes to the job with the largest (t_update(n) - t_update(n+1)) x
+// remaining updates, until no gain is positive. The batch stays as requested. A job keeps its nodes
+// unless its size changes. O((jobs + devices) log jobs) per decision.
 #include <algorithm>
 #include <numeric>
 #include <queue>
@@ -86,14 +86,15 @@ class Optimus final : public Policy {
 }  // namespace
 
 PolicyInfo optimus_policy() {
-  return {.name = "optimus",
-          .summary = "one device each, then one by one to the largest saving of remaining time",
-          .source = "Optimus, EuroSys'18",
-          .needs = {Knowledge::kProfiledSpeed, Knowledge::kRemainingWork},
-          .params = {placement_param(PlacementRule::kMostFree)},
-          .make = [](const Params& params, Random) -> std::unique_ptr<Policy> {
-            return std::make_unique<Optimus>(placement_rule(params));
-          }};
+  return {
+      .name = "optimus",
+      .summary = "one device per job, then one at a time where it saves the most remaining time",
+      .source = "Optimus, EuroSys'18",
+      .needs = {Knowledge::kProfiledSpeed, Knowledge::kRemainingWork},
+      .params = {placement_param(PlacementRule::kMostFree)},
+      .make = [](const Params& params, Random) -> std::unique_ptr<Policy> {
+        return std::make_unique<Optimus>(placement_rule(params));
+      }};
 }
 
 }  // namespace rubato

@@ -1,16 +1,15 @@
 // Pollux (OSDI'21): co-adaptive goodput optimisation by genetic search.
 //
-// Assumes nothing beforehand: step times and gradient noise are learned from the jobs' reports, an
+// Assumes nothing in advance. Step times and gradient noise are learned from the jobs' reports. An
 // unknown job is assumed to scale perfectly, and no job may use more than twice the devices it has
 // been seen on. Steps, at every decision:
-//  1. speedup of each job on (nodes, devices) = goodput(there) / goodput(fair share ceil(devices /
-//  jobs));
-//  2. a genetic search (population 100, 100 generations, warm-started from the last one) maximises
-//  the power mean
-//     (p = -1) of speedup x r, r = max(age - restarts x delay, 0) / (age + delay) for jobs whose
-//     devices change; at most one job that spans nodes per node; jobs with less attained service
-//     win collisions;
-//  3. adaptive jobs choose their own batch on what they get.
+//  1. The speedup of each job on (nodes, devices) is goodput(there) / goodput(fair share), where
+//     the fair share is ceil(devices / jobs) devices.
+//  2. A genetic search (population 100, 100 generations, warm-started from the last decision)
+//     maximises the power mean (p = -1) of speedup x r, where
+//     r = max(age - restarts x delay, 0) / (age + delay) for jobs whose devices change. A node
+//     hosts at most one job that spans nodes. Jobs with less attained service win collisions.
+//  3. Adaptive jobs choose their own batch on the devices they get.
 // O(population x generations x devices) per decision.
 #include <algorithm>
 #include <cmath>
@@ -50,7 +49,7 @@ class Pollux final : public Policy {
       }
       if (to_row(job.allocation) == to_vector(front.front().row(i))) {
         grant.nodes =
-            job.allocation.shares;  // the same devices, in the order in which they were given
+            job.allocation.shares;  // the same devices, in the order in which they were granted
       }
     }
     plan.wake_at_s = input.now_s + interval_s_;
@@ -122,7 +121,7 @@ class Pollux final : public Policy {
       };
     }
     if (job.learned == nullptr && job.profiled != nullptr) {
-      // No batches: a recorded duration with its scaling law.
+      // A job without batches: a recorded duration with its scaling law.
       const auto speed = [profiled = job.profiled](std::size_t type, int devices) {
         const auto packed = Placement::packed(DeviceTypeId(type), devices, devices);
         return 1.0 / profiled->step_time(packed, 0).step_s;
@@ -134,7 +133,8 @@ class Pollux final : public Policy {
     return [fair](std::size_t, bool, int devices) { return static_cast<double>(devices) / fair; };
   }
 
-  // The candidates of the last decision, for the jobs that are still there; else the current state.
+  // The candidates of the last decision, reduced to the jobs that still exist. Otherwise the
+  // current state.
   std::vector<std::vector<GeneRow>> warm_start(const PolicyInput& input, const JobOrder& order,
                                                const SearchProblem& problem) const {
     std::vector<std::vector<GeneRow>> start;
@@ -181,12 +181,12 @@ PolicyInfo pollux_policy() {
                       .default_value = std::int64_t{100},
                       .low = 2,
                       .high = 10'000,
-                      .help = "candidates kept per generation"},
+                      .help = "number of candidates kept per generation"},
                      {.name = "generations",
                       .default_value = std::int64_t{100},
                       .low = 1,
                       .high = 100'000,
-                      .help = "generations per decision"},
+                      .help = "maximum number of generations per decision"},
                      {.name = "patience",
                       .default_value = std::int64_t{30},
                       .low = 1,
@@ -196,12 +196,12 @@ PolicyInfo pollux_policy() {
                       .default_value = 30.0,
                       .low = 0,
                       .high = 86'400,
-                      .help = "seconds that a change is expected to cost a job"},
+                      .help = "expected cost of a change in seconds"},
                      {.name = "interval",
                       .default_value = 60.0,
                       .low = 1,
                       .high = 86'400,
-                      .help = "seconds after which it decides again when nothing happens"}},
+                      .help = "seconds until the next decision if nothing happens"}},
           .make = [](const Params& params, Random random) -> std::unique_ptr<Policy> {
             const SearchOptions options{
                 .population = static_cast<int>(params.integer("population")),

@@ -12,13 +12,14 @@ namespace rubato {
 namespace {
 
 constexpr double kCrossoverChance = 0.9;
-constexpr double kResetChance = 0.1;     // a job falls back to what it has now
-constexpr double kThinChance = 0.1;      // a job loses some of its nodes,
-constexpr double kThinNodeChance = 0.1;  // each of them with this chance
+constexpr double kResetChance = 0.1;     // chance that a job falls back to what it has now
+constexpr double kThinChance = 0.1;      // chance that a job loses some of its nodes
+constexpr double kThinNodeChance = 0.1;  // chance for each of them
 constexpr double kLeastSpeedup = 1e-3;   // keeps the mean finite for jobs without devices
 constexpr int kRefills = 3;              // attempts to replace duplicates in a generation
 
-// Draws how many of n independent trials succeed, from a table: one random number instead of n.
+// Draws the number of successes in n independent trials from a table: one random number instead of
+// n.
 class BinomialTable {
  public:
   BinomialTable(std::size_t n, double chance) {
@@ -102,11 +103,10 @@ class Search {
   }
 
  private:
-  // The population is kept in order of fronts, the first of which is sorted by cost.
+  // The population is kept in order of fronts. The first front is sorted by cost.
   double least_cost() const { return population_.front().cost; }
 
   // --- Variation
-  // ---------------------------------------------------------------------------------------------------
 
   void breed() {
     std::size_t missing = wanted_;
@@ -133,7 +133,7 @@ class Search {
     offspring_.clear();
   }
 
-  // The rows before `cut` from one parent, the others from the other.
+  // Takes the rows before `cut` from one parent and the rest from the other.
   void inherit(const Genome& before, const Genome& after, std::size_t cut) {
     for (std::size_t j = 0; j < job_count_; ++j) {
       const auto row = (j < cut ? before : after).row(j);
@@ -164,8 +164,8 @@ class Search {
     arrive_new();
   }
 
-  // On nodes with room, about one of the jobs that are there (and sometimes more) gets a new,
-  // larger count.
+  // On nodes with room, about one of the jobs present there (sometimes more) gets a new, larger
+  // count.
   void grow_present() {
     const double by_arrival = 1.0 / static_cast<double>(job_count_);
     for (GeneRow& row : rows_) {
@@ -179,7 +179,7 @@ class Search {
     }
   }
 
-  // On nodes with room, each job that is not there arrives with chance 1/jobs.
+  // On nodes with room, each absent job arrives with chance 1/jobs.
   void arrive_new() {
     for (std::size_t n = 0; n < node_count_; ++n) {
       if (free_[n] < 1) continue;
@@ -196,8 +196,7 @@ class Search {
     }
   }
 
-  // --- Repair: make the rows obey all limits
-  // -----------------------------------------------------------------------
+  // --- Repair: makes the rows obey all limits
 
   void repair() {
     std::fill(spanning_.begin(), spanning_.end(), 0);
@@ -208,8 +207,8 @@ class Search {
       const SearchProblem::Job& job = problem_.jobs[j];
       if (types_ > 1) keep_one_type(row, job);
       if (row.size() > 1) {
-        // At most one job that spans nodes per node; it counts as such even where this leaves it
-        // one node.
+        // At most one job that spans nodes per node. The job counts as spanning even if this leaves
+        // it on one node.
         std::erase_if(row, [&](const GeneShare& share) { return spanning_[share.node]++ > 0; });
       }
       cap_devices(row, job.max_devices);
@@ -227,7 +226,7 @@ class Search {
     }
   }
 
-  // Cuts a row to its maximum, taking from its nodes in random order.
+  // Cuts a row to its maximum, taking devices from its nodes in random order.
   void cap_devices(GeneRow& row, int most) {
     int total = 0;
     for (const GeneShare& share : row) total += static_cast<int>(share.devices);
@@ -245,7 +244,7 @@ class Search {
     std::erase_if(row, [](const GeneShare& share) { return share.devices == 0; });
   }
 
-  // A job runs on one type: the allowed one of which the row holds most.
+  // A job runs on one type: the allowed type of which the row holds most.
   void keep_one_type(GeneRow& row, const SearchProblem::Job& job) {
     std::array<std::uint32_t, 32> held{};
     for (const GeneShare& share : row) {
@@ -260,7 +259,6 @@ class Search {
   }
 
   // --- Evaluation
-  // --------------------------------------------------------------------------------------------------
 
   double speedup(std::size_t j, std::span<const GeneShare> row, int devices) {
     const std::size_t type = problem_.node_type[row.front().node];
@@ -271,7 +269,7 @@ class Search {
     return known;
   }
 
-  // Makes a genome of rows_, with its objectives.
+  // Turns rows_ into a genome and computes its objectives.
   void flatten(Genome& genome) {
     genome.shares.clear();
     genome.end.clear();
@@ -310,7 +308,6 @@ class Search {
   }
 
   // --- Selection (NSGA-II with two objectives)
-  // ---------------------------------------------------------------------
 
   static bool dominates(const Genome& a, const Genome& b) {
     return a.cost <= b.cost && a.idleness <= b.idleness &&
@@ -338,8 +335,8 @@ class Search {
       if (a.idleness != b.idleness) return a.idleness < b.idleness;
       return x < y;
     });
-    // In this order the last member of a front is its best in the second objective, so that one
-    // comparison per front tells whether a candidate is dominated there; the fronts are ordered,
+    // In this order the last member of a front is its best in the second objective. So one
+    // comparison per front tells whether the front dominates a candidate. The fronts are ordered,
     // hence the binary search.
     for (auto& front : fronts_) front.clear();
     std::size_t used = 0;
@@ -391,7 +388,7 @@ class Search {
     crowded.reserve(front.size());
     const Genome& first = population_[front.front()];
     const Genome& last = population_[front.back()];
-    // A front is sorted by cost and, in reverse, by idleness.
+    // A front is sorted by ascending cost and descending idleness.
     const double cost_range = last.cost - first.cost;
     const double idle_range = first.idleness - last.idleness;
     for (std::size_t i = 0; i < front.size(); ++i) {
@@ -416,7 +413,7 @@ class Search {
   std::size_t node_count_;
   std::size_t types_ = 1;
 
-  BinomialTable arrivals_;  // jobs that arrive on a node by mutation
+  BinomialTable arrivals_;  // number of jobs that arrive on a node by mutation
   BinomialTable resets_;
   BinomialTable thinned_;
 

@@ -10,7 +10,7 @@
 
 namespace rubato {
 
-// Devices of one job on one node. Rows are sorted by node and hold no zero counts.
+// Devices of one job on one node. Rows are sorted by node and contain no zero counts.
 struct GeneShare {
   std::uint32_t node = 0;
   std::uint32_t devices = 0;
@@ -22,8 +22,8 @@ using GeneRow = std::vector<GeneShare>;
 struct Genome {
   std::vector<GeneShare> shares;
   std::vector<std::uint32_t> end;  // end of each job's row in `shares`
-  double cost = 0;                 // minus the power mean of speedups: what is minimised
-  double idleness = 0;  // minus the cluster utility: kept as a second objective for diversity
+  double cost = 0;                 // minus the power mean of speedups: this is minimised
+  double idleness = 0;             // minus the cluster utility: a second objective, for diversity
   std::uint64_t hash = 0;
 
   std::span<const GeneShare> row(std::size_t job) const {
@@ -32,16 +32,16 @@ struct Genome {
   }
 };
 
-// What is searched. Jobs come in order of preference: where they collide, an earlier one keeps its
+// The problem to search. Jobs are in order of preference: if two collide, the earlier one keeps its
 // devices.
 struct SearchProblem {
   struct Job {
-    int min_devices = 0;  // fewer become none
+    int min_devices = 0;  // a smaller count becomes 0
     int max_devices = 0;
     std::uint32_t allowed_types = ~0U;
     GeneRow current;            // its devices now
-    double restart_factor = 1;  // its speedup counts this much when its devices change
-    // Speedup on (type, several nodes?, devices), devices >= 1.
+    double restart_factor = 1;  // its speedup is multiplied by this if its devices change
+    // Speedup on (type, several nodes?, devices); devices >= 1.
     std::function<double(std::size_t type, bool several, int devices)> speedup;
   };
   std::vector<Job> jobs;
@@ -53,12 +53,12 @@ struct SearchProblem {
 struct SearchOptions {
   int population = 100;
   int generations = 100;
-  int patience = 30;  // stop when the least cost has not fallen for this many generations
+  int patience = 30;  // stop if the least cost has not fallen for this many generations
 };
 
 // Runs NSGA-II from the given candidates (rows as in `SearchProblem::jobs`; they are repaired
-// first) and returns the non-dominated candidates of the last generation, the one with the least
-// cost first. Never empty. Deterministic for the generator's state.
+// first). Returns the non-dominated candidates of the last generation, lowest cost first. Never
+// empty. Deterministic for a given state of the generator.
 std::vector<Genome> search(const SearchProblem& problem, const SearchOptions& options,
                            std::span<const std::vector<GeneRow>> start, Random& random);
 

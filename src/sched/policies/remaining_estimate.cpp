@@ -7,9 +7,9 @@ namespace rubato {
 
 namespace {
 
-constexpr double kEpochsToTrust = 0.01;    // progress below this says nothing yet
-constexpr std::size_t kHistory = 2'000;    // ended jobs that are remembered
-constexpr std::ptrdiff_t kToTrust = 5;     // ended jobs that must have lasted longer
+constexpr double kEpochsToTrust = 0.01;    // less progress says nothing yet
+constexpr std::size_t kHistory = 2'000;    // number of ended jobs to remember
+constexpr std::ptrdiff_t kToTrust = 5;     // number of ended jobs with more service that must exist
 constexpr double kLeastEpochsLeft = 1e-3;  // of a job that has not ended yet
 
 double own_samples_per_epoch(const JobState& job, Seconds now_s) {

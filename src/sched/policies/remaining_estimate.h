@@ -9,15 +9,16 @@
 
 namespace rubato {
 
-// A job that declared its epochs: epochs left x samples per epoch, at the profiled speed. Samples
-// per epoch come from its own progress, before that from other jobs of the same application. Any
-// other job: what jobs that ended had left, on average, when they had received as much service;
-// before enough of them ended, as much again as it has received, at least `prior` device-seconds.
+// For a job that declared its epochs: epochs left x samples per epoch, at the profiled speed.
+// Samples per epoch come from the job's own progress or, before that, from other jobs of its
+// application. For any other job: what ended jobs had left on average when they had received as
+// much service. Before enough jobs have ended: as much service again as the job has received, at
+// least `prior` device-seconds.
 class RemainingEstimate {
  public:
   explicit RemainingEstimate(double prior_device_s) : prior_(prior_device_s) {}
 
-  // Before the other methods, at every decision.
+  // Every decision must call this first.
   void observe(const PolicyInput& input);
   // Seconds left on one device of this type; above 0.
   Seconds one_device_s(const JobState& job, DeviceTypeId type, const PolicyInput& input,

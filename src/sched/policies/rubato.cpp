@@ -1,40 +1,41 @@
 // Rubato's own policy: short jobs first, elastic, exact at every decision, without an oracle.
 //
-// Assumes nothing: speeds are learned from the reports of all jobs of an application
+// Assumes nothing. Speeds are learned from the reports of all jobs of an application
 // (rubato_speeds.h), remaining work from declared epochs and observed progress (rubato_outlook.h).
 // Steps, at every decision:
-//  1. a job weighs what a second of its work is worth when the future is planned with prices of
-//     devices (rubato_prices.h): short jobs first, and work that cannot catch up later. A job
-//     passes through phases that scale differently, as jobs of its application did that were
-//     further (rubato_noise.h). With several types of devices jobs are ranked by expected length
-//     instead, longest first; the r-th weighs r^exponent. (The optimal division of one resource
-//     among jobs with speed k^p gives such weights: heSRPT.) A job without devices gains weight
-//     while it waits (1 + waited / starvation), which bounds how long it can starve;
-//  2. a size is worth weight x length / (length / speed + what a change costs), over at most
-//     `horizon` seconds: a change is charged honestly, so that stop-free ones happen and expensive
-//     ones must pay. By ranks, that is raised to `concavity`: the second device of a job counts
-//     less than its first, which keeps jobs at efficient sizes and lets few of them wait. A job
-//     that has just changed keeps what it paid for;
-//  3. sizes are 1, 2, 4, ... within a node and whole nodes beyond, at most twice what the
-//     application has been seen on. An application that nobody has measured starts small, before
-//     everything else; on mixed clusters one job of each application is sent to every type once;
-//  4. the exact solver divides the devices; several types are divided in turn, starting from prices
-//     and from what jobs have (rubato_divide.h);
-//  5. jobs are consolidated on as few nodes as possible, moving small ones out of the way; adaptive
-//     jobs get the batch with the best goodput; those that nobody tried have the benefit of the
-//     doubt. Every ten seconds the batches alone are looked at, because the best one moves with the
-//     noise of the gradients; the devices, too, when an application was seen on a new size or type.
+//  1. The weight of a job is the value of a second of its work if the future is planned with prices
+//     of devices (rubato_prices.h). That favours short jobs, and work that cannot catch up later. A
+//     job passes through phases that scale differently, as seen in jobs of its application that
+//     were further along (rubato_noise.h). With several device types, jobs are ranked by expected
+//     length instead, longest first, and the r-th has the weight r^exponent. (The optimal division
+//     of one resource among jobs with speed k^p gives such weights: heSRPT.) A job without devices
+//     gains weight while it waits (1 + waited / starvation), which bounds how long it can starve.
+//  2. The value of a size is weight x length / (length / speed + cost of the change), over at most
+//     `horizon` seconds. Changes are charged at their real cost, so stop-free ones happen and
+//     expensive ones must pay off. With ranks, the result is raised to `concavity`: the second
+//     device of a job counts less than its first, which keeps jobs at efficient sizes and few of
+//     them waiting. A job that has just changed keeps what it paid for.
+//  3. Sizes are 1, 2, 4, ... within a node and whole nodes beyond, at most twice what the
+//     application has been seen on. An application that was never measured starts small, before
+//     everything else. On mixed clusters, one job of each application is sent to every type once.
+//  4. The exact solver divides the devices. Several types are divided in turn, starting from prices
+//     and from what jobs have (rubato_divide.h).
+//  5. Jobs are consolidated on as few nodes as possible, moving small ones out of the way. Adaptive
+//     jobs get the batch with the best goodput; untried batches get the benefit of the doubt. Every
+//     ten seconds the batches alone are reconsidered, because the best one changes with the
+//     gradient noise. The devices are reconsidered too if an application was seen on a new size or
+//     type.
 // It divides the devices at every event and after `interval` seconds. O(jobs x sizes x 32 + the
 // solver) per division, x types x a handful of rounds on mixed clusters.
 //
-// What the ideas contribute: how much longer the mean completion time is without one, on the Pollux
+// What each idea contributes: how much longer the mean completion time is without it, on the Pollux
 // workloads at load 1.0 with 30 s per change / with 1 s / on a Sia workload with three device types
-// (`make bench-ablation`; docs/policies.md has the table, and p99):
+// (`make bench-ablation`; docs/policies.md has the table and the p99):
 //   goodput instead of one assumed scaling      +42 % / +60 % / +82 %
-//   what was measured nearby corrects the fit    +3 % /  +4 % /  +3 %
+//   nearby measurements correct the fit          +3 % /  +4 % /  +3 %
 //   jobs of an application learn together        +7 % /  +5 % / +23 %
 //   remaining work instead of age               +21 % / +22 % /  +5 %
-//   batches that nobody measured are tried       +1 % /  +1 % /  +1 %
+//   unmeasured batches are tried                 +1 % /  +1 % /  +1 %
 //   noise by stage and batch                     +1 % /  +1 % /  -2 %
 //   plan of the future instead of ranks          +1 % /  +2 %
 //   phases in that plan                           0 % /  +1 %
@@ -44,11 +45,11 @@
 //   division of types in turn                                 +68 %
 //   prices as a start / exploration of types            +1 % / +1 %
 // Deciding at events instead of every 60 s: 2 % / 4 % (`make bench-policies`). The bound on
-// starvation gains nothing there: it is a promise. With an oracle for remaining work the mean would
-// not be shorter; with one for all speeds, less than 1 % (1 s per change; tried once, not kept).
-// `make bench-bound` estimates what knowing the future would give. Parameters were chosen on the
-// Pollux workloads at loads 1.0 and 2.0 and Sia workloads 1 to 3; load 1.5 and Sia workload 5 had
-// no part in it.
+// starvation gains nothing there: it is a guarantee. With an oracle for remaining work the mean
+// would not be shorter; with one for all speeds, less than 1 % (1 s per change; tried once, not
+// kept). `make bench-bound` estimates what knowing the future would give. The parameters were tuned
+// on the Pollux workloads at loads 1.0 and 2.0 and on Sia workloads 1 to 3. Load 1.5 and Sia
+// workload 5 were held out.
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
@@ -64,9 +65,9 @@ namespace rubato {
 
 namespace {
 
-constexpr double kExplore = 1e6;  // worth of starting something unknown: more than all the rest
+constexpr double kExplore = 1e6;  // value of starting something unknown: more than everything else
 constexpr double kLastResort = 1e-6;
-constexpr double kPaidFor = 1e3;  // worth of not stopping or shrinking a job that has just changed
+constexpr double kPaidFor = 1e3;  // value of not stopping or shrinking a job that has just changed
 constexpr Seconds kTuneBatches = 10;  // between two looks at the batches of running jobs
 
 struct Tuning {
@@ -75,10 +76,10 @@ struct Tuning {
   Seconds horizon_s;
   Seconds starvation_s;
   Seconds interval_s;
-  bool plans = true;         // the future, instead of ranks; with one type of device
-  bool charges = true;       // for changes
-  bool explores = true;      // types
-  bool consolidates = true;  // instead of leaving nodes to the placer
+  bool plans = true;         // plans the future instead of ranking jobs; only with one device type
+  bool charges = true;       // charges for changes
+  bool explores = true;      // explores device types
+  bool consolidates = true;  // consolidates instead of leaving nodes to the placer
   DivisionMethod method = DivisionMethod::kPrices;
 };
 
@@ -106,16 +107,16 @@ class RubatoPolicy final : public Policy {
   struct Candidate {
     Outlook outlook;
     double weight = 1;
-    DeviceTypeId explores{};  // it should run here to measure its application
+    DeviceTypeId explores{};  // the type on which it should run to measure its application
   };
 
-  // What a division of devices depends on, apart from how fast jobs are on sizes they know.
+  // What a division of devices depends on, except the speeds of jobs at sizes they know.
   struct Seen {
     JobId id{};
     int least = 0;
     int most = 0;
     int priority = 0;
-    int explored = 0;  // more of it opens larger sizes and other types
+    int explored = 0;  // when this grows, larger sizes and other types become available
     int devices = 0;
     bool operator==(const Seen&) const = default;
   };
@@ -130,8 +131,8 @@ class RubatoPolicy final : public Policy {
             .devices = devices};
   }
 
-  // Since the devices were divided last, which is not long ago: it is asked because it wanted to
-  // be, and finds everything as it left it.
+  // True if the devices were divided recently, the policy asked to be woken now, and nothing has
+  // changed since.
   bool nothing_happened(const PolicyInput& input) const {
     if (input.now_s < wake_at_s_ - 1e-6) return false;
     if (input.tenants || input.now_s >= divided_at_s_ + tuning_.interval_s - 1e-6) return false;
@@ -152,8 +153,8 @@ class RubatoPolicy final : public Policy {
     book_.remember(input);
   }
 
-  // Everybody keeps the devices they have. The best batch moves with the noise, and a change of it
-  // costs nothing.
+  // All jobs keep their devices. The best batch changes with the noise, and changing it costs
+  // nothing.
   Plan tune_batches(const PolicyInput& input) {
     Plan plan = empty_plan(input);
     for (std::size_t i = 0; i < input.jobs.size(); ++i) {
@@ -202,7 +203,7 @@ class RubatoPolicy final : public Policy {
     return plan;
   }
 
-  // A job weighs what a second of its work is worth if the future is as planned.
+  // The weight of a job is the value of a second of its work if the future goes as planned.
   void value(std::vector<Candidate>& jobs, const PolicyInput& input) {
     const DeviceTypeId type(0);
     std::vector<PlannedJob> planned(jobs.size());
@@ -238,7 +239,7 @@ class RubatoPolicy final : public Policy {
     }
   }
 
-  // Jobs that wait, and those that their owners prefer.
+  // Prefers jobs that wait and jobs with a higher priority.
   void prefer(std::vector<Candidate>& jobs, const PolicyInput& input) const {
     for (Candidate& job : jobs) {
       const JobState& state = *job.outlook.job;
@@ -247,8 +248,8 @@ class RubatoPolicy final : public Policy {
     }
   }
 
-  // Every application is to be measured once on every type that it may use: by a job that is there
-  // already, or else by one that waits, or else by one that runs elsewhere.
+  // Every application should be measured once on every type that it may use: by a job that is
+  // already there, otherwise by a waiting job, otherwise by a job that runs elsewhere.
   static void send_explorers(std::vector<Candidate>& jobs, const PolicyInput& input) {
     for (std::size_t t = 0; t < input.cluster.type_count(); ++t) {
       const DeviceTypeId type(t);
@@ -289,9 +290,10 @@ class RubatoPolicy final : public Policy {
     return result;
   }
 
-  // Devices that a running job should keep. Planned values move a little even when nothing happens:
-  // it keeps what it got while it still pauses for it, and is not stopped soon after, since what a
-  // start costs is not known. So no job spends all of its time in pauses.
+  // Devices that a running job should keep. Planned values fluctuate a little even if nothing
+  // happens. So a job keeps its devices while it still pauses for them, and is not stopped soon
+  // after, because the cost of a start is unknown. Otherwise a job could spend all its time in
+  // pauses.
   int paid_for(const JobState& job, const PolicyInput& input) const {
     const Seconds since = input.now_s - job.changed_at_s;
     if (!planned_) return 0;
@@ -319,7 +321,7 @@ class RubatoPolicy final : public Policy {
       const std::vector<int> possible = sizes(job.outlook, type, input);
       if (possible.empty()) continue;
       if (job.outlook.unexplored() || job.explores == type) {
-        // The one that explores already is not stopped for another.
+        // A job that already explores is not stopped for another.
         add(possible.front(), kExplore * job.weight * (here ? 2 : 1));
         continue;
       }
@@ -335,7 +337,7 @@ class RubatoPolicy final : public Policy {
                const PolicyInput& input) const {
     const JobState& state = *job.outlook.job;
     const double speed = book_.speed(job.outlook, type, devices, input.cluster);
-    // A size that the model finds useless is still better than never running.
+    // Even a size that the model considers useless is better than never running.
     if (speed <= 0) return kLastResort * job.weight;
     const bool same = state.running() && state.allocation.devices() == devices &&
                       current_type(state, input) == type;
@@ -350,9 +352,9 @@ class RubatoPolicy final : public Policy {
   PricePath prices_;
   Seconds divided_at_s_ = -1e18;
   Seconds wake_at_s_ = 0;
-  std::vector<Seen> seen_;  // of the last decision, with the devices that were granted,
-  DeviceCounts usable_;     // and what there was to grant
-  bool planned_ = false;    // this decision
+  std::vector<Seen> seen_;  // jobs of the last decision, with the devices they were granted
+  DeviceCounts usable_;     // devices that were usable then
+  bool planned_ = false;    // whether this decision planned the future
   std::array<double, kMaxDeviceTypes> price_{};  // of a device, by type
 };
 
@@ -392,38 +394,38 @@ PolicyInfo rubato_policy() {
                       .default_value = 1.0,
                       .low = 0,
                       .high = 10,
-                      .help = "how much shorter jobs are preferred: 0 not at all"},
+                      .help = "how strongly short jobs are preferred; 0: not at all"},
                      {.name = "concavity",
                       .default_value = 0.6,
                       .low = 0.01,
                       .high = 1,
-                      .help = "how much a job's speed counts beyond its first device: 1 fully"},
+                      .help = "how much devices beyond a job's first count; 1: fully"},
                      {.name = "horizon",
                       .default_value = 200.0,
                       .low = 1,
                       .high = 1e9,
-                      .help = "seconds over which a change must pay"},
+                      .help = "seconds over which a change must pay off"},
                      {.name = "starvation",
                       .default_value = 14'400.0,
                       .low = 1,
                       .high = 1e9,
-                      .help = "seconds of waiting after which a job weighs twice as much"},
+                      .help = "seconds of waiting after which a job's weight doubles"},
                      {.name = "prior",
                       .default_value = 600.0,
                       .low = 1,
                       .high = 1e9,
-                      .help = "seconds that an unknown job is expected to need on one device"},
+                      .help = "seconds that an unknown job is assumed to need on one device"},
                      {.name = "interval",
                       .default_value = 60.0,
                       .low = 1,
                       .high = 86'400,
-                      .help = "seconds after which it decides again when nothing happens"},
+                      .help = "seconds until the next decision if nothing happens"},
                      {.name = "without",
                       .default_value = std::string("none"),
                       .choices = {"none", "goodput", "remaining", "sharing", "correction", "trials",
                                   "noise", "parts", "plan", "charge", "exact", "types", "prices",
                                   "exploration", "consolidation"},
-                      .help = "an idea to switch off, to see what it contributes"}},
+                      .help = "idea to switch off, to see what it contributes"}},
           .make = make_rubato,
           .at_events = true};
 }

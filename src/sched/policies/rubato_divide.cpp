@@ -10,9 +10,9 @@ namespace {
 
 constexpr int kPriceSteps = 60;
 constexpr int kMostRounds = 8;
-constexpr double kLeastGain = 1e-9;  // relative; less is rounding
+constexpr double kLeastGain = 1e-9;  // relative; anything less is rounding
 
-// By gain per device, from nothing upwards: what is lost without an exact solver.
+// Divides by gain per device, starting from nothing: shows what is lost without the exact solver.
 Division divide_greedily(const std::vector<std::vector<Choice>>& tables, int capacity) {
   struct Step {
     double gain_per_unit;
@@ -66,7 +66,7 @@ class Divider {
     return sum;
   }
 
-  // Every job on the type that it was assigned to; the types one by one.
+  // Divides one type at a time among the jobs assigned to it.
   std::vector<TypedShare> divide(const std::vector<DeviceTypeId>& assigned) const {
     std::vector<TypedShare> shares(jobs_.size());
     for (std::size_t t = 0; t < types_; ++t) {
@@ -102,7 +102,8 @@ class Divider {
     }
   }
 
-  // Prices that no type is asked for more than it has at, more or less, and where jobs go at them.
+  // Adjusts the prices until the demand for each type roughly matches its devices. Returns the type
+  // that each job prefers at these prices.
   std::vector<DeviceTypeId> assign(std::array<double, kMaxDeviceTypes>& price) const {
     double highest = 0;
     for (const TypedChoices& job : jobs_) {
@@ -142,7 +143,7 @@ class Divider {
   }
 
  private:
-  // Divides one type among the jobs that may take part; the others on it keep what they have.
+  // Divides one type among the jobs that may take part. The other jobs keep what they have.
   template <typename Takes>
   void solve(DeviceTypeId type, std::vector<TypedShare>& shares, Takes takes) const {
     std::vector<std::size_t> takers;

@@ -9,9 +9,9 @@ namespace {
 
 constexpr double kLeastNoise = 1e-6;
 constexpr double kMostNoise = 1e9;
-// The first stage is this much shorter than an equal division would make it, more or less.
+// The first stage is roughly this many times shorter than with an equal division.
 constexpr double kShorter = 50;
-// A job whose noise differs by this factor from that of its stage keeps its own level.
+// A job keeps its own level if its noise differs from that of its stage by more than this factor.
 constexpr double kDifferent = 3;
 
 std::size_t nearest_doubling(double doublings) {

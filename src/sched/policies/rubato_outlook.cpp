@@ -7,14 +7,13 @@ namespace rubato {
 
 namespace {
 
-// Jobs that only have a recorded duration are assumed to scale like this until somebody measures
-// them.
+// Jobs with only a recorded duration are assumed to scale like this until a job measures it.
 constexpr double kAssumedExponent = 0.9;
-// An epoch is never assumed to be nearer than this to its end: rounding must not make a job look
+// At least this many epochs are always assumed to be left: rounding must not make a job look
 // finished.
 constexpr double kLeastEpochs = 0.05;
 // Stages whose noise differs by less than this (in logarithms, at a few times the initial batch)
-// are one part of a job.
+// form one part of a job.
 constexpr double kAlike = 0.15;
 constexpr double kAlikeDoublings = 3;
 
@@ -72,7 +71,7 @@ void OutlookBook::remember(const PolicyInput& input) {
     memory.at_s = input.now_s;
     memory.epochs = job->progress->epochs_done(input.now_s);
     memory.goodput = 0;
-    // A job that changed a moment ago may still pause: its progress would say little about its
+    // A job that changed a moment ago may still be pausing. Its progress would say little about its
     // goodput.
     if (!job->running() || input.now_s - job->changed_at_s < job->resize_cost_s) continue;
     const DeviceTypeId type = input.cluster.node(job->allocation.shares.front().node).type;
@@ -83,8 +82,8 @@ void OutlookBook::remember(const PolicyInput& input) {
   }
 }
 
-// Durations have heavy tails: a job that has run long is expected to run as long again. In steps of
-// two, so that jobs of unknown length do not overtake each other at every decision.
+// Durations have heavy tails: a job that has run long is expected to run as long again. Rounded up
+// to powers of two, so that jobs of unknown length do not overtake each other at every decision.
 Seconds OutlookBook::as_long_again(double service) const {
   return options_.prior_s *
          std::exp2(std::ceil(std::log2(std::max(1.0, service / options_.prior_s))));

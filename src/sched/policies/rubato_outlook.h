@@ -1,5 +1,5 @@
-// What the policy `rubato` knows about jobs without an oracle: measured speeds shared by all jobs
-// of an application, and the remaining work from declared epochs and observed progress.
+// What the policy `rubato` knows about jobs without an oracle: measured speeds, shared by all jobs
+// of an application, and the remaining work, from declared epochs and observed progress.
 #pragma once
 
 #include <string>
@@ -10,64 +10,65 @@
 
 namespace rubato {
 
-// What to expect of one job, until the next decision. Lengths are in seconds on one device of its
-// reference type.
+// The forecast for one job, valid until the next decision. Lengths are in seconds on one device of
+// its reference type.
 struct Outlook {
   const JobState* job = nullptr;
-  const SharedSpeeds* speeds = nullptr;  // null: no step was measured of this application yet
-  SpeedMemo* memo = nullptr;             // with the job's noise; null only together with `speeds`
+  const SharedSpeeds* speeds = nullptr;  // null: no step of this application has been measured yet
+  SpeedMemo* memo = nullptr;             // with the job's noise; null only if `speeds` is null
   double reference_goodput = 0;          // on one device of the reference type
   Seconds length_s = 0;
 
-  // Nothing is known and something can be learned: the job should run, small, as soon as possible.
+  // Nothing is known but something can be learned: the job should run soon, on few devices.
   bool unexplored() const { return speeds == nullptr && job->learned != nullptr; }
 };
 
-// A part of what a job has left that scales alike.
+// A part of a job's remaining work that scales in one way.
 struct OutlookPart {
-  Seconds length_s = 0;       // at the speed that one device of the reference type has now
-  SpeedMemo* memo = nullptr;  // with the noise to expect
+  Seconds length_s = 0;       // at the current speed of one device of the reference type
+  SpeedMemo* memo = nullptr;  // with the expected noise
 };
 
 struct OutlookOptions {
-  // Length assumed where neither progress nor a finished epoch says more.
+  // Length to assume if neither progress nor a finished epoch says more.
   Seconds prior_s = 600;
   // Ideas that can be switched off to see what they contribute.
   bool goodput = true;    // off: all jobs are assumed to scale alike, on all types
-  bool remaining = true;  // off: a job is expected to run as long again as it did
-  bool shared = true;     // off: every job learns for itself
+  bool remaining = true;  // off: a job is expected to run as long again as it has run
+  bool shared = true;     // off: every job learns by itself
   bool corrected = true;  // off: speeds are those of the fit
   bool hopeful = true;    // off: no batch is tried that looks worse than another
   bool noise = true;      // off: noise is what the job reported last, at any batch
-  bool parts = true;      // off: a job is expected to scale to its end as it does now
+  bool parts = true;      // off: a job is expected to scale as it does now until its end
 };
 
 class OutlookBook {
  public:
   explicit OutlookBook(const OutlookOptions& options) : options_(options) {}
 
-  // Learns from what happened since the last decision; call first.
+  // Learns from what happened since the last decision. Every decision must call this first.
   void observe(const PolicyInput& input);
-  // Notes the state that holds until the next decision; call last.
+  // Records the state that holds until the next decision. Every decision must call this last.
   void remember(const PolicyInput& input);
 
   Outlook outlook(const JobState& job, const PolicyInput& input);
-  // How much of what a job could use its application has been measured on, in devices and types; 0:
-  // on nothing. Grows when it is seen on more devices or on another type.
+  // How much of what a job could use has been measured for its application, in devices plus types;
+  // 0: nothing. Grows when the application is seen on more devices or on another type.
   int explored(const JobState& job, const Cluster& cluster) const;
   // Speed on `devices` >= 1 of a type, packed, relative to one device of the reference type.
   double speed(const Outlook& outlook, DeviceTypeId type, int devices,
                const Cluster& cluster) const;
-  // In this order, at least one: later parts as in jobs of the application that were further.
+  // The parts of the job in order, at least one. Later parts are taken from jobs of the application
+  // that were further along.
   std::vector<OutlookPart> parts(const Outlook& outlook, const PolicyInput& input);
   double speed(const Outlook& outlook, const OutlookPart& part, DeviceTypeId type, int devices,
                const Cluster& cluster) const;
-  // The batch that an adaptive job should use there; 0: its own choice.
+  // The batch that an adaptive job should use there; 0: the job chooses.
   std::int64_t batch(const Outlook& outlook, DeviceTypeId type, int devices,
                      const Cluster& cluster) const;
 
  private:
-  // Measured by all jobs of an application.
+  // What all jobs of an application measured together.
   struct Application {
     Application(const BatchLimits& limits, const OutlookOptions& options)
         : speeds(limits, options.corrected, options.hopeful) {}
@@ -75,21 +76,22 @@ class OutlookBook {
     GradientNoise first_noise;
     NoiseStages noise;
     std::array<SpeedMemo, NoiseStages::kStages> stage_memos;
-    SpeedMemo memo;     // of the jobs that did not start yet
-    double work = 0;    // goodput x seconds,
-    double epochs = 0;  // and the epochs done with it
+    SpeedMemo memo;     // of the jobs that have not started yet
+    double work = 0;    // goodput x seconds
+    double epochs = 0;  // epochs completed in `work`
   };
   struct Memory {
-    std::array<std::size_t, kMaxDeviceTypes> copied{};  // observations passed on to the application
+    std::array<std::size_t, kMaxDeviceTypes> copied{};  // observations already passed on to the
+                                                        // application
     SpeedMemo memo;
-    NoiseReport noise;  // as it was last, in the batch that it had
+    NoiseReport noise;  // the last report, with the batch the job had
     Seconds at_s = 0;
     double epochs = 0;
-    double goodput = 0;  // 0: it did not train steadily since
+    double goodput = 0;  // 0: it has not trained steadily since
   };
   Seconds as_long_again(double service) const;
   NoiseCurve noise(const JobState& job, const Application& app, const PolicyInput& input) const;
-  // On packed devices, from a memo.
+  // Goodput on packed devices, from a memo.
   static double known_goodput(const Outlook& outlook, SpeedMemo& memo, DeviceTypeId type,
                               int devices, const Cluster& cluster);
   // Jobs with equal keys learn together.

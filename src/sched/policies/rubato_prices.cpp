@@ -9,21 +9,21 @@ namespace rubato {
 namespace {
 
 constexpr Seconds kFirstPeriod = 60;
-constexpr double kGrowth = 1.25;  // of a period beside the one before
+constexpr double kGrowth = 1.25;  // length of a period relative to the one before
 constexpr double kFirstPrice = 0.1;
 constexpr double kLeastPrice = 1e-4;
-constexpr double kPace = 0.08;             // of prices, per step
+constexpr double kPace = 0.08;             // step size of prices
 constexpr int kHalvings = 4;               // of the period in which a job ends
-constexpr std::size_t kMostSteps = 10;     // of prices in one decision,
-constexpr std::size_t kCoursesHeld = 400;  // and courses that are computed in them
+constexpr std::size_t kMostSteps = 10;     // of prices in one decision
+constexpr std::size_t kCoursesHeld = 400;  // of jobs, computed in all steps of one decision
 
-// Null: at this price it is better to wait.
+// Null if it is better to wait at this price.
 const PlannedJob::Size* choose(const PlannedJob::Phase& phase, double value, double price) {
   const PlannedJob::Size* best = nullptr;
   double most = 0;
   for (const PlannedJob::Size& size : phase.sizes) {
     const double gain = value * size.speed - price * size.devices;
-    // Along a concave majorant, gains rise and then fall.
+    // Along a concave majorant, gains first rise and then fall.
     if (gain <= most) break;
     most = gain;
     best = &size;
@@ -31,7 +31,7 @@ const PlannedJob::Size* choose(const PlannedJob::Phase& phase, double value, dou
   return best;
 }
 
-// The worth of work at which running gains so much per second.
+// The value of work at which running gains this much per second.
 double value_of_gain(const PlannedJob::Phase& phase, double gain, double price) {
   double least = std::numeric_limits<double>::infinity();
   for (const PlannedJob::Size& size : phase.sizes) {
@@ -71,7 +71,8 @@ bool PricePath::fits(const PlannedJob& job, End end, std::vector<double>& values
   values.resize(job.phases.size());
   values[phase] = value_of_gain(job.phases[phase], 1, price_[end.period]);
   if (end.period > 0 && end.part < 1) {
-    // Between two periods, so that the worth does not jump when the end moves to the next one.
+    // Interpolated between two periods, so that the value does not jump when the end moves to the
+    // next one.
     const double before = value_of_gain(job.phases[phase], 1, price_[end.period - 1]);
     values[phase] = std::pow(before, 1 - end.part) * std::pow(values[phase], end.part);
   }
@@ -93,7 +94,7 @@ bool PricePath::fits(const PlannedJob& job, End end, std::vector<double>& values
       values[phase] = value_of_gain(job.phases[phase], gain, price_[p]);
     }
   }
-  // No time for the phases before this one.
+  // There is no time for the phases before this one.
   while (phase-- > 0) values[phase] = values[phase + 1];
   return false;
 }

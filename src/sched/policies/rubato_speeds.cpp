@@ -7,24 +7,24 @@ namespace rubato {
 
 namespace {
 
-// Weight of an observation at a distance d (in doublings of the micro-batch; a doubling of the
-// devices is twice as far): 1 / (kSame + d^2)^2; and of the fit itself.
+// Weight of an observation at a distance d: 1 / (kSame + d^2)^2. d is in doublings of the
+// micro-batch; a doubling of the devices counts twice. kTrustInFit is the weight of the fit itself.
 constexpr double kSame = 0.005;
 constexpr double kDevicesAreFar = 4;  // squared
 constexpr double kTrustInFit = 10;
 // How much faster than its fit a batch is hoped to be, in logarithms per doubling of the
-// micro-batch (and half as much per doubling of the devices), up to one doubling away from what was
-// measured.
+// micro-batch (half as much per doubling of the devices), up to one doubling away from the nearest
+// measurement.
 constexpr double kHope = 0.2;
 constexpr double kHopePerDevices = 0.5;
-// How much of that hope counts when the size of a job is chosen, not only its batch.
+// How much of that hope counts when choosing a job's size, not only its batch.
 constexpr double kHopeForSizes = 0.25;
 constexpr int kBatches = 50;
 
-// One device, one node and several nodes are three different things.
+// One device, one node and several nodes behave differently.
 int kind(int nodes, int devices) { return devices == 1 ? 0 : nodes == 1 ? 1 : 2; }
 
-// Mean logarithm of fitted / measured, by weight; the fit itself is not off.
+// Weighted mean logarithm of fitted / measured. The fit itself counts as error-free.
 class MeanError {
  public:
   void add(double wider, double larger, double fitted, double measured) {
@@ -99,7 +99,7 @@ const PerfParams& SharedSpeeds::params(DeviceTypeId type) const {
 PerfParams SharedSpeeds::combined_fit(DeviceTypeId type) const {
   PerfParams params = model_.params(type);
   if (!measured_on(type)) return params;
-  // Observations on several devices: within a node, across nodes.
+  // Number of observations on several devices: within a node or across nodes.
   const auto count = [&](DeviceTypeId of, bool across) {
     const auto seen = model_.observations(of);
     return std::count_if(seen.begin(), seen.end(), [&](const Observation& o) {
@@ -137,7 +137,7 @@ BatchTable::MicroBatch SharedSpeeds::micro_batch(const PerfParams& fitted, Devic
                                 .compute_s = fitted.compute_s(samples)};
   if (!corrected_) return result;
   MeanError step;
-  MeanError compute;  // the same on any number of devices, nearly
+  MeanError compute;  // nearly the same on any number of devices
   for (const Observation& o : model_.observations(type)) {
     const auto seen = static_cast<double>(o.local);
     const double wider = std::log2(static_cast<double>(o.devices) / devices);

@@ -1,8 +1,8 @@
 // Shortest remaining first, at the requested size, preemptive.
 //
 // Assumes that the remaining time of every job is known (an oracle in the simulator). Steps: order
-// all jobs by remaining time (`srtf`) or remaining time x devices (`srsf`, remaining service);
-// admit each that fits; preempt the rest. O(jobs log jobs) per decision.
+// all jobs by remaining time (`srtf`) or by remaining time x devices (`srsf`, remaining service),
+// admit each job that fits, and preempt the rest. O(jobs log jobs) per decision.
 #include "sched/gang.h"
 #include "sched/policies/policies.h"
 

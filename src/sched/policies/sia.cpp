@@ -1,25 +1,26 @@
 // Sia (SOSP'23): goodput-optimal configurations on several device types, by integer program.
 //
-// Assumes that a job can be profiled on one device of each type when it arrives; all else is
+// Assumes that a job can be profiled on one device of each type when it arrives. Everything else is
 // learned from the jobs' reports (sia_goodput.h says how goodput is estimated on types where a job
 // has not run). Steps, at every decision:
-//  1. configurations of a job are (type, nodes, devices): powers of two within a node, whole nodes
-//  beyond, in the job's range; at most twice the devices it has been seen on, and only its
-//  smallest size before the first report. Its minimum and what it has now are configurations too,
-//  whatever their size;
-//  2. u = goodput there / the least goodput over its configurations; times
-//  r = max(age - restarts x S, 0) / (age + S) where that is not what it has now (S: what a change
-//  costs it; a job that waits, or is younger than S, pays nothing);
-//  3. sum u^p x + penalty (jobs - sum x) is minimised exactly, with x = 1 for at most one
-//  configuration of each job, and the devices of each type as capacities (sia_program.h). p = -0.5,
-//  penalty = 1.1. A job that is in the pause of its last change keeps what it has. Of equal plans,
-//  the one that changes less wins;
-//  4. jobs are consolidated: powers of two within nodes, whole nodes for the others, moving small
-//  jobs out of the way. What other sizes make of the nodes may split a job; the plan stays valid;
-//  5. adaptive jobs get the batch with the best goodput on what they get, by the same estimate.
-// Priority n multiplies a job's value by 2^n (ours). With one type O(jobs x configurations x
-// devices); with several exponential in the worst case, cut off by `node_limit`: the best plan
-// found is used then, and the plan's note says so. Does not depend on the clock.
+//  1. A configuration of a job is (type, nodes, devices): powers of two within a node, whole nodes
+//     beyond, in the job's range, at most twice the devices it has been seen on, and only its
+//     smallest size before the first report. Its minimum and its current allocation are always
+//     configurations, whatever their size.
+//  2. The utility u is the goodput of a configuration / the least goodput over all configurations
+//     of the job. For configurations other than the current one, it is multiplied by
+//     r = max(age - restarts x S, 0) / (age + S), where S is what a change costs the job. A job
+//     that waits, or that is younger than S, pays nothing.
+//  3. sum u^p x + penalty (jobs - sum x) is minimised exactly, where x = 1 for at most one
+//     configuration of each job and the devices of each type are capacities (sia_program.h).
+//     p = -0.5, penalty = 1.1. A job that is pausing after its last change keeps what it has. Of
+//     equal plans, the one with fewer changes wins.
+//  4. Jobs are consolidated: powers of two within nodes, whole nodes for the others, moving small
+//     jobs out of the way. Other sizes may split a job over nodes; the plan stays valid.
+//  5. Adaptive jobs get the batch with the best goodput on their devices, by the same estimate.
+// Priority n multiplies a job's value by 2^n (ours). With one type: O(jobs x configurations x
+// devices). With several: exponential in the worst case, cut off by `node_limit`. Then the best
+// plan found is used, and the plan's note says so. Does not depend on the clock.
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
@@ -34,7 +35,7 @@ namespace rubato {
 
 namespace {
 
-constexpr double kTieBreak = 1e-5;  // worth of keeping what one has
+constexpr double kTieBreak = 1e-5;  // value of keeping the current configuration
 
 struct SiaSettings {
   double p = -0.5;
@@ -49,7 +50,7 @@ struct Configuration {
   DeviceTypeId type;
   int devices = 0;
   double goodput = 0;
-  bool now = false;  // what the job has
+  bool now = false;  // the job's current configuration
 };
 
 class Sia final : public Policy {
@@ -88,7 +89,8 @@ class Sia final : public Policy {
   }
 
  private:
-  // Where a job is, since when: JobState::changed_at_s counts new batches too, which cost nothing.
+  // Since when a job has had its nodes. JobState::changed_at_s also counts new batches, which cost
+  // nothing.
   struct Placed {
     std::vector<NodeShare> shares;
     Seconds since_s = 0;
@@ -107,7 +109,8 @@ class Sia final : public Policy {
     return (devices + node - 1) / node;
   }
 
-  // A job in the pause of its last change keeps its devices: they are not for sale.
+  // A job that is pausing after its last change keeps its devices; they are not available to
+  // others.
   static void hold(const JobState& job, const PolicyInput& input, SiaProgram& program,
                    Grant& grant) {
     grant.devices = job.allocation.counts(input.cluster);
@@ -130,7 +133,7 @@ class Sia final : public Policy {
     const double weight = std::pow(2.0, std::clamp(job.spec.priority, -10, 10));
     const double factor = restart_factor(job, input.now_s);
     for (const Configuration& c : configurations) {
-      // Where the model finds every size useless, running is still better than never running.
+      // If the model considers every size useless, running is still better than never running.
       double u = least > 0 ? c.goodput / least : 1.0;
       if (!c.now) u *= factor;
       double value = u > 0 ? settings_.penalty - std::pow(u, settings_.p) : 0.0;
@@ -207,26 +210,26 @@ PolicyInfo sia_policy() {
                       .default_value = -0.5,
                       .low = -10,
                       .high = -0.01,
-                      .help = "exponent of a job's normalised goodput: lower is fairer"},
+                      .help = "exponent of a job's normalised goodput; lower is fairer"},
                      {.name = "penalty",
                       .default_value = 1.1,
                       .low = 1.001,
                       .high = 1'000,
-                      .help = "cost of a job that waits; one that runs costs at most 1"},
+                      .help = "cost of a waiting job; a running job costs at most 1"},
                      {.name = "interval",
                       .default_value = 60.0,
                       .low = 1,
                       .high = 86'400,
-                      .help = "seconds after which it decides again when nothing happens"},
+                      .help = "seconds until the next decision if nothing happens"},
                      {.name = "profile",
                       .default_value = true,
-                      .help = "whether jobs are measured on one device of each type beforehand"},
+                      .help = "whether jobs are profiled on one device of each type in advance"},
                      {.name = "node_limit",
                       .default_value = std::int64_t{2'000},
                       .low = 0,
                       .high = 1e9,
-                      .help = "nodes of the search tree on several types; then the best plan "
-                              "found is used"}},
+                      .help = "limit on nodes of the search tree with several types; then the best "
+                              "plan found is used"}},
           .make = [](const Params& params, Random) -> std::unique_ptr<Policy> {
             return std::make_unique<Sia>(SiaSettings{
                 .p = params.number("p"),

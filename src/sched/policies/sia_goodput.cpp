@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kProfiledBatches = 10;
 
-// At the batch that its owner fixed.
+// Goodput at the batch that the job's owner fixed.
 double fixed_goodput(const PerfParams& params, const GradientNoise& noise, const JobSpec& spec,
                      int nodes, int devices) {
   BatchShape shape;
@@ -67,7 +67,7 @@ void SiaGoodput::observe(const PolicyInput& input) {
     for (std::size_t type = 0; type < input.cluster.type_count(); ++type) {
       const auto seen = job->learned->observations(DeviceTypeId(type));
       if (seen.empty()) continue;
-      // A report of what is known already still tells the noise of today.
+      // A report without new observations still updates the noise.
       std::size_t& copied = memory->copied[type];
       if (copied == seen.size()) memory->model.report(seen.back(), job->learned->noise());
       for (; copied < seen.size(); ++copied) {

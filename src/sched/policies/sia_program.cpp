@@ -19,7 +19,7 @@ double value_of(const SiaProgram& program, const std::vector<int>& choice) {
   return value;
 }
 
-// The only type with options; invalid when there is none or more than one.
+// The only type with options. Invalid if there is none or more than one.
 DeviceTypeId only_type(const SiaProgram& program) {
   DeviceCounts options;
   for (const auto& job : program.jobs) {
@@ -40,13 +40,12 @@ std::vector<int> solve_one_type(const SiaProgram& program, DeviceTypeId type) {
 }
 
 // --- Prices per device
-// ------------------------------------------------------------------------------------------------
 //
-// With a price for every device, each job takes its best option by itself. What they gain in all,
-// plus the price of all devices, bounds the value of every plan. The bound minus the value of a
-// plan is the sum of what its jobs lose against their best option, and the price of what stays
-// unused: an option that loses more than the distance from the bound to a known plan is in no
-// better plan.
+// If every device has a price, each job takes its best option independently. The sum of their
+// gains, plus the price of all devices, is an upper bound on the value of any plan. The bound minus
+// the value of a plan is the sum of what its jobs lose against their best options, plus the price
+// of unused devices. So an option that loses more than the distance from the bound to a known plan
+// cannot be part of a better plan.
 
 using Prices = std::array<double, kMaxDeviceTypes>;
 
@@ -56,8 +55,8 @@ constexpr double kRounding = 1e-9;
 
 struct Relaxed {
   double bound = 0;
-  std::vector<int> choice;                  // of each job by itself
-  std::array<int, kMaxDeviceTypes> left{};  // negative: more is asked for than there is
+  std::vector<int> choice;                  // of each job independently
+  std::array<int, kMaxDeviceTypes> left{};  // negative: demand exceeds capacity
 };
 
 double gain(const SiaOption& option, const Prices& prices) {
@@ -86,9 +85,9 @@ void relax(const SiaProgram& program, const Prices& prices, Relaxed& out) {
   }
 }
 
-// Makes a plan of what the jobs want by themselves: while a type is asked for too much, the job
-// that loses least for each device it gives back there changes; then whoever gains most from what
-// is left.
+// Turns the independent choices of the jobs into a plan. While the demand for a type exceeds its
+// capacity, the job that loses least per device freed there changes. Then the job that gains most
+// takes what is left, as long as there is one.
 std::vector<int> repair(const SiaProgram& program, const Prices& prices, const Relaxed& relaxed) {
   std::vector<int> choice = relaxed.choice;
   std::array<int, kMaxDeviceTypes> left = relaxed.left;
@@ -100,7 +99,7 @@ std::vector<int> repair(const SiaProgram& program, const Prices& prices, const R
     choice[j] = to;
     if (const SiaOption* next = option_of(j, to)) left[next->type.index()] -= next->devices;
   };
-  // Whether the job fits with this option, given what it has.
+  // Whether the job can switch from one option to the other.
   const auto fits = [&](const SiaOption* from, const SiaOption* to) {
     if (to == nullptr) return true;
     const bool same = from != nullptr && from->type == to->type;
@@ -159,8 +158,8 @@ struct Bounded {
   double value = 0;
 };
 
-// Prices by subgradient steps towards the best plan known. Making plans is the dear part: it is
-// done where the prices are as good as they get, for each pace of the steps.
+// Finds prices by subgradient steps towards the best known plan. Building plans dominates the cost,
+// so a plan is built only when the prices stop improving at the current step size.
 Bounded find_prices(const SiaProgram& program) {
   Bounded best{.choice = program.current, .value = value_of(program, program.current)};
   Prices prices{};
@@ -202,8 +201,7 @@ Bounded find_prices(const SiaProgram& program) {
   return best;
 }
 
-// --- The core: what may be better than the best plan known
-// ------------------------------------------------------------------------------------------------
+// --- The core: options that may improve on the best known plan
 
 struct CoreJob {
   std::size_t job = 0;
@@ -211,9 +209,9 @@ struct CoreJob {
 };
 
 struct Core {
-  std::vector<CoreJob> jobs;  // those with several choices
-  std::vector<int> fixed;     // choices of the others
-  DeviceCounts capacity;      // what these leave
+  std::vector<CoreJob> jobs;  // jobs with several choices
+  std::vector<int> fixed;     // choices of the other jobs
+  DeviceCounts capacity;      // what the other jobs leave
   double fixed_value = 0;
 };
 
@@ -278,7 +276,7 @@ std::vector<double> to_columns(const Core& core, const std::vector<int>& choice)
   return x;
 }
 
-// Choices of all jobs, or nothing when that does not describe a plan.
+// The choices of all jobs; empty if the columns do not describe a plan.
 std::vector<int> from_columns(const SiaProgram& program, const Core& core,
                               const std::vector<double>& x) {
   std::vector<int> choice = core.fixed;
@@ -335,10 +333,10 @@ SiaSolution solve_sia(const SiaProgram& program, const MilpLimits& limits,
   }
   if (result.status == MilpStatus::kLimit) {
     solution.note = fmt::format(
-        "sia: the solver hit its limit; its best plan ({:.4g}, at most {:.4g} possible) is used",
+        "sia: the solver hit its limit; using its best plan ({:.4g}, upper bound {:.4g})",
         solution.value, std::min(known.bound, core.fixed_value + result.bound));
   } else if (result.status != MilpStatus::kOptimal) {
-    solution.note = "sia: the solver failed, the best known plan is used; " + result.detail;
+    solution.note = "sia: the solver failed; using the best known plan; " + result.detail;
   }
   return solution;
 }

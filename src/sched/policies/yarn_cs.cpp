@@ -1,11 +1,11 @@
 // Gang FIFO on the preferred type: the baseline of EasyScale (SC'23), a capacity scheduler without
 // elasticity.
 //
-// Assumes nothing. Every job has one preferred type: the first allowed one that could ever hold its
-// requested devices. The queue is served by priority, then arrival, at the requested size and
-// without preemption. With when-full=stop the first job that does not fit blocks those behind it,
-// with skip they may start; queues=per-type gives every type a queue of its own, so that it blocks
-// only those that want the same type. O(jobs) per decision (O(jobs log jobs) with several
+// Assumes nothing. Every job has one preferred type: the first allowed type that could ever hold
+// its requested devices. The queue is served by priority, then arrival, at the requested size and
+// without preemption. With when-full=stop, the first job that does not fit blocks the jobs behind
+// it. With skip, they may start. queues=per-type gives every type its own queue, so that a job
+// blocks only jobs that want the same type. O(jobs) per decision (O(jobs log jobs) with several
 // priorities).
 #include <array>
 
@@ -48,7 +48,7 @@ class YarnCs final : public Policy {
   }
 
  private:
-  // The scheduler accepts only jobs that some type can hold.
+  // The scheduler only accepts jobs that some type can hold.
   static DeviceTypeId preferred_type(const JobSpec& spec, const Cluster& cluster) {
     DeviceTypeId found;
     for (std::size_t type = cluster.type_count(); type-- > 0;) {
@@ -78,7 +78,7 @@ PolicyInfo yarn_cs_policy() {
                      {.name = "queues",
                       .default_value = std::string("one"),
                       .choices = {"one", "per-type"},
-                      .help = "one queue, or one for each preferred type"},
+                      .help = "a single queue, or one for each preferred type"},
                      placement_param(PlacementRule::kBestFit)},
           .make = [](const Params& params, Random) -> std::unique_ptr<Policy> {
             const bool stop = params.choice("when-full") == "stop";

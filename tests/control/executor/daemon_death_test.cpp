@@ -1,12 +1,14 @@
 // A process with an executor is killed with SIGKILL at random moments, also in the middle of its
-// calls, while jobs are resized, stopped, continued and killed. Whatever the moment, the next one
-// finds the jobs again, nobody has two supervisors, no device has two processes, all jobs finish
-// with the bits of an undisturbed run, and every line that their runtime wrote was told once.
+// calls, while jobs are resized, stopped, resumed and killed. Whatever the moment, the next
+// executor finds the jobs again, no job has two supervisors, no device has two processes, all jobs
+// finish with the bits of an undisturbed run, and every line that their runtime wrote is reported
+// once.
 #include <fcntl.h>
 #include <sys/wait.h>
 
 #include <fstream>
 
+#include "base/json_text.h"
 #include "base/random.h"
 #include "control/executor/executor_fixture.h"
 
@@ -29,7 +31,7 @@ class DaemonDeath : public ExecutorTest {
     std::vector<nlohmann::json> found;
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);) {
-      nlohmann::json value = nlohmann::json::parse(line, nullptr, false);
+      nlohmann::json value = parse_json(line);
       if (value.is_object()) found.push_back(std::move(value));
     }
     return found;
@@ -40,7 +42,7 @@ class DaemonDeath : public ExecutorTest {
     }
     return false;
   }
-  // What daemons were told that the runtime of a job wrote.
+  // The lines of a job's runtime that were reported to daemons.
   std::vector<nlohmann::json> told_lines(JobNumber job) const {
     std::vector<nlohmann::json> lines;
     for (const nlohmann::json& line : objects_in(lines_file())) {
@@ -50,7 +52,7 @@ class DaemonDeath : public ExecutorTest {
   }
   std::map<JobNumber, int> read_wants() const {
     const Result<std::string> text = read_file(wants_file());
-    const nlohmann::json value = nlohmann::json::parse(text.ok() ? *text : "[]", nullptr, false);
+    const nlohmann::json value = parse_json(text.ok() ? *text : "[]");
     std::map<JobNumber, int> wants;
     for (JobNumber job = 1; job <= kJobs; ++job) {
       wants[job] = value.at(static_cast<std::size_t>(job - 1)).get<int>();
@@ -58,7 +60,7 @@ class DaemonDeath : public ExecutorTest {
     return wants;
   }
 
-  // What a daemon does: adopts, obeys what is recorded, records how jobs end. Never returns.
+  // Acts like a daemon: adopts jobs, does what is recorded and records how jobs end. Never returns.
   [[noreturn]] void be_daemon(const JobDocument& document) {
     start_executor();
     std::map<JobNumber, int> wants = read_wants();
@@ -85,14 +87,14 @@ class DaemonDeath : public ExecutorTest {
       for (const Notice& notice : executor_->poll()) {
         if (notice.kind == Notice::Kind::kEvent) {
           const nlohmann::json line = {{"job", notice.job}, {"line", notice.body}};
-          std::ofstream(lines_file(), std::ios::app) << line.dump() << std::endl;
+          std::ofstream(lines_file(), std::ios::app) << compact_json(line) << std::endl;
         }
         const bool finished = notice.kind == Notice::Kind::kFinished;
         if (!finished && notice.kind != Notice::Kind::kFailed) continue;
         over.insert(notice.job);
         const nlohmann::json line = {
             {"job", notice.job}, {"finished", finished}, {"body", notice.body}};
-        std::ofstream(outcomes_file(), std::ios::app) << line.dump() << std::endl;
+        std::ofstream(outcomes_file(), std::ios::app) << compact_json(line) << std::endl;
       }
       if (executor_->held() > options_.machine.devices) _exit(5);
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -104,7 +106,7 @@ class DaemonDeath : public ExecutorTest {
     return pid;
   }
 
-  // Living workers of a job have one supervisor: their parent, unless that has just died.
+  // The live workers of a job have one supervisor, their parent, unless it has just died.
   void check_supervisors() const {
     const std::vector<pid_t> alive = supervisors(root_);
     std::map<std::string, std::set<pid_t>> parents;
@@ -123,7 +125,7 @@ class DaemonDeath : public ExecutorTest {
     }
   }
 
-  // Devices for each job, together as many as there are or fewer.
+  // Picks a number of devices for each job, in total at most as many as the machine has.
   void want_at_random(Random& random) const {
     int left = options_.machine.devices;
     nlohmann::json wants = nlohmann::json::array();
@@ -133,7 +135,7 @@ class DaemonDeath : public ExecutorTest {
       wants.push_back(devices);
     }
     std::rotate(wants.begin(), wants.begin() + static_cast<int>(random.below(kJobs)), wants.end());
-    ASSERT_TRUE(write_file(wants_file(), wants.dump()).ok());
+    ASSERT_TRUE(write_file(wants_file(), compact_json(wants)).ok());
   }
 
   void run(std::uint64_t seed, int deaths) {
@@ -151,7 +153,7 @@ class DaemonDeath : public ExecutorTest {
     for (int death = 0; death < deaths && !HasFailure(); ++death) {
       if (random.chance(0.5)) want_at_random(random);
       const pid_t daemon = start_daemon(document);
-      // Half of them die while they adopt and start what they find.
+      // Half of the daemons die while they adopt and start jobs.
       const std::uint32_t longest = random.chance(0.5) ? 6'000 : 120'000;
       const auto end =
           std::chrono::steady_clock::now() + std::chrono::microseconds(random.below(longest));
@@ -199,7 +201,7 @@ class DaemonDeath : public ExecutorTest {
       const std::vector<nlohmann::json> written = objects_in(events_file(job));
       EXPECT_FALSE(written.empty());
       EXPECT_TRUE(told == written) << "job " << job << ": " << written.size()
-                                   << " lines were written and " << told.size() << " told";
+                                   << " lines were written and " << told.size() << " reported";
     }
   }
 };

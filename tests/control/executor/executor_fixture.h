@@ -1,10 +1,10 @@
-// Jobs of the toy program on an executor with named devices. At every look the promises that must
-// always hold are checked against the processes that are really there.
+// Runs jobs of the toy program on an executor with named devices. Every poll checks the invariants
+// against the processes that really exist.
 //
-// A job takes minutes, in which a test can do to it what it wants however busy the machine is,
-// until finish() lets it hurry. A worker that a busy machine does not schedule for long is replaced
-// (a view of the cause "failure", which repeats a step), or hosts fewer logical workers for a while
-// ("straggler", "rebalance"), in every test.
+// A job takes minutes, so that a test can disturb it no matter how busy the machine is, until
+// finish() makes the remaining steps fast. In every test, a worker that a busy machine does not
+// schedule for long may be replaced (a view with the cause "failure", which repeats a step) or may
+// host fewer logical workers for a while ("straggler", "rebalance").
 #pragma once
 
 #include <dirent.h>
@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "control/local_executor.h"
 #include "control/process_lock.h"
@@ -36,7 +37,7 @@ namespace rubato::control {
 
 using elastic::kPatience;
 
-// A living process of a job, as its environment describes it.
+// A live process of a job, as its environment describes it.
 struct LiveProcess {
   pid_t pid = 0;
   std::string folder;  // of its job
@@ -66,8 +67,8 @@ inline std::vector<pid_t> all_processes() {
   return found;
 }
 
-// Processes of jobs below root that were all alive at one moment: those that are still there after
-// the last one was seen.
+// Processes of jobs below root that were all alive at the same moment: those that still exist after
+// the last one was found.
 inline std::vector<LiveProcess> live_processes(const std::string& root) {
   std::vector<LiveProcess> seen;
   for (const pid_t pid : all_processes()) {
@@ -81,7 +82,8 @@ inline std::vector<LiveProcess> live_processes(const std::string& root) {
   return alive;
 }
 
-// Workers, which lead a group in their supervisor's session, without what they have started.
+// Only the workers, which lead a process group in their supervisor's session, without processes
+// that they started.
 inline std::vector<LiveProcess> live_workers(const std::string& root) {
   std::vector<LiveProcess> workers = live_processes(root);
   std::erase_if(workers, [](const LiveProcess& process) {
@@ -90,7 +92,7 @@ inline std::vector<LiveProcess> live_workers(const std::string& root) {
   return workers;
 }
 
-// Processes `PROGRAM supervise FOLDER` below root; zombies have no command line.
+// Processes `PROGRAM supervise FOLDER` for folders below root. Zombies have no command line.
 inline std::vector<pid_t> supervisors(const std::string& root) {
   std::vector<pid_t> found;
   for (const pid_t pid : all_processes()) {
@@ -134,7 +136,7 @@ class ExecutorTest : public ::testing::Test {
     ASSERT_TRUE(made.ok()) << made.error().message;
     executor_ = std::move(*made);
   }
-  // The daemon dies, another one starts and knows what was wanted last.
+  // The daemon dies. Another one starts and knows what was wanted last.
   void restart_executor() {
     executor_.reset();
     start_executor();
@@ -148,7 +150,7 @@ class ExecutorTest : public ::testing::Test {
     JobDocument document;
     document.env["TOY_HURRY_FILE"] = hurry_file();
     document.name = "toy";
-    // The time comes last: see undisturbed().
+    // The time must come last; see undisturbed().
     document.run = {test_paths::program("toy_train"), "--steps", std::to_string(steps),
                     "--compute-us", std::to_string(compute_us)};
     document.max_devices = document.logical_workers = logical;
@@ -165,12 +167,12 @@ class ExecutorTest : public ::testing::Test {
   }
   void want(JobNumber job, int devices) { want(job, records_[job].document, devices); }
 
-  // One look, with everything that must hold at every moment.
+  // Polls once and checks everything that must always hold.
   void look() {
     for (Notice& notice : executor_->poll()) {
       JobRecord& record = records_[notice.job];
       if (notice.kind == Notice::Kind::kHeld) record.held = notice.devices;
-      // As the daemon's state keeps them (event_types.cpp).
+      // Keeps the offset like the daemon's state (event_types.cpp).
       if (notice.kind == Notice::Kind::kEvent) {
         record.progress["events_offset"] = notice.body["events_offset"];
       }
@@ -192,7 +194,7 @@ class ExecutorTest : public ::testing::Test {
           << "two processes on device " << worker.device << ", one of " << worker.folder;
     }
   }
-  // Looks until the condition holds; false after kPatience.
+  // Polls until the condition holds. False after kPatience.
   bool until(const std::function<bool()>& condition) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     while (!condition()) {
@@ -204,9 +206,9 @@ class ExecutorTest : public ::testing::Test {
   }
 
   std::string hurry_file() const { return root_ + "/hurry"; }
-  // The remaining steps of all jobs take no time.
+  // Makes the remaining steps of all jobs take no time.
   void hurry() const { ASSERT_TRUE(write_file(hurry_file(), "").ok()); }
-  // Nothing more is done to the job.
+  // Lets the job finish quickly and waits for its end.
   bool finish(JobNumber job) {
     hurry();
     return until([&] { return finished(job); });
@@ -226,7 +228,7 @@ class ExecutorTest : public ::testing::Test {
     std::string text;
     for (const Notice& notice : notices_) {
       text += fmt::format("{} {} {} {}\n", notice.job, kNames[static_cast<int>(notice.kind)],
-                          notice.devices, notice.body.dump());
+                          notice.devices, compact_json(notice.body));
     }
     return text;
   }
@@ -254,7 +256,7 @@ class ExecutorTest : public ::testing::Test {
     }
     return found;
   }
-  // The bits of the job when nobody disturbs it; they do not depend on how long a step takes.
+  // The bits of the job without disturbances. They do not depend on how long a step takes.
   std::string undisturbed(JobDocument document) {
     constexpr JobNumber kReference = 1000;
     document.run.back() = "0";

@@ -1,5 +1,5 @@
 // What the controller asks of the executor, with real processes: start, grow, shrink, stop,
-// continue, exchange, cancel.
+// resume, exchange devices, cancel.
 #include "control/executor/executor_fixture.h"
 
 namespace rubato::control {
@@ -56,7 +56,7 @@ TEST_F(Executor, GrowsAndShrinksWithoutRepeatingAStep) {
   EXPECT_EQ(hash(1), expected);
   for (const Notice& notice : told(1, Notice::Kind::kEvent)) {
     if (notice.body.value("type", "") != "view") continue;
-    if (notice.body.value("cause", "") == "failure") continue;  // nobody's wish
+    if (notice.body.value("cause", "") == "failure") continue;  // not planned
     EXPECT_EQ(notice.body.value("steps_redone", -1), 0) << notice.body;
   }
   EXPECT_FALSE(was_told(1, Notice::Kind::kRestarted));
@@ -111,7 +111,7 @@ TEST_F(Executor, TwoJobsExchangeDevices) {
   want(1, document, 3);
   want(2, document, 1);
   ASSERT_TRUE(until([&] { return workers(1) == 3 && workers(2) == 1; }));
-  want(2, 3);  // asked first, and waits for the other
+  want(2, 3);  // asks first and waits for the other job
   want(1, 1);
   ASSERT_TRUE(until([&] { return workers(1) == 1 && workers(2) == 3; }));
   want(1, 3);
@@ -161,7 +161,7 @@ TEST_F(Executor, AnAdoptedJobGoesOnUndisturbed) {
   ASSERT_TRUE(finish(1));
   EXPECT_EQ(hash(1), expected);
   std::int64_t offset = 0;
-  for (const Notice& notice : told(1, Notice::Kind::kEvent)) {  // none a second time
+  for (const Notice& notice : told(1, Notice::Kind::kEvent)) {  // no line comes twice
     EXPECT_GT(notice.body.value("events_offset", std::int64_t{0}), offset) << notice.body;
     offset = notice.body.value("events_offset", std::int64_t{0});
   }

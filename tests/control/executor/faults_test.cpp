@@ -1,4 +1,4 @@
-// Processes that die, programs that misbehave.
+// Processes that die and programs that misbehave.
 #include <sys/wait.h>
 
 #include "control/executor/executor_fixture.h"
@@ -18,7 +18,7 @@ class ExecutorFaults : public ExecutorTest {
     document.max_devices = 4;
     return document;
   }
-  // A toy job whose workers look into a file for what is wrong with them: see toy_program.h.
+  // A toy job whose workers read from a file how to misbehave; see toy_program.h.
   JobDocument faulty_toy(int steps) const {
     JobDocument document = toy(steps);
     document.env["TOY_FAULT_FILE"] = root_ + "/fault";
@@ -26,7 +26,7 @@ class ExecutorFaults : public ExecutorTest {
     return document;
   }
   void set_fault(const std::string& what) const {
-    ASSERT_TRUE(write_file(root_ + "/fault", what).ok());  // replaced at once
+    ASSERT_TRUE(write_file(root_ + "/fault", what).ok());  // replaced atomically
   }
   std::string failure(JobNumber job) const {
     const std::vector<Notice> all = told(job, Notice::Kind::kFailed);
@@ -69,8 +69,8 @@ TEST_F(ExecutorFaults, AKilledSupervisorIsStartedAgain) {
   EXPECT_GT(redone, 10) << told();
 }
 
-// A daemon that was killed may have started one that comes when another runs, or when the job has
-// been stopped and its devices are somebody else's.
+// A killed daemon may have started a supervisor that begins when another one is already running, or
+// after the job was stopped and another job got its devices.
 TEST_F(ExecutorFaults, ASupervisorThatComesLateDoesNothing) {
   start_executor();
   const JobDocument document = toy(1000);
@@ -103,7 +103,7 @@ TEST_F(ExecutorFaults, ASupervisorThatIsKilledAgainAndAgainIsGivenUp) {
   options_.most_restarts = 2;
   options_.restart_after_s = 0.01;
   start_executor();
-  set_fault("slow -1 100000");  // never a step
+  set_fault("slow -1 100000");  // never completes a step
   want(1, faulty_toy(100), 2);
   std::set<pid_t> victims;
   ASSERT_TRUE(until([&] {
@@ -113,7 +113,7 @@ TEST_F(ExecutorFaults, ASupervisorThatIsKilledAgainAndAgainIsGivenUp) {
   }));
   EXPECT_EQ(victims.size(), 3u);
   EXPECT_EQ(told(1, Notice::Kind::kRestarted).size(), 2u);
-  EXPECT_NE(failure(1).find("vanished 3 times without progress"), std::string::npos) << failure(1);
+  EXPECT_NE(failure(1).find("died 3 times without progress"), std::string::npos) << failure(1);
   EXPECT_EQ(executor_->held(), 0);
 }
 
@@ -186,7 +186,7 @@ TEST_F(ExecutorFaults, AProgramThatHangsIsStoppedBySignalsAndContinues) {
   const std::string expected = undisturbed(document);
   want(1, document, 2);
   ASSERT_TRUE(until([&] { return step(1) > 30; }));
-  set_fault("slow -1 100000");  // 200 s for a mini-batch
+  set_fault("slow -1 100000");  // 200 s per mini-batch
   want(1, 0);
   ASSERT_TRUE(until([&] { return was_told(1, Notice::Kind::kStopped); }));
   EXPECT_TRUE(workers_of(1).empty());
@@ -246,7 +246,7 @@ TEST_F(ExecutorFaults, AProgramThatPrintsEndlesslyDoesNotFillTheDisk) {
     EXPECT_LT(bytes, 64u << 20);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  // While they are moved aside there is one less for a moment.
+  // During a rotation there is briefly one file fewer.
   std::vector<std::string> files;
   ASSERT_TRUE(until([&] {
     files = executor_->log_files(1);
@@ -297,7 +297,8 @@ TEST_F(ExecutorFaults, AfterAPowerFailureAJobContinuesFromItsCheckpoint) {
   want(1, document, 2);
   ASSERT_TRUE(until([&] { return elastic::newest_checkpoint(folder) > 20; }));
   const std::int64_t kept = elastic::newest_checkpoint(folder);
-  // Nothing runs, shared memory is gone, small files written last are empty.
+  // After the power failure nothing runs, shared memory is gone and small files written last are
+  // empty.
   executor_.reset();
   const Result<elastic::JobSettings> settings = folder.read_settings();
   ASSERT_TRUE(settings.ok());
@@ -329,7 +330,7 @@ TEST_F(ExecutorFaults, ProcessesOfAnEndedJobAreEnded) {
   start_executor();
   want(1, toy(100000), 2);
   ASSERT_TRUE(until([&] { return step(1) > 5; }));
-  records_[1].phase = Phase::kCancelled;  // recorded, but not done, when the daemon died
+  records_[1].phase = Phase::kCancelled;  // recorded but not carried out when the daemon died
   records_[1].granted = 0;
   restart_executor();
   EXPECT_EQ(executor_->held(1), 2);

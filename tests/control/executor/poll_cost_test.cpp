@@ -1,4 +1,4 @@
-// What a look costs; a figure, not an assertion about time.
+// Prints the cost of poll(). There is no assertion about time.
 #include <algorithm>
 
 #include "base/stats.h"
@@ -37,8 +37,8 @@ TEST_F(PollCost, OfFourRunningJobsDoesNotGrowWithEndedOnes) {
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
   const auto after = microseconds();
   std::printf(
-      "microseconds per look, median and 99th percentile: %.1f %.1f with 4 running jobs, "
-      "%.1f %.1f with 10000 ended ones beside; adopting those took %.1f ms\n",
+      "microseconds per poll, median and 99th percentile: %.1f %.1f with 4 running jobs, "
+      "%.1f %.1f with 10000 more that have ended; adopting those took %.1f ms\n",
       before.first, before.second, after.first, after.second, adopting);
   for (JobNumber job = 1; job <= 4; ++job) executor_->cancel(job);
   for (JobNumber job = 1; job <= 4; ++job) {

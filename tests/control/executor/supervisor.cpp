@@ -1,4 +1,4 @@
-// What `rubatod supervise FOLDER` does, without the rest of the daemon.
+// Does what `rubatod supervise FOLDER` does, without the rest of the daemon.
 #include <cstring>
 
 #include "control/supervise.h"
