@@ -6,9 +6,9 @@ namespace rubato::demo {
 
 namespace {
 
-constexpr double kFirstShort = 5;  // seconds
-constexpr double kShortEvery = 5;
-constexpr int kShortJobs = 7;
+constexpr double kFirstShort = 4;  // seconds
+constexpr double kShortEvery = 3;
+constexpr int kShortJobs = 11;
 
 DemoJob job(double at, std::string name, std::vector<std::string> run) {
   DemoJob made{.at = at, .name = std::move(name), .paced = {.run = run}, .unpaced = {.run = run}};
