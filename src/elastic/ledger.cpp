@@ -215,21 +215,21 @@ class LedgerChecker {
 
   // What is wrong with the next line; empty if nothing is.
   std::string add(const std::string& line) {
-    const auto json = parse_json(line);
-    if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer() ||
-        !json.contains("epoch") || !json["epoch"].is_number_integer() ||
-        !json.contains("samples") || !json["samples"].is_array()) {
+    const nlohmann::json entry = parse_json(line);
+    if (!entry.is_object() || !entry.contains("step") || !entry["step"].is_number_integer() ||
+        !entry.contains("epoch") || !entry["epoch"].is_number_integer() ||
+        !entry.contains("samples") || !entry["samples"].is_array()) {
       return "not a ledger line; expected {\"step\":..,\"epoch\":..,\"samples\":[[..],..]}";
     }
-    const auto step = json["step"].get<std::int64_t>();
+    const auto step = entry["step"].get<std::int64_t>();
     if (step != summary_.steps) return fmt::format("step {}; expected {}", step, summary_.steps);
-    const auto epoch = json["epoch"].get<std::int64_t>();
+    const auto epoch = entry["epoch"].get<std::int64_t>();
     if (used_ == samples() && epoch == epoch_ + 1) start_epoch();
     if (epoch != epoch_) {
       return fmt::format("epoch {}; expected {}{}", epoch, epoch_,
                          epoch == epoch_ + 1 ? ", which lacks sample " + first_unused() : "");
     }
-    for (const auto& share : json["samples"]) {
+    for (const auto& share : entry["samples"]) {
       if (!share.is_array()) return "the samples of a logical worker are not a list";
       for (const auto& sample : share) {
         std::string problem = use(sample, step);

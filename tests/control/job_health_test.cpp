@@ -6,12 +6,12 @@
 namespace rubato::control {
 namespace {
 
-constexpr double kStart = 1000;
+constexpr double kStarted = 1000;
 
 // A job that has done its first steps, the last of them at the returned time.
 double run_some_steps(ProgressWatch& watch, Seconds step_s) {
-  watch.started(kStart);
-  double now = kStart;
+  watch.started(kStarted);
+  double now = kStarted;
   for (int step = 0; step < 5; ++step, now += step_s) watch.report(step, 1, step_s, now);
   return now - step_s;
 }

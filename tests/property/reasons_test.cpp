@@ -17,7 +17,7 @@
 namespace rubato {
 namespace {
 
-constexpr std::uint64_t kWorlds = 400;  // per policy
+constexpr std::uint64_t kReasonWorlds = 400;  // per policy
 
 // What the scheduler knew before a decision.
 struct Before {
@@ -231,7 +231,9 @@ TEST_P(ReasonsOfEveryPolicy, AreTrueAndPinsAreHonoured) {
   const char* one = std::getenv("RUBATO_SEED");
   const std::uint64_t first =
       one == nullptr ? 1 : static_cast<std::uint64_t>(parse_int(one).value_or(1));
-  const std::uint64_t count = one != nullptr ? 1 : info().name == "mip" ? kWorlds / 10 : kWorlds;
+  const std::uint64_t count = one != nullptr         ? 1
+                              : info().name == "mip" ? kReasonWorlds / 10
+                                                     : kReasonWorlds;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE(fmt::format("repeat with RUBATO_SEED={}", seed));
     PinnedWorld made = world_with_pins(seed, info());
