@@ -1,16 +1,19 @@
-# rubato_test(<name> SOURCES <file>... [LIBS <target>...] [LABELS <label>...] [COST <seconds>])
+# rubato_test(<name> SOURCES <file>... [LIBS <target>...] [LABELS <label>...] [COST <seconds>] [PROCESSORS <n>])
 #
 # Creates a googletest program and registers each of its cases with ctest as <group>/<Suite>.<Case>,
 # where <group> is <name> without "_tests". Does nothing if SOURCES is empty. Test code includes
 # shared helpers relative to tests/. ctest starts cases of a higher COST first, so that no long one is
-# left over at the end. test_paths.h says where the source tree and the programs are.
+# left over at the end. A case that keeps several cores busy says so with PROCESSORS. test_paths.h says where the source tree and the programs are.
 function(rubato_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "COST" "SOURCES;LIBS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "COST;PROCESSORS" "SOURCES;LIBS;LABELS")
   if(NOT arg_SOURCES)
     return()
   endif()
   if(NOT arg_COST)
     set(arg_COST 0)
+  endif()
+  if(NOT arg_PROCESSORS)
+    set(arg_PROCESSORS 1)
   endif()
   string(REGEX REPLACE "_tests$" "" group "${name}")
 
@@ -23,7 +26,8 @@ function(rubato_test name)
   set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
   file(CONFIGURE OUTPUT "${labels_file}" @ONLY CONTENT [[
 if(@name@_TESTS)
-  set_tests_properties(${@name@_TESTS} PROPERTIES LABELS "@arg_LABELS@" COST @arg_COST@)
+  set_tests_properties(${@name@_TESTS} PROPERTIES LABELS "@arg_LABELS@" COST @arg_COST@
+    PROCESSORS @arg_PROCESSORS@)
 endif()
 ]])
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${labels_file}")

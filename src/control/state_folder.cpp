@@ -8,8 +8,12 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <thread>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -24,6 +28,18 @@ constexpr const char* kAdvice = "; use another folder with --state DIR ('rubato 
 
 Error system_error(const std::string& path, std::string_view doing) {
   return {ErrorCode::kIo, fmt::format("{}: cannot {}: {}", path, doing, std::strerror(errno))};
+}
+
+// A daemon that was killed while it started a child leaves the lock to that child until the child
+// executes its program, which takes long only on a busy machine.
+constexpr auto kTimeToExec = std::chrono::seconds(10);
+constexpr auto kRetry = std::chrono::milliseconds(10);
+
+// The process that wrote its id into the lock file.
+std::optional<std::int64_t> owner_of(int file) {
+  std::array<char, 32> text{};
+  const ssize_t size = ::pread(file, text.data(), text.size() - 1, 0);
+  return parse_int(trim({text.data(), size > 0 ? static_cast<std::size_t>(size) : 0}));
 }
 
 Status make_private_folder(const std::string& folder) {
@@ -70,13 +86,16 @@ Result<FolderLock> FolderLock::take(const std::string& folder) {
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) return with_advice(system_error(path, "open"));
   FolderLock lock(file);
-  if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
+  const auto deadline = std::chrono::steady_clock::now() + kTimeToExec;
+  while (::flock(file, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return system_error(path, "lock");
-    std::array<char, 32> owner{};
-    const ssize_t size = ::read(file, owner.data(), owner.size() - 1);
-    const auto pid = parse_int(trim({owner.data(), size > 0 ? static_cast<std::size_t>(size) : 0}));
-    return Error{ErrorCode::kIo, fmt::format("{}: another rubatod{} is using this folder", folder,
-                                             pid ? fmt::format(" (process {})", *pid) : "")};
+    const auto pid = owner_of(file);
+    const bool died = pid && ::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH;
+    if (!died || std::chrono::steady_clock::now() > deadline) {
+      return Error{ErrorCode::kIo, fmt::format("{}: another rubatod{} is using this folder", folder,
+                                               pid ? fmt::format(" (process {})", *pid) : "")};
+    }
+    std::this_thread::sleep_for(kRetry);
   }
   const std::string pid = std::to_string(::getpid()) + "\n";
   if (::ftruncate(file, 0) != 0 ||

@@ -148,7 +148,7 @@ TEST(JobDocument, ErrorsNamePlaceFieldAndWhatWasExpected) {
       {"run: 'a \"b'\n", "job.yaml:1:6: run: unclosed double quote (\")"},
       {"run: a\nname:\n", "job.yaml:2:1: name: nothing; expected a string"},
       {"run: a\nname: \"a,b\"\n",
-       "job.yaml:2:7: name: \"a,b\"; expected printable ASCII characters without comma, quote and "
+       "job.yaml:2:7: name: \"a,b\"; expected printable ASCII characters except comma, quote and "
        "backslash"},
       {"run: &x a\nname: *x\n", "job.yaml:1:6: anchors (&name) are not allowed"},
       {"run: !!str a\n", "job.yaml:1:6: tags (!name) are not allowed"},

@@ -3,12 +3,17 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "control/random_events.h"
 #include "control/sqlite.h"
+#include "control/state_folder.h"
 #include "control/store_schema.h"
 #include "control/temporary_folder.h"
 
@@ -71,6 +76,34 @@ TEST(Store, OneDaemonAtATime) {
                         ::getpid()));
   store.reset();
   EXPECT_TRUE(Store::open(folder.path()).ok());
+}
+
+// The child has the lock's file open until it executes its program.
+TEST(Store, AChildThatADeadDaemonLeftBehindDoesNotKeepTheNextOneOut) {
+  const TemporaryFolder folder;
+  std::array<int, 2> leash{};
+  ASSERT_EQ(::pipe(leash.data()), 0);
+  const pid_t daemon = ::fork();
+  if (daemon == 0) {
+    ::close(leash[1]);
+    const auto lock = FolderLock::take(folder.path());
+    if (::fork() == 0) {
+      char none = 0;
+      while (::read(leash[0], &none, 1) > 0) {
+      }
+    }
+    _exit(lock.ok() ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(daemon, &status, 0);
+  ASSERT_EQ(status, 0);
+  std::thread ending([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // while the next one waits
+    ::close(leash[1]);
+  });
+  EXPECT_TRUE(FolderLock::take(folder.path()).ok());
+  ending.join();
+  ::close(leash[0]);
 }
 
 TEST(Store, AppendIsAllOrNothing) {
