@@ -3,7 +3,8 @@
 # Creates a googletest program and registers each of its cases with ctest as <group>/<Suite>.<Case>,
 # where <group> is <name> without "_tests". Does nothing if SOURCES is empty. Test code includes
 # shared helpers relative to tests/. ctest starts cases of a higher COST first, so that no long one is
-# left over at the end. A case that keeps several cores busy says so with PROCESSORS. test_paths.h says where the source tree and the programs are.
+# left over at the end. A case that keeps several cores busy says so with PROCESSORS. test_paths.h says
+# where the source tree and the programs are.
 function(rubato_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "COST;PROCESSORS" "SOURCES;LIBS;LABELS")
   if(NOT arg_SOURCES)

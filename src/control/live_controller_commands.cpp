@@ -222,7 +222,7 @@ Status LiveController::change(const Caller& caller, JobNumber job, const nlohman
     if (!changed.ok()) return changed.error();
     if (ended(record->phase)) {
       return refused(
-          fmt::format("{} has ended already ({})", job_name_of(job), to_string(record->phase)));
+          fmt::format("{} has already ended ({})", job_name_of(job), to_string(record->phase)));
     }
     if (*changed == record->document) return ok_status();
     Status done = append({about(*record, "changed", {{"fields", fields}})});

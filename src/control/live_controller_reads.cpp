@@ -15,7 +15,7 @@ namespace rubato::control {
 namespace {
 
 Error no_such_job(std::string_view job) {
-  return {ErrorCode::kNotFound, fmt::format("no job {}", job)};
+  return {ErrorCode::kNotFound, fmt::format("there is no job {}", job)};
 }
 
 Error ambiguous(std::string_view name, std::span<const JobNumber> jobs) {

@@ -43,9 +43,8 @@ class Measuring {
         ++starts_;
         granted_at_.erase(granted);
       }
-      standing = {.at = at,
-                  .step = step,
-                  .workers = static_cast<int>(number_in(event.body, "workers"))};
+      standing = {
+          .at = at, .step = step, .workers = static_cast<int>(number_in(event.body, "workers"))};
     } else if (event.type == "finished") {
       move(found->second, event.at, number_in(event.body["result"], "steps"));
     }

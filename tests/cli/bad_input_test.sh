@@ -37,7 +37,7 @@ refused_sim "w.csv:" -- sim "${p[@]}"
 refused_sim "missing.csv" "No such file" -- sim --workload "$work/missing.csv" --policy fifo
 refused_sim "is a directory" -- sim --workload "$work" --policy fifo
 w "${head}a,0,resnet-small,1,128\n"
-refused_sim "no policy 'fifoo'" "did you mean 'fifo'" -- sim "${q[@]}" --policy fifoo
+refused_sim "unknown policy 'fifoo'" "did you mean 'fifo'" -- sim "${q[@]}" --policy fifoo
 refused_sim "tiresias.treshold" "did you mean 'threshold'" -- sim "${q[@]}" --policy tiresias --set tiresias.treshold=5
 refused_sim "tiresias.threshold=-5" "1 to" -- sim "${q[@]}" --policy tiresias --set tiresias.threshold=-5
 refused_sim "POLICY.PARAMETER=VALUE" -- sim "${p[@]}" --set nonsense

@@ -205,7 +205,7 @@ if unshare --mount true 2>/dev/null; then
   if [ -n "${RUBATO_TOY:-}" ]; then
     # Workers that could not get their board were started again for ever, and nobody was told.
     toy=(timeout 300 "$RUBATO" run --dir "$work/job" -- "$RUBATO_TOY" --steps 10)
-    says "cannot get" "/dev/shm has" "rubato doctor" "failures in a row" -- \
+    says "cannot reserve" "/dev/shm has" "rubato doctor" "failures in a row" -- \
       in_namespace 'mount -t tmpfs -o size=64k tmpfs /dev/shm' "${toy[@]}"
     says "no /dev/shm" "rubato doctor" -- in_namespace 'mount -t tmpfs tmpfs /dev && mknod /dev/null c 1 3' "${toy[@]}"
   fi

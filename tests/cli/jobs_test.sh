@@ -84,7 +84,7 @@ check "the last two lines of the whole log" -- test "$(cat "$work/tail")" = "$(p
 "$RUBATO" run --name here --dir "$work/here" --workers 1 --failure-timeout 60 --quiet -- "${forever[@]}" >"$work/here.out" 2>&1 &
 launchers+=($!)
 until_true holds "j['state'] == 'running' and j.get('step', 0) > 5" ps here
-exits 0 "here running" "1 logical worker," "target 1 worker" -- status here
+exits 0 "here running" "4 logical workers," "target 1 worker" -- status here
 exits 0 "view" -- events here
 exits 0 "epoch" -- logs here --tail 1
 exits 1 "here is a job of 'rubato run'" "rubato stop here" -- cancel here

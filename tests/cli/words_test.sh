@@ -40,7 +40,7 @@ refused "--name: 'x/y': a name must not contain '/'" -- submit --name x/y -- ./t
 refused "--name: 'j12'" "id of a job" -- submit --name j12 -- ./train
 refused "--checkpoint-every: " "duration" -- submit --checkpoint-every soon -- ./train
 printf 'run: ./train\nlogical_workers: 4\n' >"$work/job.yaml"
-refused "$work/job.yaml: logical_workers: an adaptive job" -- submit -f "$work/job.yaml" --mode adaptive
+refused "$work/job.yaml: logical_workers: only for consistent and rigid jobs" -- submit -f "$work/job.yaml" --mode adaptive
 printf 'run: ./train\nname: x/y\n' >"$work/job.yaml"
 refused "$work/job.yaml:2:7" "must not contain '/'" -- submit -f "$work/job.yaml"
 refused "set: 'prioritty' cannot be changed (did you mean 'priority'?); these can: name, priority" -- set j1 prioritty=3

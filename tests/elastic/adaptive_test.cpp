@@ -190,8 +190,7 @@ TEST_F(Adaptive, AFirstBatchOutsideOfTheRangeIsRefused) {
   auto job = start("job", {"--mode", "adaptive", "--workers", "2", "--batch-range", "64..128", "--",
                            test_paths::program("toy_train")});
   EXPECT_EQ(job->wait(), 1);
-  EXPECT_NE(job->logs().find("3 samples on each of 2 workers, has 6, which is outside of the batch "
-                             "range 64..128"),
+  EXPECT_NE(job->logs().find("6 samples (3 on each of 2 workers), outside the batch range 64..128"),
             std::string::npos)
       << job->logs();
 }

@@ -377,9 +377,9 @@ std::vector<ProgramUnderTest> programs(const Options& options) {
            300,
            3});
     } else if (name == "mlp") {
-      all.push_back({name, {options.examples + "/train_mlp"}, 8, 400, 32});
+      all.push_back({name, {options.examples + "/train_mlp"}, 8, 240, 32});
     } else {
-      all.push_back({name, {options.examples + "/train_" + name}, 4, 120, 16});
+      all.push_back({name, {options.examples + "/train_" + name}, 4, 72, 16});
     }
     ProgramUnderTest& program = all.back();
     if (!options.device.empty() && name != "toy" && name != "device") {

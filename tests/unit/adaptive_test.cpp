@@ -29,7 +29,7 @@ TEST(AdaptiveTerms, TheFirstBatchMustBeInTheRange) {
   const Result<AdaptiveTerms> made =
       AdaptiveTerms::make(order(1000, 3, 2), {8, 64}, LrRule::kLinear, 1, -1);
   ASSERT_FALSE(made.ok());
-  EXPECT_NE(made.error().message.find("2 samples on each of 3 workers, has 6"), std::string::npos)
+  EXPECT_NE(made.error().message.find("6 samples (2 on each of 3 workers)"), std::string::npos)
       << made.error().message;
   EXPECT_NE(made.error().message.find("8..64"), std::string::npos);
 }

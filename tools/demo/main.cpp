@@ -105,7 +105,10 @@ class Demo {
         "A daemon shares {0} CPU slots among {1} training jobs; each may use 1 to {0} of them.\n"
         "The training is real. Every mini-batch is paced to take {2} ms, as on a slow "
         "accelerator,\n"
-        "so that {0} slots are {0} times as fast as one on a machine with fewer processors, too.\n"
+        "so that {0} slots are {0} times as fast as one, even on a machine with fewer processors.\n"
+        "The policy is rubato with prior=10 and without=plan: these jobs last seconds, and it "
+        "plans\n"
+        "ahead in minutes.\n"
         "[AABC] means: job A has two slots, B and C have one each.\n\n",
         kSlots, jobs_.size(), kPaceMs);
     std::fflush(stdout);
