@@ -8,10 +8,10 @@
 
 namespace rubato {
 
-// A discarded value (is_discarded()) when the text is not JSON.
+// Returns a discarded value (is_discarded()) if the text is not JSON.
 nlohmann::json parse_json(std::string_view text);
 
-// Throws nlohmann::json::parse_error, which says where, when the text is not JSON.
+// Throws nlohmann::json::parse_error, which has the position, if the text is not JSON.
 nlohmann::json parse_json_or_throw(std::string_view text);
 
 // One line. Bytes that are not UTF-8 become U+FFFD.

@@ -1,9 +1,9 @@
-// When active jobs will end, for `queue` and `status`: cheap enough to be asked at any time.
+// Estimates when active jobs will end, for `queue` and `status`. Cheap enough to run at any time.
 //
 // Assumes that running jobs keep the devices they have, and that waiting ones start in order, each
-// on the fewest devices it accepts as soon as so many are free. The policy may do better: `rubato
-// sim --from-live` and `rubato plan` simulate it. Both start from the same work left and the same
-// speeds (LiveJob).
+// on the fewest devices it accepts, as soon as that many are free. The policy may do better:
+// `rubato sim --from-live` and `rubato plan` simulate it. Both start from the same work left and
+// the same speeds (LiveJob).
 #pragma once
 
 #include <map>
@@ -17,9 +17,9 @@ namespace rubato::control {
 
 struct EtaJob {
   JobNumber job = 0;
-  int devices = 0;  // that it has; 0: it waits
-  int needs = 1;    // a waiting job: to start
-  // Until its end, once it runs on `devices` (a waiting one: on `needs`). Nothing: not known.
+  int devices = 0;  // devices it holds; 0: it waits
+  int needs = 1;    // devices that a waiting job needs to start
+  // Time to its end on `devices` (for a waiting job, on `needs`). Empty: unknown.
   std::optional<Seconds> left_s{};
 };
 

@@ -1,4 +1,4 @@
-// Whether a running job makes progress. Pure: the caller says what time it is.
+// Decides whether a running job makes progress. Pure: the caller supplies the time.
 #pragma once
 
 #include <algorithm>
@@ -13,23 +13,23 @@ namespace rubato::control {
 struct StallRule {
   Seconds at_least = 10;
   double times_step = 10;  // its usual step
-  double times_pause = 2;  // the longest pause after which it went on by itself
-  Seconds to_start = 300;  // in place of all three, until its first step after a start
+  double times_pause = 2;  // the longest pause that it recovered from by itself
+  Seconds to_start = 300;  // replaces all three until its first step after a start
 };
 
-// What is known of one job's steps.
+// What is known about one job's steps.
 class ProgressWatch {
  public:
   // Its processes were started.
   void started(double now);
-  // It reports that it has done so many steps on so many workers, each of which takes `step_s` (0:
-  // not known yet). True when it did one since the last report. Other workers alone are no
-  // progress, but give it time to take up its work.
+  // Records a report: steps done, workers, and the time of a step (0: not yet known). Returns true
+  // if a step was completed since the last report. A change of workers alone is not progress, but
+  // it restarts the clock.
   bool report(std::int64_t step, int workers, Seconds step_s, double now);
 
   std::int64_t step() const { return step_.value_or(0); }
   bool stepped() const { return stepped_; }  // did a step since it was started, or first seen
-  // When the pause began that is longer than the rule allows; nothing when there is no such pause.
+  // Start of the current pause if it is longer than the rule allows; otherwise nothing.
   std::optional<double> stalled_since(double now, const StallRule& rule = {}) const;
 
  private:

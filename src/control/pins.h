@@ -20,7 +20,7 @@ namespace rubato::control {
 int pinned_devices(const JobRecord& job, const Machine& machine);
 
 // Refuses a pin that cannot be guaranteed, with the numbers that say why. Other tenants' jobs are
-// counted, not named; `own` is the caller's tenant, empty for an administrator.
+// counted but not named; `own` is the caller's tenant, empty for an administrator.
 Status check_pin(const JobRecord& job, int devices, const State& state, const Machine& machine,
                  const std::string& own);
 

@@ -91,6 +91,9 @@ class Measuring {
 
 Result<Replay> run(const Past& past, const Snapshot& snapshot, const std::string& policy,
                    const Settings& settings) {
+  if (snapshot.machine.devices < 1) {
+    return invalid_input("the log is incomplete: it does not say how many devices there were");
+  }
   ResizeModel resize = live_resize_model();
   if (past.start_s > 0) resize.stop_s = past.start_s;
   Result<Forecast> simulated = forecast(snapshot, policy, settings, resize);

@@ -1,4 +1,4 @@
-// Whether a worker could be started, found out before anybody tries.
+// Checks in advance whether a worker can be started.
 #pragma once
 
 #include <string>

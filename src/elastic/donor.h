@@ -11,7 +11,7 @@ namespace rubato::elastic {
 class Donor {
  public:
   virtual ~Donor() = default;
-  // Copies a unit and returns its version, or nothing if that failed (this time).
+  // Copies a unit and returns its version, or nothing if this attempt failed.
   virtual std::optional<std::int64_t> copy_unit(std::size_t index,
                                                 std::span<std::byte> out) const = 0;
   // Makes a copy_unit() in another thread return soon and every later call fail.

@@ -1,5 +1,5 @@
-// Why a decision gave a job what it gave, derived from what the decision did to all jobs. A policy
-// only hints why a job waits (Grant::waiting): a hint that the facts contradict is not repeated.
+// The reason for each change, derived from what the decision did to all jobs. A policy may hint why
+// a job waits (Grant::waiting); a hint that the facts contradict is dropped.
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@ class Decision {
   Decision(const Plan& plan, const PolicyInput& input, std::span<const PlacementChange> changes);
 
   DecisionFacts facts(std::size_t job) const;
-  // Of a job that changed, or that waits.
+  // The reason for a job that changed or that waits.
   Reason reason(std::size_t job) const;
 
  private:

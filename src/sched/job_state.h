@@ -33,14 +33,14 @@ class ObservedProgress {
   virtual double samples_done(Seconds now_s) const = 0;
 };
 
-// What a decision about a job is explained with. Free and usable devices are those that the job
-// could use: of types it allows, all of one type unless it can mix them.
+// The facts that explain a decision about a job. Only devices that the job could use count as free
+// or usable: of a type that it allows, and all of one type unless it can mix them.
 struct DecisionFacts {
   int before = 0;     // devices it had
   int after = 0;      // devices it has
   int needs = 0;      // the fewest devices that it can run on
-  int free = 0;       // devices that nobody has after the decision
-  int usable = 0;     // devices that somebody could have
+  int free = 0;       // devices that no job has after the decision
+  int usable = 0;     // devices that jobs can be given at all
   int to_others = 0;  // devices it lost and others got
   bool operator==(const DecisionFacts&) const = default;
 };
@@ -48,7 +48,7 @@ struct DecisionFacts {
 struct JobState {
   JobSpec spec;
   Allocation allocation;
-  // Of the decision that gave it what it has; of the newest one while it waits.
+  // Facts of the decision behind its current devices, or of the latest one while it waits.
   Reason reason = Reason::kWaitsForDevices;
   DecisionFacts facts;
 

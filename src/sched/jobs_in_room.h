@@ -1,4 +1,4 @@
-// The jobs of a policy that may use a part of the devices only.
+// The jobs as seen by a policy that may use only a part of the devices.
 #pragma once
 
 #include <deque>

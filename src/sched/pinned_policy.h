@@ -22,7 +22,7 @@ namespace rubato {
 
 class PinnedPolicy final : public Policy {
  public:
-  // The quotas of `rules` hold for pinned jobs; what `policy` decides is its own business.
+  // The quotas of `rules` hold for pinned jobs; `policy` enforces its own rules.
   explicit PinnedPolicy(std::unique_ptr<Policy> policy, TenantRules rules = {});
 
   Plan decide(const PolicyInput& input) override;

@@ -185,7 +185,7 @@ class Simulation final : public Executor {
     knowledge.resize_cost_s = options_.resize.stop_free_s.value_or(
         job.spec.resize_cost_s.value_or(options_.resize.stop_s));
     const Status accepted = scheduler_.submit(job.spec, knowledge);
-    RUBATO_CHECK(accepted.ok(), "a job of the workload does not fit its cluster");
+    RUBATO_CHECK(accepted.ok(), accepted.ok() ? "" : accepted.error().message.c_str());
     note_timeline();
   }
 

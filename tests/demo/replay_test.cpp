@@ -71,6 +71,13 @@ TEST(ReplayRigid, HasEverySizeTheBestFirst) {
   }
 }
 
+TEST(Past, WithoutALogIsAnErrorAndNotACrash) {
+  const Log log;
+  const auto replayed = replay(past_of(log.state, {}), "fifo", {});
+  ASSERT_FALSE(replayed.ok());
+  EXPECT_NE(replayed.error().message.find("incomplete"), std::string::npos);
+}
+
 TEST(ReplayRigid, SaysHowLongJobsWait) {
   const Log log;
   const auto sizes = replay_rigid(past_of(log.state, log.events));

@@ -9,7 +9,7 @@
 namespace rubato::demo {
 
 constexpr int kSlots = 4;
-constexpr int kPaceMs = 25;  // that a mini-batch takes
+constexpr int kPaceMs = 25;  // length of a mini-batch
 
 struct DemoJob {
   double at = 0;  // submitted so many seconds after the start

@@ -1,5 +1,5 @@
-// The live part of the demo: the jobs come in, a worker and the daemon are killed, and a line every
-// other second shows who has which slot.
+// The live part of the demo: jobs arrive, a worker and the daemon are killed, and every two seconds
+// a line shows which job has which slot.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ struct Disturbances {
   double daemon_back_at = 0;
 };
 
-// Set by a signal handler: the show ends at its next look.
+// Set by a signal handler; ends the show soon.
 extern std::atomic<bool> interrupted;
 
 class Show {
@@ -28,7 +28,7 @@ class Show {
   // The daemon runs; the jobs get their ids here.
   Show(live::LiveDaemon& daemon, std::vector<DemoJob>& jobs) : daemon_(daemon), jobs_(jobs) {}
 
-  // Until all jobs have ended; false when they do not, or the daemon does not come back.
+  // Runs until all jobs have ended. False if they do not end, or the daemon does not come back.
   bool run();
   const Disturbances& disturbances() const { return done_; }
 

@@ -1,4 +1,4 @@
-// Who had which device when: the data behind the demo's picture.
+// Which job had which device when: the data behind the demo's picture.
 //
 // Devices are interchangeable CPU slots, and the daemon's log says how many each job occupies, not
 // which. A job's devices are therefore assigned to rows here: it keeps its rows while it holds

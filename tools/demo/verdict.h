@@ -25,7 +25,7 @@ struct Comparison {
   }
 };
 
-// Prints each promise with whether it was kept, and counts.
+// Prints whether each promise was kept, and counts the broken ones.
 class Verdict {
  public:
   void promise(bool kept, const std::string& text);
@@ -37,7 +37,7 @@ class Verdict {
                           const Disturbances& disturbances);
   // When workers come and go, those that stay lose less than a step.
   void judge_stalls(const std::vector<control::ViewChange>& changes);
-  // Nothing when the log cannot be replayed, which breaks a promise.
+  // Empty if the log cannot be replayed, which counts as a broken promise.
   std::optional<Comparison> judge_gain(const std::string& state_folder,
                                        const std::vector<control::Event>& events);
 

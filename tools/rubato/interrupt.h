@@ -1,9 +1,9 @@
-// SIGINT and SIGTERM as something to ask about, for commands that must clean up before they end.
+// Lets a command that must clean up poll for SIGINT and SIGTERM.
 #pragma once
 
 namespace rubato::cli {
 
-// While it lives, the signals are noted and end nothing.
+// While this object exists, the signals are recorded and do not end the process.
 class InterruptNoted {
  public:
   InterruptNoted();

@@ -1,5 +1,4 @@
-// What the parser says to a command line that it does not understand, and checks whose messages say
-// what was expected.
+// Messages for command lines that the parser rejects, and option checks that say what they expect.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,12 +7,12 @@
 
 namespace rubato::cli {
 
-// A word that stands where a command is expected and is none: "unknown command 'submti'; did you
-// mean 'submit'?". Empty: every command is known. Asked before parsing, since the parser only says
-// that a command is missing.
+// The message for an unknown command: "unknown command 'submti'; did you mean 'submit'?". Empty if
+// all commands are known. Call it before parsing, because the parser only says that a command is
+// missing.
 std::string unknown_command(const CLI::App& app, const std::vector<std::string>& arguments);
 
-// The parser's error in the words of a person, with the command whose --help has more.
+// The parser's error in plain words, with the command whose --help says more.
 std::string parse_problem(const CLI::App& app, const CLI::ParseError& error);
 
 // --- Checks of options

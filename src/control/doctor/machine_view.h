@@ -1,5 +1,5 @@
 // What the checks of `rubato doctor` can see of a machine. The checks do no I/O of their own: tests
-// give them a machine that lacks whatever they look for.
+// pass a machine that lacks what they look for.
 #pragma once
 
 #include <chrono>
