@@ -87,7 +87,7 @@ class Undisturbed {
     if (kept_folder_.empty()) return run_alone(program, index);
     const std::string kept = kept_file(program);
     if (fresh(kept)) return read_file(kept).value();
-    const std::string hash = run_alone(program, index);
+    std::string hash = run_alone(program, index);
     std::filesystem::create_directories(kept_folder_);
     if (hash.size() == 64) static_cast<void>(write_file(kept, hash));
     return hash;
