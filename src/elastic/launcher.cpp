@@ -427,13 +427,15 @@ class Launcher {
     // Count the steps since the last look. Otherwise the next start would seem to get further.
     if (view.ok()) note_progress(*view);
     const WorkerEnd known = describe_end(child.worker, end.status, view);
-    if (child.was_member) ends_[child.worker] = known;
+    // A worker may have joined and ended since the last look.
+    const bool member = child.was_member || (view.ok() && view->find(child.worker) != nullptr);
+    if (member) ends_[child.worker] = known;
     if (!known.failed) return;
     const std::string log = folder_.log_file(child.worker);
     std::string words = last_line(log);
     if (words.empty()) words = fmt::format("no output in {}", log);
     note_failure(child.worker, fmt::format("{} (worker {} {})", words, child.worker, known.how));
-    if (!child.was_member) wait_before_next_start();
+    if (!member) wait_before_next_start();
   }
 
   // The one place that counts: as many failures as there are events of them.
