@@ -80,8 +80,10 @@ tail -1 "$work/text" | grep -qE '^(ready|not ready): [0-9]+ ok, [0-9]+ notes?, [
 if grep -q '^fail' "$work/text"; then expected=1; else expected=0; fi
 [ "$code" = "$expected" ] || complain "exit code $code, expected $expected"
 in_terminal() { env "$@" python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) and 0)' "$RUBATO" doctor </dev/null; }
-in_terminal NO_COLOR= | grep -q $'\x1b\\[' || complain "no colours in a terminal"
-in_terminal NO_COLOR=1 | grep -q $'\x1b' && complain "colours although NO_COLOR is set"
+in_terminal NO_COLOR= >"$work/terminal"
+grep -q $'\x1b\\[' "$work/terminal" || complain "no colours in a terminal"
+in_terminal NO_COLOR=1 >"$work/terminal"
+grep -q $'\x1b' "$work/terminal" && complain "colours although NO_COLOR is set"
 checks=$((checks + 4))
 
 # --- Bad input

@@ -24,7 +24,7 @@ compgen -G "$RUBATO_STATE/jobs/1/checkpoints/*" >/dev/null || fail "no checkpoin
 start_daemon 2
 until_true holds_devices 2
 until_true further_than 400
-began_later() { "$RUBATO" events long | grep -q "leader   from step [1-9]"; }
+began_later() { "$RUBATO" events long >"$work/events" && grep -q "leader   from step [1-9]" "$work/events"; }
 until_true began_later
 "$RUBATO" cancel long >/dev/null 2>&1 || fail "cancel"
 until_true holds_devices 0
