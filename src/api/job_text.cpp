@@ -65,6 +65,7 @@ void append(std::string& out, const JobRecord& job) {
   append(out, "restarts", std::int64_t{job.restarts});
   append(out, "device_s", job.device_s);
   append(out, "held_at", job.held_at);
+  append(out, "held_s", job.held_s);
   append(out, "stalled_since", job.stalled_since);
   append_name(out, "progress");
   out += job.progress.empty() ? "{}" : to_text(job.progress);

@@ -48,6 +48,7 @@ json job_properties() {
       {"restarts", with_help(count(), "how often its processes had to be restarted")},
       {"device_s", seconds("device-seconds held up to now")},
       {"held_at", seconds("since 1970, when `held` last changed")},
+      {"held_s", seconds("with at least one device, up to now; `time_limit` is about them")},
       {"stalled_since",
        seconds("time of its last step if the job is stalled, in seconds since 1970; "
                "0: it makes progress")},

@@ -110,6 +110,7 @@ Status held(State& state, const Event& event) {
     return refused(event, "it has ended and can only give devices back");
   }
   job.device_s = device_seconds(job, event.at);
+  job.held_s = held_seconds(job, event.at);
   job.held = devices;
   job.held_at = event.at;
   return ok_status();

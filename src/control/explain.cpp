@@ -193,6 +193,12 @@ std::string remedy_for(const JobRecord& job, const Usage& usage, const State& st
       job_name_of(job.number), job.document.priority);
 }
 
+// What the job's result says about the way it was run (elastic/ordinary_program.h).
+std::string hint_of(const JobRecord& job) {
+  const auto hint = job.result.find("hint");
+  return hint != job.result.end() && hint->is_string() ? "; " + hint->get<std::string>() : "";
+}
+
 json numbers_of(const JobRecord& job, const Usage& usage, const Machine& machine) {
   return {{"devices", job.granted},
           {"held", job.held},
@@ -248,7 +254,7 @@ json explain(const JobRecord& job, const State& state, const Machine& machine,
       break;
     case Phase::kFinished:
     case Phase::kCancelled:
-      answer["text"] = fmt::format("has ended ({})", to_string(job.phase));
+      answer["text"] = fmt::format("has ended ({}){}", to_string(job.phase), hint_of(job));
       break;
   }
   return answer;

@@ -54,15 +54,29 @@ class FieldReader {
     const bool rigid = d.mode == ElasticMode::kRigid;
     for (const std::string_view name : {"batch", "lr_rule"}) {
       if (said(name) && !adaptive) {
-        return error_at(
-            name, fmt::format("only for adaptive jobs; this job's mode is {}", to_string(d.mode)));
+        return error_at(name,
+                        fmt::format("only for adaptive jobs; this job's mode is {}", mode_name(d)));
       }
+    }
+    const bool opaque = d.program == elastic::ProgramKind::kOpaque;
+    for (const std::string_view name : {"retries", "grace"}) {
+      if (said(name) && !opaque) {
+        return error_at(name, fmt::format("only for opaque jobs; this job's mode is {}; others "
+                                          "continue from their checkpoint",
+                                          mode_name(d)));
+      }
+    }
+    if (said("logical_workers") && opaque) {
+      return error_at("logical_workers",
+                      "only for consistent and rigid jobs; an opaque job has one process");
     }
     if (said("logical_workers") && adaptive) {
       return error_at("logical_workers",
                       "only for consistent and rigid jobs; an adaptive job has as many logical "
                       "workers as devices");
     }
+    // Only a program that uses the runtime has logical workers.
+    if (said("logical_workers")) d.program = elastic::ProgramKind::kRuntime;
     if (!said("devices")) {
       if (rigid) {
         d.max_devices = d.min_devices;
@@ -71,8 +85,8 @@ class FieldReader {
       }
     }
     if (rigid && d.min_devices != d.max_devices) {
-      return error_at("devices", fmt::format("{}..{}; a rigid job takes a single number",
-                                             d.min_devices, d.max_devices));
+      return error_at("devices", fmt::format("{}..{}; {} job takes a single number", d.min_devices,
+                                             d.max_devices, opaque ? "an opaque" : "a rigid"));
     }
     if (d.logical_workers > 0 && d.logical_workers < d.max_devices) {
       const int least = std::min(d.min_devices, d.logical_workers);
@@ -240,6 +254,10 @@ Result<JobDocument> with_changes(const JobDocument& document, const json& fields
   json changed = to_json(document);
   changed.update(fields);
   return stored_document(changed);
+}
+
+std::string_view mode_name(const JobDocument& document) {
+  return document.program == elastic::ProgramKind::kOpaque ? "opaque" : to_string(document.mode);
 }
 
 std::string job_title(const JobDocument& document) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "elastic/program_kind.h"
 #include "model/job.h"
 
 namespace rubato::control {
@@ -24,7 +25,10 @@ struct JobDocument {
   std::map<std::string, std::string> env{};
   std::string tenant{};  // empty: the tenant of the token
   int priority = 0;      // larger is more urgent
+  // `mode: consistent | adaptive | rigid | opaque`. An opaque job is rigid for the scheduler.
+  // Without `mode` the job is consistent, and it is unknown whether its program uses the runtime.
   ElasticMode mode = ElasticMode::kConsistent;
+  elastic::ProgramKind program = elastic::ProgramKind::kUnknown;
   int min_devices = 1;  // `devices: 2..16`; a single number sets both; rigid jobs have min == max
   int max_devices = 8;
   bool power_of_two_sizes = false;  // `sizes: any | power_of_two`
@@ -34,6 +38,9 @@ struct JobDocument {
   LearningRateRule lr_rule = LearningRateRule::kLinear;
   int epochs = 0;                  // expected number of epochs, for estimates; 0: unspecified
   double min_runtime_s = 0;        // once started, the job keeps its devices at least this long
+  double time_limit_s = 0;         // how long the job may hold devices, in all; 0: no limit
+  int retries = 0;                 // of an opaque job: further tries after a failed one
+  double grace_s = 30;             // of an opaque job: from SIGTERM to SIGKILL
   double checkpoint_every_s = 30;  // `checkpoint: {every: 30s, keep: 2}`
   int checkpoint_keep = 2;
   std::string device_type{};  // empty: any
@@ -58,6 +65,8 @@ inline constexpr std::array<std::string_view, 2> kChangeableFields{"name", "prio
 Result<JobDocument> with_changes(const JobDocument& document, const nlohmann::json& fields);
 // The job's name as shown to people: `name`, or the file name of the program.
 std::string job_title(const JobDocument& document);
+// The job's mode as its owner writes it.
+std::string_view mode_name(const JobDocument& document);
 // JSON Schema (draft 2020-12) of the document.
 nlohmann::json job_schema();
 // Durations as people write them: 90, "90s", "15m", "2h", "1d".

@@ -33,6 +33,8 @@ constexpr Limits kBatch{1, 1'000'000'000};
 constexpr Limits kPriority{-1000, 1000};
 constexpr Limits kEpochs{1, 1'000'000'000};
 constexpr Limits kKeep{1, 1000};
+constexpr Limits kRetries{0, 1000};
+constexpr double kShortestTimeLimit = 1;
 constexpr double kShortestCheckpoint = 0.01;
 
 Error expected(const DocumentNode& node, const std::string& what) {
@@ -126,9 +128,15 @@ std::string_view choice_name(const std::array<Choice<Value>, N>& choices, Value 
       ->name;
 }
 
-constexpr std::array kModes{Choice<ElasticMode>{"consistent", ElasticMode::kConsistent},
-                            Choice<ElasticMode>{"adaptive", ElasticMode::kAdaptive},
-                            Choice<ElasticMode>{"rigid", ElasticMode::kRigid}};
+struct Mode {
+  ElasticMode elastic = ElasticMode::kConsistent;
+  elastic::ProgramKind program = elastic::ProgramKind::kRuntime;
+};
+constexpr std::array kModes{
+    Choice<Mode>{"consistent", {}}, Choice<Mode>{"adaptive", {.elastic = ElasticMode::kAdaptive}},
+    Choice<Mode>{"rigid", {.elastic = ElasticMode::kRigid}},
+    Choice<Mode>{"opaque",
+                 {.elastic = ElasticMode::kRigid, .program = elastic::ProgramKind::kOpaque}}};
 constexpr std::array kSizes{Choice<bool>{"any", false}, Choice<bool>{"power_of_two", true}};
 constexpr std::array kRules{Choice<LearningRateRule>{"linear", LearningRateRule::kLinear},
                             Choice<LearningRateRule>{"sqrt", LearningRateRule::kSqrt},
@@ -233,6 +241,26 @@ Status read_env(const DocumentNode& node, JobDocument& document) {
   return ok_status();
 }
 
+Status read_mode(const DocumentNode& node, JobDocument& document) {
+  Mode mode;
+  Status read = read_choice(node, kModes, mode);
+  if (!read.ok()) return read;
+  document.mode = mode.elastic;
+  document.program = mode.program;
+  return ok_status();
+}
+
+// Left out if the owner did not give it: then the program may be an ordinary one.
+json write_mode(const JobDocument& document) {
+  const bool stated = document.program != elastic::ProgramKind::kUnknown ||
+                      document.mode != ElasticMode::kConsistent;
+  return stated ? json(mode_name(document)) : json();
+}
+
+bool is_opaque(const JobDocument& document) {
+  return document.program == elastic::ProgramKind::kOpaque;
+}
+
 Status read_devices(const DocumentNode& node, JobDocument& document) {
   const auto range = read_range(node, kDevices);
   if (!range) return range.error();
@@ -284,13 +312,12 @@ constexpr std::array kFields{
     JobField{"priority", "whole number", "0", "Larger is more urgent; compares jobs of the same tenant.",
              [](const DocumentNode& n, JobDocument& d) { return read_int(n, kPriority, d.priority); },
              [](const JobDocument& d) { return json(d.priority); }, [] { return integer_schema(kPriority); }},
-    JobField{"mode", "consistent \\| adaptive \\| rigid", "consistent",
+    JobField{"mode", "consistent \\| adaptive \\| rigid \\| opaque", "consistent, if the program uses the runtime",
              "consistent: any number of devices in the range, always the same result. adaptive: the batch may change too. "
-             "rigid: a fixed number of devices.",
-             [](const DocumentNode& n, JobDocument& d) { return read_choice(n, kModes, d.mode); },
-             [](const JobDocument& d) { return json(choice_name(kModes, d.mode)); }, [] { return choices_schema(kModes); }},
-    JobField{"devices", "N or LOW..HIGH", "1..8; 1..`logical_workers` if that is given; 1 for a rigid job",
-             "How many devices the job can use. A single number sets both limits; a rigid job takes a single number.",
+             "rigid: a fixed number of devices. opaque: any program, on a fixed number of devices; its exit code counts.",
+             read_mode, write_mode, [] { return choices_schema(kModes); }},
+    JobField{"devices", "N or LOW..HIGH", "1..8; 1..`logical_workers` if that is given; 1 for a rigid or opaque job",
+             "How many devices the job can use. A single number sets both limits; a rigid or opaque job takes a single number.",
              read_devices, [](const JobDocument& d) { return range_json(d.min_devices, d.max_devices); },
              [] { return range_schema(kDevices); }},
     JobField{"sizes", "any \\| power_of_two", "any", "Which numbers of devices within the range the program can use.",
@@ -319,6 +346,19 @@ constexpr std::array kFields{
     JobField{"min_runtime", "duration", "0", "Once started, the job keeps its devices at least this long.",
              [](const DocumentNode& n, JobDocument& d) { return read_seconds(n, 0, d.min_runtime_s); },
              [](const JobDocument& d) { return json(d.min_runtime_s); }, [] { return duration_schema(0); }},
+    JobField{"time_limit", "duration", "none",
+             "How long the job may hold devices, all its runs together. Then it is stopped and has failed; its last checkpoint is kept.",
+             [](const DocumentNode& n, JobDocument& d) { return read_seconds(n, kShortestTimeLimit, d.time_limit_s); },
+             [](const JobDocument& d) { return d.time_limit_s > 0 ? json(d.time_limit_s) : json(); },
+             [] { return duration_schema(kShortestTimeLimit); }},
+    JobField{"retries", "whole number", "0",
+             "How often an opaque job is tried again after its program has failed, with growing pauses.",
+             [](const DocumentNode& n, JobDocument& d) { return read_int(n, kRetries, d.retries); },
+             [](const JobDocument& d) { return is_opaque(d) ? json(d.retries) : json(); }, [] { return integer_schema(kRetries); }},
+    JobField{"grace", "duration", "30s",
+             "How long the program of an opaque job has between SIGTERM and SIGKILL when it is preempted, paused or cancelled.",
+             [](const DocumentNode& n, JobDocument& d) { return read_seconds(n, 0, d.grace_s); },
+             [](const JobDocument& d) { return is_opaque(d) ? json(d.grace_s) : json(); }, [] { return duration_schema(0); }},
     JobField{"checkpoint.every", "duration", "30s", "Time between checkpoints.",
              [](const DocumentNode& n, JobDocument& d) { return read_seconds(n, kShortestCheckpoint, d.checkpoint_every_s); },
              [](const JobDocument& d) { return json(d.checkpoint_every_s); }, [] { return duration_schema(kShortestCheckpoint); }},

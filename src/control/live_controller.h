@@ -110,6 +110,10 @@ class LiveController final : public Controller {
   void watch_health();
   void check_progress(double now);
   void estimate_ends(double now);
+  // Ends jobs whose time_limit is over (live_controller_limits.cpp).
+  void end_overdue(double now);
+  // Whether the job is known to do steps.
+  bool does_steps(const JobRecord& job) const;
   // Adds a sample and drops the oldest one if there are too many.
   static void keep(std::vector<double>& samples, double value);
 

@@ -14,6 +14,7 @@ constexpr double kHealthEvery = 0.5;
 void LiveController::watch_health() {
   const double now = now_unix();
   next_health_at_ = now + kHealthEvery;
+  end_overdue(now);
   check_progress(now);
   estimate_ends(now);
 }
@@ -25,7 +26,7 @@ void LiveController::check_progress(double now) {
     if (found == store_->state().jobs.end() || found->second.phase != Phase::kRunning) continue;
     const JobRecord& job = found->second;
     const std::optional<double> since = watch.stalled_since(now, options_.stall);
-    if (since && job.stalled_since == 0) {
+    if (since && job.stalled_since == 0 && does_steps(job)) {
       events.push_back(about(job, "stalled", {{"for_s", now - *since}, {"step", watch.step()}}));
     } else if (!since && job.stalled_since > 0 && watch.stepped()) {
       events.push_back(about(job, "recovered", {{"step", watch.step()}}));

@@ -86,6 +86,10 @@ double device_seconds(const JobRecord& job, double now) {
   return job.device_s + job.held * std::max(0.0, now - job.held_at);
 }
 
+double held_seconds(const JobRecord& job, double now) {
+  return job.held_s + (job.held > 0 ? std::max(0.0, now - job.held_at) : 0.0);
+}
+
 json to_json(const JobRecord& job) {
   return {{"number", job.number},
           {"id", job_name_of(job.number)},
@@ -112,6 +116,7 @@ json to_json(const JobRecord& job) {
           {"restarts", job.restarts},
           {"device_s", job.device_s},
           {"held_at", job.held_at},
+          {"held_s", job.held_s},
           {"stalled_since", job.stalled_since},
           {"progress", job.progress},
           {"result", job.result}};
@@ -152,6 +157,7 @@ Result<JobRecord> job_from_json(const json& object) {
     object.at("restarts").get_to(job.restarts);
     object.at("device_s").get_to(job.device_s);
     object.at("held_at").get_to(job.held_at);
+    job.held_s = object.value("held_s", 0.0);
     job.stalled_since = object.value("stalled_since", 0.0);  // younger than the first stores
     job.progress = object.at("progress");
     job.result = object.at("result");

@@ -66,6 +66,7 @@ struct JobRecord {
   int restarts = 0;          // how often its processes had to be restarted
   double device_s = 0;       // device-seconds held, up to held_at
   double held_at = 0;        // when `held` last changed
+  double held_s = 0;         // seconds with at least one device, up to held_at
   double stalled_since = 0;  // it runs without completing steps (job_health.h); 0: not stalled
   nlohmann::json progress = nlohmann::json::object();  // step, total_steps, epoch, epochs, loss
   nlohmann::json result = nlohmann::json::object();    // result.json of a finished job
@@ -82,6 +83,8 @@ DeviceRange device_range(const JobRecord& job);
 
 // Device-seconds held until `now`.
 double device_seconds(const JobRecord& job, double now);
+// Seconds with at least one device until `now`; `time_limit` is about them.
+double held_seconds(const JobRecord& job, double now);
 // The job as the API shows it: everything, with its `id` ("j12"), name and device range.
 nlohmann::json to_json(const JobRecord& job);
 // job_from_json(to_json(job)) is the same job.

@@ -17,6 +17,7 @@
 
 #include "base/file.h"
 #include "base/json_text.h"
+#include "elastic/opaque_job.h"
 #include "elastic/worker.h"
 
 namespace rubato::control {
@@ -180,7 +181,9 @@ int supervise(const std::string& folder_given) {
   const Result<Supervision> order = read_supervision(folder);
   Error problem;
   if (order.ok()) {
-    const Result<elastic::LaunchResult> result = elastic::launch(order->options);
+    const bool opaque = order->options.settings.program == elastic::ProgramKind::kOpaque;
+    const Result<elastic::LaunchResult> result =
+        opaque ? elastic::run_opaque(order->options) : elastic::launch(order->options);
     if (result.ok()) return 0;  // the launcher wrote the final status
     problem = result.error();
   } else {

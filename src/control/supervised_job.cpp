@@ -8,6 +8,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/file.h"
 #include "control/supervise.h"
 #include "elastic/shared_memory.h"
 #include "elastic/worker_processes.h"
@@ -192,6 +193,18 @@ void SupervisedJob::give_up(std::vector<Notice>& notices, const std::string& mes
   tell(notices, Notice::Kind::kFailed, {{"message", message}});
 }
 
+// --- What its program is told ---
+
+void SupervisedJob::describe_program(elastic::LaunchOptions& launch) const {
+  launch.settings.program = document_.program;
+  launch.settings.retries = document_.retries;
+  launch.settings.grace_s = document_.grace_s;
+  launch.processes.retry_after_s = options_.restart_after_s;
+  // After the owner's variables, because these are true.
+  launch.processes.environment.emplace_back("RUBATO_JOB_ID", job_name_of(number_));
+  launch.processes.environment.emplace_back("RUBATO_JOB_NAME", launch.settings.name);
+}
+
 // --- What the job should have --------------------------------------------------------------------
 
 void SupervisedJob::give_back() {
@@ -210,8 +223,16 @@ void SupervisedJob::give_back() {
   }
 }
 
+// How long the supervisor gives a program that is not a worker before it kills it.
+double SupervisedJob::grace_s() const {
+  const bool worker =
+      document_.program == elastic::ProgramKind::kRuntime ||
+      (document_.program == elastic::ProgramKind::kUnknown && is_file(folder_.hello_file()));
+  return worker ? 0 : document_.grace_s;
+}
+
 void SupervisedJob::escalate() {
-  const double passed = seconds_since(*stop_since_);
+  const double passed = seconds_since(*stop_since_) - grace_s();
   if (passed > options_.term_after_s + options_.kill_after_s) {
     kill_all();
   } else if (passed > options_.term_after_s && !terminated_) {

@@ -72,6 +72,7 @@ class SupervisedJob {
   using Clock = std::chrono::steady_clock;
 
   elastic::LaunchOptions launch_options() const;
+  void describe_program(elastic::LaunchOptions& launch) const;
   Status check_startable() const;
   Status make_ready(const std::vector<std::string>& devices);
   Status write_target(int workers, const DeviceSet& devices, bool stop);
@@ -85,6 +86,7 @@ class SupervisedJob {
   bool all_gone();
   void remove_memory() const;
   void escalate();
+  double grace_s() const;
   void kill_all();
   void conclude(std::vector<Notice>& notices, bool just_ended);
   void vanished(std::vector<Notice>& notices, const std::string& why);

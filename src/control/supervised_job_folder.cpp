@@ -190,6 +190,7 @@ elastic::LaunchOptions SupervisedJob::launch_options() const {
   processes.log_files = options_.log_files;
   processes.term_after_s = options_.term_after_s;
   processes.kill_after_s = options_.kill_after_s;
+  describe_program(launch);
   return launch;
 }
 

@@ -23,7 +23,7 @@ void DeviceTies::obey(std::int64_t version, const std::vector<std::string>& devi
   devices_ = devices;
 }
 
-int DeviceTies::hold(const View& view, int wanted, const WorkerProcesses& processes) {
+int DeviceTies::hold(const View& view, int wanted, WorkerProcesses& processes) {
   wanted = std::min(wanted, static_cast<int>(devices_.size()));
   end_newcomers(view, wanted, processes);
   const int surplus = static_cast<int>(processes.size()) - wanted;
@@ -38,19 +38,19 @@ int DeviceTies::hold(const View& view, int wanted, const WorkerProcesses& proces
 }
 
 // Newcomers that have not joined yet give their device back at once.
-void DeviceTies::end_newcomers(const View& view, int wanted, const WorkerProcesses& processes) {
+void DeviceTies::end_newcomers(const View& view, int wanted, WorkerProcesses& processes) {
   const auto members = static_cast<int>(
       std::count_if(processes.all().begin(), processes.all().end(),
                     [&](const auto& process) { return view.find(process.worker) != nullptr; }));
   int may_come = std::max(0, wanted - members);
   for (const WorkerProcess& process : processes.all()) {
     if (process.was_member || --may_come >= 0) continue;
-    WorkerProcesses::send(process, SIGKILL);
+    processes.send(process.worker, SIGKILL);
   }
 }
 
 // Members leave with the next view. Those that do not leave in time get SIGTERM, then SIGKILL.
-void DeviceTies::end_surplus(const View& view, int surplus, const WorkerProcesses& processes) {
+void DeviceTies::end_surplus(const View& view, int surplus, WorkerProcesses& processes) {
   if (surplus <= 0) {
     surplus_since_.reset();
     asked_ = false;
@@ -72,7 +72,7 @@ void DeviceTies::end_surplus(const View& view, int surplus, const WorkerProcesse
             [&](const auto& a, const auto& b) { return rank(a) > rank(b); });
   order.resize(static_cast<std::size_t>(surplus));
   for (const WorkerProcess& process : order) {
-    WorkerProcesses::send(process, kill ? SIGKILL : SIGTERM);
+    processes.send(process.worker, kill ? SIGKILL : SIGTERM);
   }
 }
 

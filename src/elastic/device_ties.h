@@ -28,13 +28,13 @@ class DeviceTies {
 
   // Releases surplus processes and devices. Returns how many workers may be started to reach
   // `wanted` (or fewer, if there are fewer devices).
-  int hold(const View& view, int wanted, const WorkerProcesses& processes);
+  int hold(const View& view, int wanted, WorkerProcesses& processes);
   // The device for the next worker; empty if workers are not tied to devices.
   std::string free_device(const WorkerProcesses& processes) const;
 
  private:
-  static void end_newcomers(const View& view, int wanted, const WorkerProcesses& processes);
-  void end_surplus(const View& view, int surplus, const WorkerProcesses& processes);
+  static void end_newcomers(const View& view, int wanted, WorkerProcesses& processes);
+  void end_surplus(const View& view, int surplus, WorkerProcesses& processes);
 
   double term_after_s_;
   double kill_after_s_;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -20,6 +21,11 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::array<std::pair<ProgramKind, std::string_view>, 3> kProgramKinds{
+    {{ProgramKind::kRuntime, "runtime"},
+     {ProgramKind::kUnknown, "unknown"},
+     {ProgramKind::kOpaque, "opaque"}}};
+
 Result<json> parse(const std::string& text, const std::string& where) {
   json parsed = parse_json(text);
   if (parsed.is_discarded() || !parsed.is_object()) {
@@ -29,6 +35,20 @@ Result<json> parse(const std::string& text, const std::string& where) {
 }
 
 }  // namespace
+
+std::string_view to_string(ProgramKind kind) {
+  for (const auto& [each, name] : kProgramKinds) {
+    if (each == kind) return name;
+  }
+  return "?";
+}
+
+std::optional<ProgramKind> parse_program_kind(std::string_view text) {
+  for (const auto& [kind, name] : kProgramKinds) {
+    if (name == text) return kind;
+  }
+  return std::nullopt;
+}
 
 std::string JobFolder::log_file(int worker) const {
   return fmt::format("{}/logs/worker-{}.log", path_, worker);
@@ -55,6 +75,9 @@ json to_json(const JobSettings& s) {
                       {"batch_range", s.adaptive ? to_string(s.batch_range) : ""},
                       {"lr_rule", to_string(s.lr_rule)},
                       {"first_workers", s.first_workers},
+                      {"program", to_string(s.program)},
+                      {"retries", s.retries},
+                      {"grace_s", s.grace_s},
                       {"command", s.command}};
   return description;
 }
@@ -77,6 +100,11 @@ Result<JobSettings> parse_settings(const json& settings, const std::string& wher
     s.consistency = value->at("consistency").get<std::string>();
     s.adaptive = value->value("mode", "consistent") == "adaptive";
     s.first_workers = value->value("first_workers", 1);
+    const auto program = parse_program_kind(value->value("program", "runtime"));
+    if (!program) return invalid_input(where + ": program: expected runtime, unknown or opaque");
+    s.program = *program;
+    s.retries = value->value("retries", s.retries);
+    s.grace_s = value->value("grace_s", s.grace_s);
     s.command = value->at("command").get<std::vector<std::string>>();
     const Result<LrRule> rule = parse_lr_rule(value->value("lr_rule", "linear"));
     if (!rule.ok()) return invalid_input(where + ": " + rule.error().message);
@@ -91,7 +119,7 @@ Result<JobSettings> parse_settings(const json& settings, const std::string& wher
     return invalid_input(fmt::format("{}: {}", where, error.what()));
   }
   if (s.logical_workers < 0 || s.max_workers < 1 || s.spares < 0 || s.failure_timeout_s <= 0 ||
-      s.first_workers < 1) {
+      s.first_workers < 1 || s.retries < 0 || !(s.grace_s >= 0)) {
     return invalid_input(fmt::format("{}: counts and times must be positive", where));
   }
   return s;
@@ -113,6 +141,10 @@ Status JobFolder::make_secret() const { return create_secret(secret_file()); }
 
 Result<std::string> JobFolder::read_secret() const {
   return rubato::elastic::read_secret(secret_file());
+}
+
+void JobFolder::say_hello() const {
+  if (!is_file(hello_file())) static_cast<void>(write_file(hello_file(), ""));
 }
 
 Status JobFolder::append_event(const json& event) const {

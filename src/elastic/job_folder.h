@@ -4,6 +4,8 @@
 //   secret         random bytes; a worker that holds them may join (mode 0600)
 //   registry/      views and the target (elastic/registry.h)
 //   events.jsonl   one line per view change and other events
+//   hello          exists once the program has called the runtime
+//   tries.json     how often an ordinary program was started (elastic/try_record.h)
 //   status.json    the launcher's process and state, worker processes and their devices
 //   nodes/         status from the launchers of further nodes (elastic/node_status.h)
 //   result.json    written when the job finishes
@@ -22,6 +24,7 @@
 
 #include "base/result.h"
 #include "elastic/batch_rule.h"
+#include "elastic/program_kind.h"
 #include "elastic/registry.h"
 #include "elastic/view.h"
 
@@ -48,6 +51,9 @@ struct JobSettings {
   BatchRange batch_range;
   LrRule lr_rule = LrRule::kLinear;
   int first_workers = 1;  // initial workers; the learning rate is meant for their batch
+  ProgramKind program = ProgramKind::kRuntime;
+  int retries = 0;      // of an opaque job: further tries after a failed one
+  double grace_s = 30;  // of a program that is not a worker: from SIGTERM to SIGKILL
   std::vector<std::string> command;
 };
 
@@ -81,6 +87,7 @@ class JobFolder {
   std::string registry_folder() const { return path_ + "/registry"; }
   std::string events_file() const { return path_ + "/events.jsonl"; }
   std::string status_file() const { return path_ + "/status.json"; }
+  std::string hello_file() const { return path_ + "/hello"; }
   std::string result_file() const { return path_ + "/result.json"; }
   std::string replay_file() const { return path_ + "/replay.json"; }
   std::string checkpoint_folder() const { return path_ + "/checkpoints"; }
@@ -91,6 +98,8 @@ class JobFolder {
   Result<JobSettings> read_settings() const;
   Status make_secret() const;
   Result<std::string> read_secret() const;
+  // A program calls this as soon as it uses the runtime. Costs nothing if it was called before.
+  void say_hello() const;
   // Appends a line with a single write, so that lines of several writers never mix.
   Status append_event(const nlohmann::json& event) const;
 

@@ -152,7 +152,7 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
     ~Remove() { remove_segment(name); }
   } remove{own->name()};
   program.bind_state(own->units());
-  if (std::getenv(kJobFolderVariable) != nullptr) warm_up(program, order, *own);
+  if (std::getenv(kWorkerVariable) != nullptr) warm_up(program, order, *own);
 
   std::optional<LoadedCheckpoint> restored;
   Result<View> latest = newest_view(**registry);
@@ -259,13 +259,20 @@ int run_in(const JobFolder& folder, int worker, Program& program, const WorkerOp
 
 }  // namespace
 
+void say_hello() {
+  const char* const path = std::getenv(kJobFolderVariable);
+  if (path != nullptr && std::getenv(kWorkerVariable) != nullptr) JobFolder(path).say_hello();
+}
+
 int run_worker(Program& program, const WorkerOptions& options) {
   const char* path = std::getenv(kReplayVariable);
   if (path != nullptr) return run_in(JobFolder(path), 0, program, options);
   path = std::getenv(kJobFolderVariable);
-  if (path != nullptr) {
-    const char* number = std::getenv(kWorkerVariable);
-    const auto worker = parse_int(number == nullptr ? "" : number);
+  // In an opaque job it is a program like any other: a job of its own.
+  const char* const number = std::getenv(kWorkerVariable);
+  if (path != nullptr && number != nullptr) {
+    say_hello();
+    const auto worker = parse_int(number);
     if (!worker || *worker < 0) {
       fmt::print(stderr, "rubato: {} must be a number; the launcher sets it\n", kWorkerVariable);
       return kWorkerFailed;

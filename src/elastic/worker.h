@@ -27,13 +27,18 @@ inline constexpr int kWorkerFailed = 1;    // it cannot continue; the message is
 inline constexpr int kWorkerRefused = 3;   // the job refuses it; restarting it is pointless
 inline constexpr int kWorkerExcluded = 4;  // the job continued or ended without it
 
-// Environment variables that assign a worker to a job. The launcher sets them. Without the first
-// one the worker is a job of its own.
+// Environment variables that assign a worker to a job. The launcher sets them. Without both of them
+// the worker is a job of its own.
 inline constexpr const char* kJobFolderVariable = "RUBATO_JOB_DIR";
 inline constexpr const char* kWorkerVariable = "RUBATO_WORKER";
 // The folder of a finished adaptive job. If set, the worker does not train but repeats that job
 // (elastic/replay.h) and writes the outcome to the folder.
 inline constexpr const char* kReplayVariable = "RUBATO_REPLAY_DIR";
+
+// Tells the job, if there is one, that its program uses the runtime. run_worker() does it, too, but
+// a program that needs long before it calls that should not be taken for one that has nothing to
+// say.
+void say_hello();
 
 // Trains the program to the end and returns an exit code.
 int run_worker(Program& program, const WorkerOptions& options);

@@ -25,6 +25,7 @@ namespace {
 
 constexpr int kLogsOfEndedWorkers = 32;
 constexpr std::size_t kLongestLine = 500;
+constexpr std::size_t kLongestOfSeveral = 200;
 
 // The last `bytes` of a file, or all of it.
 std::string tail(const std::string& path, std::int64_t bytes) {
@@ -62,7 +63,8 @@ nlohmann::json to_json(const ProcessOptions& options) {
           {"log_bytes", options.log_bytes},
           {"log_files", options.log_files},
           {"term_after_s", options.term_after_s},
-          {"kill_after_s", options.kill_after_s}};
+          {"kill_after_s", options.kill_after_s},
+          {"retry_after_s", options.retry_after_s}};
 }
 
 Result<ProcessOptions> parse_process_options(const nlohmann::json& options,
@@ -79,6 +81,7 @@ Result<ProcessOptions> parse_process_options(const nlohmann::json& options,
     options.at("log_files").get_to(parsed.log_files);
     options.at("term_after_s").get_to(parsed.term_after_s);
     options.at("kill_after_s").get_to(parsed.kill_after_s);
+    parsed.retry_after_s = options.value("retry_after_s", parsed.retry_after_s);
   } catch (const nlohmann::json::exception& error) {
     return invalid_input(fmt::format("{}: {}", where, error.what()));
   }
@@ -104,7 +107,11 @@ void WorkerProcesses::become_worker(int worker, const std::string& device, pid_t
   for (const auto& [name, value] : options_.environment) setenv(name.c_str(), value.c_str(), 1);
   for (const auto& [name, value] : variables_) setenv(name.c_str(), value.c_str(), 1);
   setenv(kJobFolderVariable, folder_.path().c_str(), 1);
-  setenv(kWorkerVariable, std::to_string(worker).c_str(), 1);
+  if (ordinary_) {
+    unsetenv(kWorkerVariable);  // this launcher may itself belong to a job
+  } else {
+    setenv(kWorkerVariable, std::to_string(worker).c_str(), 1);
+  }
   if (!options_.device_variable.empty() && !device.empty()) {
     setenv(options_.device_variable.c_str(), device.c_str(), 1);
   }
@@ -133,7 +140,10 @@ Status WorkerProcesses::start(int worker, const std::string& device) {
   }
   if (pid == 0) become_worker(worker, device, launcher);
   setpgid(pid, pid);  // in both processes, because either may run first
-  processes_.push_back({.worker = worker, .pid = pid, .device = device});
+  processes_.push_back({.worker = worker,
+                        .pid = pid,
+                        .device = device,
+                        .started = std::chrono::steady_clock::now()});
   return ok_status();
 }
 
@@ -155,16 +165,32 @@ std::vector<WorkerProcesses::End> WorkerProcesses::reap() {
   }
 }
 
-void WorkerProcesses::send(const WorkerProcess& process, int signal) {
-  if (signal != SIGKILL) {
-    kill(process.pid, signal);
-  } else if (kill(-process.pid, SIGKILL) != 0) {
-    kill(process.pid, SIGKILL);
+void WorkerProcesses::send(int worker, int signal) {
+  for (WorkerProcess& process : processes_) {
+    if (process.worker != worker) continue;
+    process.told_to_end = true;
+    if (signal == SIGKILL) {
+      send_to_group(process, signal);
+    } else {
+      kill(process.pid, signal);
+    }
   }
 }
 
+void WorkerProcesses::send_to_group(const WorkerProcess& process, int signal) {
+  if (kill(-process.pid, signal) != 0) kill(process.pid, signal);
+}
+
+bool WorkerProcesses::has_ended() const {
+  return std::any_of(processes_.begin(), processes_.end(), [](const WorkerProcess& process) {
+    siginfo_t info{};
+    return waitid(P_PID, static_cast<id_t>(process.pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid != 0;
+  });
+}
+
 void WorkerProcesses::end_all() {
-  for (const WorkerProcess& process : processes_) send(process, SIGKILL);
+  for (const WorkerProcess& process : processes_) send_to_group(process, SIGKILL);
   for (const WorkerProcess& process : processes_) {
     int status = 0;
     while (waitpid(process.pid, &status, 0) < 0 && errno == EINTR) {
@@ -211,6 +237,22 @@ std::string last_line(const std::string& path) {
   const std::size_t start = rest.rfind('\n');
   if (start != std::string_view::npos) rest.remove_prefix(start + 1);
   return std::string(rest.substr(0, kLongestLine));
+}
+
+std::string last_lines(const std::string& path, int count) {
+  const std::string text = tail(path, 1 << 16);
+  std::string_view rest = text;
+  std::string lines;
+  for (int found = 0; found < count && !rest.empty();) {
+    const std::size_t start = rest.rfind('\n');
+    std::string_view line = start == std::string_view::npos ? rest : rest.substr(start + 1);
+    rest.remove_suffix(rest.size() - (start == std::string_view::npos ? 0 : start));
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    line = line.substr(0, kLongestOfSeveral);
+    lines.insert(0, fmt::format("  {}{}", line, found == 0 ? "" : "\n"));
+    ++found;
+  }
+  return lines;
 }
 
 }  // namespace rubato::elastic

@@ -32,6 +32,9 @@ struct ProcessOptions {
   // after term_after_s and is killed kill_after_s later.
   double term_after_s = 20;
   double kill_after_s = 5;
+  // The pause after a failed start; doubles with each further one (elastic/failure_count.h,
+  // elastic/ordinary_program.h).
+  double retry_after_s = 0.25;
 };
 nlohmann::json to_json(const ProcessOptions& options);
 Result<ProcessOptions> parse_process_options(const nlohmann::json& options,
@@ -41,7 +44,9 @@ struct WorkerProcess {
   int worker = 0;
   pid_t pid = 0;
   std::string device{};  // empty: not tied to a device
+  std::chrono::steady_clock::time_point started{};
   bool was_member = false;
+  bool told_to_end = false;  // by a signal of the launcher
 };
 
 // Every worker has a process group of its own and dies with the launcher. When it ends, everything
@@ -53,14 +58,19 @@ class WorkerProcesses {
 
   // For workers started from now on. Takes precedence over ProcessOptions::environment.
   void set_variable(const std::string& name, const std::string& value);
+  // The processes are no workers: a program that uses the runtime must not join the job.
+  void be_ordinary() { ordinary_ = true; }
   Status start(int worker, const std::string& device);
   struct End {
     WorkerProcess process;
     int status = 0;  // as from waitpid
   };
   std::vector<End> reap();
-  static void send(const WorkerProcess& process, int signal);
-  void end_all();  // kills them; returns when they are gone
+  // Has no effect if the worker has ended.
+  void send(int worker, int signal);
+  static void send_to_group(const WorkerProcess& process, int signal);
+  bool has_ended() const;  // one of them, which reap() will return
+  void end_all();          // kills them; returns when they are gone
   void limit_logs() const;
 
   std::vector<WorkerProcess>& all() { return processes_; }
@@ -76,10 +86,13 @@ class WorkerProcesses {
   ProcessOptions options_;
   std::vector<std::string> command_;
   std::map<std::string, std::string> variables_;
+  bool ordinary_ = false;
   std::vector<WorkerProcess> processes_;
 };
 
 // The last non-empty line of a file, cut to a readable length; "" if there is none.
 std::string last_line(const std::string& path);
+// Up to `count` last lines, each indented by two spaces and cut to a readable length.
+std::string last_lines(const std::string& path, int count);
 
 }  // namespace rubato::elastic

@@ -51,11 +51,12 @@ int run(train::TorchProgram& program, const JobOptions& options) {
 Job::Job(int argc, char** argv, const JobDefaults& defaults) {
   const auto arguments = std::span<const char* const>(argv, static_cast<std::size_t>(argc));
   Result<JobOptions> parsed = parse_job_options(arguments.subspan(1), defaults);
-  if (!parsed) refuse(arguments[0], parsed.error().message);
-  if (parsed->help) {
+  if (parsed && parsed->help) {
     fmt::print("{}", job_help(defaults));
     std::exit(0);
   }
+  elastic::say_hello();
+  if (!parsed) refuse(arguments[0], parsed.error().message);
   if (const char* const level = std::getenv("RUBATO_CONSISTENCY"); level != nullptr) {
     // The launcher's setting applies to all workers.
     const Result<elastic::Consistency> consistency = elastic::parse_consistency(level);

@@ -33,7 +33,7 @@ refused "more than 1 MiB" -- submit -f <(yes run: ./train)
 refused "is a directory" -- submit -f "$work"
 
 # --- Messages about a field name the option that gave it, or the file
-refused '--mode: "elastic"' "consistent | adaptive | rigid" -- submit --mode elastic -- ./train
+refused '--mode: "elastic"' "consistent | adaptive | rigid | opaque" -- submit --mode elastic -- ./train
 refused '--devices: "4..2"' "2..4" -- submit --devices 4..2 -- ./train
 refused "--batch: only for adaptive jobs" -- submit --batch 64 -- ./train
 refused "--name: 'x/y': a name must not contain '/'" -- submit --name x/y -- ./train

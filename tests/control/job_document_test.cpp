@@ -74,10 +74,29 @@ TEST(JobDocument, NeedsOnlyWhatToRun) {
   const JobDocument d = accepted("run: ./train\n");
   EXPECT_EQ(d.run, Words{"./train"});
   EXPECT_EQ(d.mode, ElasticMode::kConsistent);
+  EXPECT_EQ(d.program, elastic::ProgramKind::kUnknown);
+  EXPECT_FALSE(to_json(d).contains("mode"));  // so that this stays known
   EXPECT_EQ(d.min_devices, 1);
   EXPECT_EQ(d.max_devices, 8);
   EXPECT_EQ(d.logical_workers, 0);  // the program's own number
   EXPECT_EQ(job_title(d), "train");
+}
+
+TEST(JobDocument, TheModeSaysWhetherTheProgramUsesTheRuntime) {
+  using elastic::ProgramKind;
+  for (const char* text : {"{run: a, mode: consistent}", "{run: a, mode: rigid}",
+                           "{run: a, mode: adaptive}", "{run: a, logical_workers: 2}"}) {
+    EXPECT_EQ(accepted(text).program, ProgramKind::kRuntime) << text;
+  }
+  const JobDocument d = accepted("{run: a, mode: opaque, devices: 2, retries: 3, grace: 1m}");
+  EXPECT_EQ(d.program, ProgramKind::kOpaque);
+  EXPECT_EQ(d.mode, ElasticMode::kRigid);  // as the scheduler sees it
+  EXPECT_EQ(mode_name(d), "opaque");
+  EXPECT_EQ(d.retries, 3);
+  EXPECT_EQ(d.grace_s, 60);
+  EXPECT_EQ(accepted("{run: a, mode: opaque}").max_devices, 1);
+  EXPECT_EQ(accepted("{run: a, mode: opaque}").grace_s, 30);
+  EXPECT_EQ(accepted("{run: a, time_limit: 2h}").time_limit_s, 7200);
 }
 
 TEST(JobDocument, WaysToWriteDevices) {
@@ -99,7 +118,7 @@ TEST(JobDocument, ErrorsNamePlaceFieldAndWhatWasExpected) {
       {"run: a\ndevcies: 3\n",
        "job.yaml:2:1: devcies: unknown field (did you mean 'devices'?); expected one of run, name, "
        "dir, env, tenant, priority, mode, devices, sizes, logical_workers, batch, lr_rule, epochs, "
-       "min_runtime, checkpoint, device_type"},
+       "min_runtime, time_limit, retries, grace, checkpoint, device_type"},
       {"run: a\ncheckpoint: {evry: 3}\n",
        "job.yaml:2:14: checkpoint.evry: unknown field (did you mean 'every'?); expected one of "
        "every, keep"},
@@ -110,9 +129,25 @@ TEST(JobDocument, ErrorsNamePlaceFieldAndWhatWasExpected) {
       {"run: a\ndevices: 16..2\n",
        "job.yaml:2:10: devices: 16..2; expected a range, such as 2..16"},
       {"run: a\nmode: elastic\n",
-       "job.yaml:2:7: mode: elastic; expected consistent | adaptive | rigid"},
+       "job.yaml:2:7: mode: elastic; expected consistent | adaptive | rigid | opaque"},
       {"run: a\nmode: rigit\n",
-       "job.yaml:2:7: mode: rigit; expected consistent | adaptive | rigid (did you mean 'rigid'?)"},
+       "job.yaml:2:7: mode: rigit; expected consistent | adaptive | rigid | opaque (did you mean "
+       "'rigid'?)"},
+      {"run: a\nmode: opaque\ndevices: 2..4\n",
+       "job.yaml:3:10: devices: 2..4; an opaque job takes a single number"},
+      {"run: a\nmode: opaque\nlogical_workers: 1\n",
+       "job.yaml:3:18: logical_workers: only for consistent and rigid jobs; an opaque job has one "
+       "process"},
+      {"run: a\nretries: 1\n",
+       "job.yaml:2:10: retries: only for opaque jobs; this job's mode is consistent; others "
+       "continue from their checkpoint"},
+      {"run: a\nmode: rigid\ngrace: 1s\n",
+       "job.yaml:3:8: grace: only for opaque jobs; this job's mode is rigid; others continue from "
+       "their checkpoint"},
+      {"run: a\ntime_limit: 0\n",
+       "job.yaml:2:13: time_limit: 0; expected a duration such as 90, 90s, 15m, 2h or 1d, from 1 "
+       "to "
+       "31536000 s"},
       {"run: a\nmode: rigid\ndevices: 2..4\n",
        "job.yaml:3:10: devices: 2..4; a rigid job takes a single number"},
       {"run: a\nbatch: 128\n",
@@ -212,6 +247,7 @@ TEST(JobDocument, CanonicalJsonReadsBackAsTheSameDocument) {
   for (const std::string_view text :
        {kEverything, std::string_view("run: a"), std::string_view("{run: a, mode: rigid}"),
         std::string_view("{run: a, devices: 2..4, logical_workers: 4, checkpoint: {every: 0.5}}"),
+        std::string_view("{run: a, mode: opaque, retries: 2, grace: 5, time_limit: 1d}"),
         std::string_view("{run: 'a \"b c\" d', mode: adaptive, batch: 64}")}) {
     const JobDocument document = accepted(text);
     const json canonical = to_json(document);
@@ -243,7 +279,7 @@ TEST(JobDocument, SchemaHasEveryFieldAndItsDefault) {
   const json document = to_json(accepted(kEverything));
   for (const auto& [name, value] : document.items()) EXPECT_TRUE(properties.contains(name)) << name;
   EXPECT_EQ(properties["devices"]["default"], "1..8");
-  EXPECT_EQ(properties["mode"]["enum"], json::array({"consistent", "adaptive", "rigid"}));
+  EXPECT_EQ(properties["mode"]["enum"], json::array({"consistent", "adaptive", "rigid", "opaque"}));
   EXPECT_EQ(properties["checkpoint"]["properties"]["keep"]["default"], 2);
   EXPECT_FALSE(properties["run"].contains("default"));
 }

@@ -67,6 +67,7 @@ TEST(State, FollowsAJobToItsEnd) {
   ASSERT_TRUE(h.add(33, "held", 1, {{"devices", 4}}).ok());
   EXPECT_EQ(h.job(1).resizes, 1);
   EXPECT_EQ(h.job(1).device_s, 2 * 12);
+  EXPECT_EQ(held_seconds(h.job(1), 35), 12 + 2);  // whatever the number of devices
   ASSERT_TRUE(h.add(34, "progress", 1, {{"step", 7}, {"loss", 0.5}}).ok());
   EXPECT_EQ(h.job(1).progress["step"], 7);
   ASSERT_TRUE(h.add(40, "finished", 1, {{"result", {{"steps", 100}}}}).ok());
@@ -76,6 +77,8 @@ TEST(State, FollowsAJobToItsEnd) {
   // Its processes end a moment later.
   ASSERT_TRUE(h.add(41, "held", 1, {{"devices", 0}}).ok());
   EXPECT_EQ(h.job(1).device_s, 2 * 12 + 4 * 8);
+  EXPECT_EQ(held_seconds(h.job(1), 1000), 20);
+  EXPECT_EQ(job_from_json(to_json(h.job(1)))->held_s, 20);
 }
 
 TEST(State, FieldsChangeWhileAJobLives) {

@@ -242,9 +242,27 @@ TEST_F(Runtime, AWorkerOfAnotherEnvironmentIsRefusedByName) {
 }
 
 TEST_F(Runtime, AProgramThatFailsEndsTheJobWithItsLastWords) {
-  auto job = start("job", {"--workers", "2", "--", "/bin/sh", "-c", "echo no such data; exit 5"});
+  auto job = start("job", {"--workers", "2", "--mode", "consistent", "--", "/bin/sh", "-c",
+                           "echo no such data; exit 5"});
   EXPECT_EQ(job->wait(), 1);
   EXPECT_NE(job->logs().find("the last one: no such data"), std::string::npos) << job->logs();
+}
+
+// It was started again for ever.
+TEST_F(Runtime, AProgramThatIsNoneRunsOnceAndItsExitCodeCounts) {
+  const std::string count = "echo run >>" + root_ + "/runs; ";
+  auto good = start("good", {"--workers", "3", "--", "/bin/sh", "-c", count + "exit 0"});
+  EXPECT_EQ(good->wait(), 0) << good->logs();
+  EXPECT_EQ(good->result().value("exit_code", -1), 0);
+  EXPECT_NE(good->logs().find("it is not a Rubato program"), std::string::npos) << good->logs();
+  auto bad = start("bad", {"--workers", "3", "--", "/bin/sh", "-c", count + "echo oh; kill -9 $$"});
+  EXPECT_EQ(bad->wait(), 1);
+  EXPECT_NE(bad->logs().find("the job failed: the program was killed by signal 9 (Killed); the end "
+                             "of its log:\n  oh\nit is not a Rubato program"),
+            std::string::npos)
+      << bad->logs();
+  const Result<std::string> runs = read_file(root_ + "/runs");
+  EXPECT_EQ(runs.ok() ? *runs : "", "run\nrun\n");
 }
 
 TEST_F(Runtime, NothingIsLeftBehind) {

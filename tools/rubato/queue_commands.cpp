@@ -62,6 +62,15 @@ std::string progress_text(const json& job) {
   return text;
 }
 
+// The hash of what was trained, or how an ordinary program ended.
+std::string result_text(const json& result) {
+  if (!result.contains("exit_code")) return result.value("state_sha256", "");
+  return fmt::format(
+      "exit code {} after {}, {}", result.value("exit_code", 0),
+      result.value("tries", 1) == 1 ? "1 try" : fmt::format("{} tries", result.value("tries", 1)),
+      duration_text(result.value("run_s", 0.0)));
+}
+
 // The estimate and its assumptions.
 std::string eta_line(const json& job) {
   const std::string eta = eta_text(job);
@@ -116,7 +125,8 @@ int status(const QueueArguments& a, const Context& context) {
   print_stall(*job);
   print_line("message", job->value("message", ""));
   print_line("tenant", job->value("tenant", ""));
-  print_line("mode", document.value("mode", ""));
+  const json result = job->value("result", json::object());
+  print_line("mode", document.value("mode", result.value("mode", "consistent")));
   print_line("devices", devices);
   print_line("reason", job->value("reason", ""));
   print_line("progress", progress_text(*job));
@@ -129,7 +139,12 @@ int status(const QueueArguments& a, const Context& context) {
     print_line("restarts", std::to_string(job->value("restarts", 0)));
   }
   print_line("device time", duration_text(job->value("device_s", 0.0)));
-  print_line("result", job->value("result", json::object()).value("state_sha256", ""));
+  if (const double limit = document.value("time_limit", 0.0); limit > 0) {
+    print_line("time limit", fmt::format("{} of {}", duration_text(job->value("held_s", 0.0)),
+                                         duration_text(limit)));
+  }
+  print_line("result", result_text(result));
+  print_line("hint", result.value("hint", ""));
   return 0;
 }
 

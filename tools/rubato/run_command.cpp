@@ -20,6 +20,7 @@ struct RunArguments {
   int logical = 0;
   int max_workers = 0;
   std::string mode = "consistent";
+  bool mode_given = false;
   std::string batch_range;
   std::string lr_rule;
 };
@@ -29,6 +30,9 @@ struct RunArguments {
 Status choose_mode(const RunArguments& arguments, elastic::LaunchOptions& launch) {
   elastic::JobSettings& settings = launch.settings;
   settings.adaptive = arguments.mode == "adaptive";
+  // Whoever chooses a mode or logical workers knows that the program uses the runtime.
+  const bool stated = arguments.mode_given || arguments.logical > 0;
+  settings.program = stated ? elastic::ProgramKind::kRuntime : elastic::ProgramKind::kUnknown;
   if (!settings.adaptive) {
     const char* option = !arguments.batch_range.empty() ? "--batch-range" : "--lr-rule";
     if (!arguments.batch_range.empty() || !arguments.lr_rule.empty()) {
@@ -195,11 +199,12 @@ void add_run(CLI::App& app, const Context& context, Command& chosen) {
                   "Largest number of workers for 'rubato scale' (default: as many as logical "
                   "workers, or --workers for an adaptive job)")
       ->check(between(1, elastic::kMaxWorkers));
-  run->add_option("--mode", arguments->mode,
-                  "consistent: the result never depends on the workers; adaptive: the batch "
-                  "follows them")
-      ->check(one_of({"consistent", "adaptive"}))
-      ->capture_default_str();
+  CLI::Option* mode =
+      run->add_option("--mode", arguments->mode,
+                      "consistent: the result never depends on the workers; adaptive: the batch "
+                      "follows them")
+          ->check(one_of({"consistent", "adaptive"}))
+          ->capture_default_str();
   run->add_option("--batch-range", arguments->batch_range,
                   "Adaptive: LOW..HIGH, samples per step over all workers");
   run->add_option(
@@ -235,7 +240,10 @@ void add_run(CLI::App& app, const Context& context, Command& chosen) {
   run->add_flag("--quiet", launch.quiet, "No progress on standard error");
   run->add_option("command", launch.command, "Program and arguments, after --")->required();
   run->positionals_at_end();
-  run->callback([arguments, &chosen] { chosen = [arguments] { return run_job(*arguments); }; });
+  run->callback([arguments, mode, &chosen] {
+    arguments->mode_given = mode->count() > 0;
+    chosen = [arguments] { return run_job(*arguments); };
+  });
   add_join(app, context, chosen);
 }
 

@@ -148,6 +148,7 @@ class ExecutorTest : public ::testing::Test {
 
   JobDocument toy(int steps, int logical = 4, int compute_us = 20000) const {
     JobDocument document;
+    document.program = elastic::ProgramKind::kRuntime;
     document.env["TOY_HURRY_FILE"] = hurry_file();
     document.name = "toy";
     // The time must come last; see undisturbed().

@@ -14,6 +14,7 @@ class ExecutorFaults : public ExecutorTest {
   static JobDocument script(const std::string& text) {
     JobDocument document;
     document.name = "script";
+    document.program = elastic::ProgramKind::kRuntime;
     document.run = {"/bin/sh", "-c", text};
     document.max_devices = 4;
     return document;

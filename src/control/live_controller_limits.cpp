@@ -1,0 +1,49 @@
+// Limits that the owners of jobs set.
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "control/live_controller.h"
+#include "elastic/job_folder.h"
+
+namespace rubato::control {
+
+// How long a job has held devices follows from its events, so a restarted daemon knows it, too. The
+// job is stopped like a cancelled one: in an orderly way.
+void LiveController::end_overdue(double now) {
+  std::vector<JobNumber> overdue;
+  for (const JobState* state : scheduler_->jobs()) {
+    const JobRecord& job = store_->state().jobs.at(number_of(state->spec.id));
+    const double limit = job.document.time_limit_s;
+    if (limit > 0 && held_seconds(job, now) >= limit) overdue.push_back(job.number);
+  }
+  for (const JobNumber number : overdue) {
+    const JobRecord& job = store_->state().jobs.at(number);
+    const std::string message = fmt::format(
+        "its time limit is over: it held devices for {:.0f} s, and time_limit is {:.0f} s{}",
+        held_seconds(job, now), job.document.time_limit_s,
+        job.document.program == elastic::ProgramKind::kOpaque ? ""
+                                                              : "; its last checkpoint is kept");
+    if (!append({about(job, "failed", {{"message", message}})}).ok()) return;  // tried again
+    scheduler_->remove(number);
+    executor_->cancel(number);
+    const WriteLock lock(mutex_);
+    live_.erase(number);
+    ++metrics_.ended_by_phase[std::string(to_string(Phase::kFailed))];
+    round_due_ = true;
+  }
+}
+
+// A program that is not known to use the runtime may have nothing to report for days.
+bool LiveController::does_steps(const JobRecord& job) const {
+  switch (job.document.program) {
+    case elastic::ProgramKind::kRuntime:
+      return true;
+    case elastic::ProgramKind::kUnknown:
+      return is_file(elastic::JobFolder(executor_->job_folder(job.number)).hello_file());
+    case elastic::ProgramKind::kOpaque:
+      break;
+  }
+  return false;
+}
+
+}  // namespace rubato::control
