@@ -127,8 +127,10 @@ json component_schemas() {
   schemas["ChangeJob"] = object_schema(json::array(), std::move(changeable));
   schemas["ChangeJob"]["minProperties"] = 1;
   schemas["Profile"] = object_schema(
-      {"job", "points"},
+      {"job", "key", "shared_by", "points"},
       {{"job", text()},
+       {"key", with_help(text(), "jobs with the same key share their measurements")},
+       {"shared_by", with_help(any_object(), "what the key consists of, such as the program")},
        {"points",
         {{"type", "array"},
          {"description", "fewest devices first; of earlier jobs of the same program, too"},

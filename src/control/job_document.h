@@ -44,6 +44,8 @@ struct JobDocument {
   double checkpoint_every_s = 30;  // `checkpoint: {every: 30s, keep: 2}`
   int checkpoint_keep = 2;
   std::string device_type{};  // empty: any
+  std::string profile{};  // jobs of a tenant that name the same share measurements; empty: those
+                          // with the same program (control/profile.h)
 
   bool operator==(const JobDocument&) const = default;
 };

@@ -309,7 +309,9 @@ constexpr std::array kFields{
              "The tenant whose share the job uses. Only an administrator may name another tenant.",
              [](const DocumentNode& n, JobDocument& d) { return read_name(n, d.tenant); },
              [](const JobDocument& d) { return unless_empty(d.tenant); }, name_schema},
-    JobField{"priority", "whole number", "0", "Larger is more urgent; compares jobs of the same tenant.",
+    JobField{"priority", "whole number", "0",
+             "Larger is more urgent, whatever the policy: a job never waits for devices that jobs of lower priority hold; it stops "
+             "them. Compares jobs of the same tenant.",
              [](const DocumentNode& n, JobDocument& d) { return read_int(n, kPriority, d.priority); },
              [](const JobDocument& d) { return json(d.priority); }, [] { return integer_schema(kPriority); }},
     JobField{"mode", "consistent \\| adaptive \\| rigid \\| opaque", "consistent, if the program uses the runtime",
@@ -368,6 +370,10 @@ constexpr std::array kFields{
     JobField{"device_type", "string", "any", "The device type the job must run on.",
              [](const DocumentNode& n, JobDocument& d) { return read_name(n, d.device_type); },
              [](const JobDocument& d) { return unless_empty(d.device_type); }, name_schema},
+    JobField{"profile", "string", "by program, arguments and folder",
+             "Jobs of a tenant that give the same name share what is measured of their speed, whatever their arguments.",
+             [](const DocumentNode& n, JobDocument& d) { return read_name(n, d.profile); },
+             [](const JobDocument& d) { return unless_empty(d.profile); }, name_schema},
 };
 // clang-format on
 

@@ -79,7 +79,7 @@ Status LiveController::start_scheduler() {
   const int reserved = reserved_now();
   for (const auto& [number, job] : state.jobs) {
     if (ended(job.phase) || job.phase == Phase::kPaused) continue;
-    Status added = (*made)->add(job, known_profile(state, job.document));
+    Status added = (*made)->add(job, known_profile(state, job, options_.machine.type));
     if (!added.ok()) return added;
   }
   scheduler_ = std::move(*made);
@@ -188,7 +188,8 @@ void LiveController::handle_submissions(std::deque<Submission> submissions) {
   if (durable.ok()) {
     for (const JobNumber number : fresh) {
       const JobRecord& record = store_->state().jobs.at(number);
-      const Status added = scheduler_->add(record, known_profile(store_->state(), record.document));
+      const Status added =
+          scheduler_->add(record, known_profile(store_->state(), record, options_.machine.type));
       if (!added.ok()) {
         static_cast<void>(append({about(record, "failed", {{"message", added.error().message}})}));
       }

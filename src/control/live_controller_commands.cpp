@@ -192,7 +192,7 @@ Status LiveController::resume(const Caller& caller, JobNumber job) {
     if (!done.ok()) return done;
     round_due_ = true;
     return scheduler_->add(store_->state().jobs.at(job),
-                           known_profile(store_->state(), record->document));
+                           known_profile(store_->state(), *record, options_.machine.type));
   });
 }
 

@@ -122,8 +122,9 @@ Status LiveController::note_view(const JobRecord& job, const nlohmann::json& bod
     // The cost of a resize is learned together with the program's speed.
     Profile profile = scheduler_->find(job.number)->profile();
     profile.note_change(number_in(body, "prepare_s"));
-    events.push_back(about(job, "learned",
-                           {{"key", profile_key(job.document)}, {"profile", profile.to_json()}}));
+    events.push_back(
+        about(job, "learned",
+              {{"key", profile_key(job, options_.machine.type)}, {"profile", profile.to_json()}}));
   }
   Status noted = append(std::move(events));
   if (noted.ok() && program_workers > 0 && job.phase != Phase::kPaused) {
@@ -158,7 +159,7 @@ Status LiveController::note_progress(const Notice& notice) {
   }
   if (job == nullptr || news == Profile::News::kNone) return ok_status();
   round_due_ = round_due_ || news == Profile::News::kSize;
-  const std::string key = profile_key(record.document);
+  const std::string key = profile_key(record, options_.machine.type);
   Status noted =
       append({about(record, "learned", {{"key", key}, {"profile", job->profile().to_json()}}),
               about(record, "progress", notice.body)});

@@ -161,7 +161,7 @@ Result<nlohmann::json> LiveController::profile(const Caller& caller, JobNumber j
     return no_such_job(job_name_of(job));
   }
   std::vector<ProfilePoint> points =
-      known_profile(store_->state(), found->second.document).points();
+      known_profile(store_->state(), found->second, options_.machine.type).points();
   std::sort(points.begin(), points.end(), [](const ProfilePoint& a, const ProfilePoint& b) {
     return std::pair(a.devices, a.batch) < std::pair(b.devices, b.batch);
   });
@@ -172,7 +172,10 @@ Result<nlohmann::json> LiveController::profile(const Caller& caller, JobNumber j
                     {"step_s", point.step_s},
                     {"samples_per_s", static_cast<double>(point.batch) / point.step_s}});
   }
-  return nlohmann::json{{"job", job_name_of(job)}, {"points", std::move(rows)}};
+  return nlohmann::json{{"job", job_name_of(job)},
+                        {"key", profile_key(found->second, options_.machine.type)},
+                        {"shared_by", profile_key_parts(found->second, options_.machine.type)},
+                        {"points", std::move(rows)}};
 }
 
 Snapshot LiveController::take_snapshot(const Caller& caller) const {
@@ -191,7 +194,7 @@ Snapshot LiveController::take_snapshot(const Caller& caller) const {
     // As measured until now; the log has a profile only when it has moved.
     copy.profile = live != live_.end() && !live->second.profile.empty()
                        ? live->second.profile
-                       : known_profile(state, job.document);
+                       : known_profile(state, job, options_.machine.type);
     if (!may_see(caller, job.tenant)) {
       copy.hidden = true;
       copy.record.document.name = "";

@@ -1,6 +1,7 @@
 #include "control/live_job.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "control/json_fields.h"
@@ -17,6 +18,7 @@ constexpr Seconds kResizeCost = 1.0;
 // Assumed length of a job about which nothing is known.
 constexpr Seconds kUnknownLength = 600;
 constexpr std::int64_t kUnknownSteps = 1000;
+constexpr std::int64_t kMostEpochs = 1'000'000'000;
 
 }  // namespace
 
@@ -87,7 +89,7 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
   spec_.priority = document_.priority;
   spec_.mode = document_.mode;
   spec_.submit_s = record.submitted_at;
-  spec_.application = profile_key(document_);
+  spec_.application = profile_key(record, machine_.type);
   spec_.power_of_two_sizes = document_.power_of_two_sizes;
   if (!document_.device_type.empty() && document_.device_type != machine_.type) {
     spec_.allowed_types = 0;
@@ -96,6 +98,12 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
   const int logical = logical_workers(record);
   const DeviceRange range = device_range(record);
   spec_.min_devices = range.low;
+  if (spec_.power_of_two_sizes) {
+    const auto size = static_cast<int>(std::bit_ceil(static_cast<unsigned>(range.low)));
+    // The program may have said that it has too few logical workers for any such size.
+    spec_.power_of_two_sizes = size <= range.high;
+    if (spec_.power_of_two_sizes) spec_.min_devices = size;
+  }
   spec_.max_devices = std::min(range.high, machine_.devices);
   if (!adaptive) cap(logical, DeviceLimit::kLogicalWorkers);
   if (range.high < document_.max_devices && spec_.max_devices == range.high) {
@@ -112,10 +120,13 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
   if (settling)
     spec_.min_devices = std::clamp(record.granted, spec_.min_devices, spec_.max_devices);
   spec_.requested_devices = spec_.min_devices;
+  spec_.round_to_sizes();
   spec_.epochs = document_.epochs;
-  if (progress_.steps_per_epoch > 0 && progress_.total_steps > 0) {
-    spec_.epochs = static_cast<int>(std::max<std::int64_t>(
-        1, (progress_.total_steps + progress_.steps_per_epoch - 1) / progress_.steps_per_epoch));
+  if (total_steps() > 0 && steps_per_epoch() > 0) {
+    spec_.epochs = static_cast<int>(std::clamp<std::int64_t>(
+        (total_steps() + steps_per_epoch() - 1) / steps_per_epoch(), 1, kMostEpochs));
+  } else if (total_steps() > 0 && spec_.epochs == 0) {
+    spec_.epochs = 1;  // a program without epochs counts as a single one
   }
   if (adaptive) {
     if (document_.min_batch > 0) {
@@ -134,7 +145,7 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
     spec_.logical_workers = logical;
   }
   if (learned_ != nullptr && spec_.requested_batch != batch_before) {
-    learned_.reset();  // it counts in batches of another size
+    learned_->restart(spec_.batch);  // it counts in batches of another size
     learn();
   }
 }
@@ -159,7 +170,9 @@ void LiveJob::learn() {
   if (profile_.empty()) return;
   speed_ = speed_of(profile_);
   if (!spec_.batch.known()) return;
-  learned_ = std::make_unique<LearnedModel>(spec_.batch);
+  // The same model for as long as the job lives: policies remember what they have seen of it.
+  if (learned_ == nullptr) learned_ = std::make_unique<LearnedModel>(spec_.batch);
+  if (!(learned_->limits() == spec_.batch)) learned_->restart(spec_.batch);
   const DeviceTypeId type(0);
   for (const ProfilePoint& point : profile_.points()) {
     const std::int64_t local = spec_.logical_workers > 0
@@ -171,7 +184,8 @@ void LiveJob::learn() {
                       .devices = point.devices,
                       .local = local,
                       .step_s = time.step_s,
-                      .sync_s = time.sync_s},
+                      .sync_s = time.sync_s,
+                      .measurements = point.reports},
                      {});
   }
 }
@@ -187,12 +201,17 @@ JobKnowledge LiveJob::knowledge() {
           .resize_cost_s = start_cost()};
 }
 
+std::int64_t LiveJob::total_steps() const {
+  return progress_.total_steps > 0 ? progress_.total_steps : profile_.total_steps();
+}
+
+std::int64_t LiveJob::steps_per_epoch() const {
+  return progress_.total_steps > 0 ? progress_.steps_per_epoch : profile_.steps_per_epoch();
+}
+
 std::optional<std::int64_t> LiveJob::steps_left() const {
-  // What an earlier job of the program has shown counts until this one says it itself.
-  const std::int64_t total =
-      progress_.total_steps > 0 ? progress_.total_steps : profile_.total_steps();
-  if (total <= 0) return std::nullopt;
-  return std::max<std::int64_t>(1, total - progress_.step);
+  if (total_steps() <= 0) return std::nullopt;
+  return std::max<std::int64_t>(1, total_steps() - progress_.step);
 }
 
 Seconds LiveJob::step_s(int devices) const {
@@ -222,9 +241,9 @@ double LiveJob::updates(std::int64_t, Seconds) const {
 }
 
 double LiveJob::epochs_done(Seconds) const {
-  return progress_.steps_per_epoch > 0
-             ? static_cast<double>(progress_.step) / static_cast<double>(progress_.steps_per_epoch)
-             : 0;
+  const auto step = static_cast<double>(progress_.step);
+  if (steps_per_epoch() > 0) return step / static_cast<double>(steps_per_epoch());
+  return total_steps() > 0 ? spec_.epochs * step / static_cast<double>(total_steps()) : 0;
 }
 
 double LiveJob::samples_done(Seconds) const {

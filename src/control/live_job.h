@@ -67,6 +67,9 @@ class LiveJob final : public ObservedProgress, public RemainingWork {
 
  private:
   void learn();
+  // As said by the job itself, else as shown by an earlier job of the program; 0: unknown.
+  std::int64_t total_steps() const;
+  std::int64_t steps_per_epoch() const;
   int logical_workers(const JobRecord& record) const;
   void cap(int devices, DeviceLimit limit);
 

@@ -1,6 +1,8 @@
 #include "control/profile.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <cmath>
 #include <limits>
 
@@ -24,6 +26,36 @@ constexpr Seconds kLongestChange = 3600;
 // Micro-batches per step on the busiest of `devices`.
 int hosted(int logical_workers, int devices) {
   return (logical_workers + devices - 1) / std::max(1, devices);
+}
+
+// Names of arguments that say nothing about speed.
+constexpr std::array<std::string_view, 16> kBesideThePoint{
+    "seed",   "lr",       "learning-rate", "name",      "run-name", "tag",
+    "out",    "output",   "output-dir",    "out-dir",   "log",      "log-dir",
+    "logdir", "save-dir", "save",          "experiment"};
+
+// "--Learning_Rate=3" and "--learning-rate" both have the name "learning-rate"; a word that is no
+// such argument has none.
+std::string argument_name(std::string_view word) {
+  if (!word.starts_with("--")) return "";
+  std::string name(word.substr(2, word.find('=') - 2));
+  for (char& c : name) c = c == '_' ? '-' : static_cast<char>(std::tolower(c));
+  return name;
+}
+
+std::vector<std::string> arguments_that_matter(const std::vector<std::string>& run) {
+  std::vector<std::string> kept;
+  for (std::size_t i = 1; i < run.size(); ++i) {
+    const std::string name = argument_name(run[i]);
+    if (std::find(kBesideThePoint.begin(), kBesideThePoint.end(), name) == kBesideThePoint.end()) {
+      kept.push_back(run[i]);
+      continue;
+    }
+    const bool value_follows = run[i].find('=') == std::string::npos && i + 1 < run.size() &&
+                               !run[i + 1].starts_with("--");
+    if (value_follows) ++i;
+  }
+  return kept;
 }
 
 // The compute time of a micro-batch is the fastest one measured for any size. Everything that a
@@ -53,10 +85,28 @@ class LogicalSpeed final : public SpeedModel {
 
 }  // namespace
 
-std::string profile_key(const JobDocument& document) {
-  const nlohmann::json what = {{"run", document.run},
-                               {"mode", to_string(document.mode)},
-                               {"logical", document.logical_workers}};
+nlohmann::json profile_key_parts(const JobRecord& job, const std::string& machine_type) {
+  const JobDocument& document = job.document;
+  nlohmann::json parts = {
+      {"tenant", job.tenant},
+      {"device_type", document.device_type.empty() ? machine_type : document.device_type},
+      {"mode", to_string(document.mode)},
+      {"logical_workers", document.logical_workers}};
+  if (!document.profile.empty()) {
+    parts["profile"] = document.profile;
+    return parts;
+  }
+  parts["program"] = document.run.empty() ? "" : document.run.front();
+  parts["arguments"] = arguments_that_matter(document.run);
+  parts["dir"] = document.dir;
+  parts["env"] = nlohmann::json::array();
+  for (const auto& [name, value] : document.env) parts["env"].push_back(name);
+  return parts;
+}
+
+std::string profile_key(const JobRecord& job, const std::string& machine_type) {
+  nlohmann::json what = profile_key_parts(job, machine_type);
+  if (what.contains("env")) what["env"] = job.document.env;
   return sha256_hex(compact_json(what)).substr(0, 16);
 }
 
@@ -114,7 +164,8 @@ Profile::News Profile::note(const ProfilePoint& point) {
     told_.insert(told_.begin() + index, point.step_s);
     return News::kSize;
   }
-  at->step_s += kNewShare * (point.step_s - at->step_s);
+  const bool warm_up = at->reports == 1 && at->at > 0;  // one from a stored profile is an average
+  at->step_s += (warm_up ? 1.0 : kNewShare) * (point.step_s - at->step_s);
   at->reports = std::min(at->reports + 1, kMostReports);
   at->at = std::max(at->at, point.at);
   Seconds& told = told_[static_cast<std::size_t>(index)];
@@ -186,8 +237,12 @@ StepTime Profile::whole_step(int devices, std::int64_t batch) const {
   return {scaled(below != nullptr ? *below : *above), 0, Confidence::kExtrapolated};
 }
 
-Profile known_profile(const State& state, const JobDocument& document) {
-  const auto known = state.profiles.find(profile_key(document));
+Profile known_profile(const State& state, const JobRecord& job, const std::string& machine_type) {
+  return stored_profile(state, job.document, profile_key(job, machine_type));
+}
+
+Profile stored_profile(const State& state, const JobDocument& document, const std::string& key) {
+  const auto known = state.profiles.find(key);
   if (known != state.profiles.end()) {
     Result<Profile> read = Profile::from_json(known->second);
     if (read.ok()) return std::move(*read);

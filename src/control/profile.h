@@ -1,6 +1,6 @@
 // Measurements of a training program: seconds per step by devices and batch, and the time it took
-// to add workers. Profiles are stored by program (profile_key), so the speed of the next job of the
-// same program is known from its start.
+// to add workers. Profiles are stored by what decides a program's speed (profile_key), so the speed
+// of the next job like it is known from its start.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,14 @@
 
 namespace rubato::control {
 
-// Jobs with the same key (program, arguments, mode, logical workers) should run at the same speed.
-std::string profile_key(const JobDocument& document);
+// What decides the speed of a job, for people to read: its tenant, the device type, its mode, its
+// logical workers, and either the name in its field `profile` or its program, folder, environment
+// (names only) and those arguments that matter. All do, except the usual ones for seeds, learning
+// rates, names and places of output, such as `--seed 3` or `--out=DIR`. `machine_type` is the
+// device type of jobs that ask for none.
+nlohmann::json profile_key_parts(const JobRecord& job, const std::string& machine_type);
+// Jobs with equal keys share what is measured. Never equal for jobs of two tenants.
+std::string profile_key(const JobRecord& job, const std::string& machine_type);
 
 struct ProfilePoint {
   int devices = 0;
@@ -42,7 +48,8 @@ class Profile {
     kMoved,  // a point moved by 10 % since the last news about it
     kSize,   // a size was measured for the first time, or often enough to be trusted
   };
-  // Records a measurement. Repeated ones are averaged; the new one has a weight of a quarter.
+  // Records a measurement. Repeated ones are averaged; the new one has a weight of a quarter. The
+  // first measurement of a size includes its warm-up and is replaced by the second.
   News note(const ProfilePoint& point);
   void note_logical_workers(int workers) { logical_workers_ = workers; }
   // Records the length of the program; 0: unknown.
@@ -81,8 +88,10 @@ class Profile {
   std::vector<Seconds> changes_;      // newest last
 };
 
-// The profile measured by earlier jobs of the same program; empty if there were none.
-Profile known_profile(const State& state, const JobDocument& document);
+// The profile measured by earlier jobs with the same key; empty if there were none.
+Profile known_profile(const State& state, const JobRecord& job, const std::string& machine_type);
+// The profile stored under a key, whatever version of Rubato made that; empty if there is none.
+Profile stored_profile(const State& state, const JobDocument& document, const std::string& key);
 
 // The profile as a speed model for policies and the simulator. It predicts the seconds of one
 // micro-batch, which is the share of one logical worker or, without logical workers, of one device.

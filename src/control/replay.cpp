@@ -26,10 +26,13 @@ class Measuring {
   explicit Measuring(const State& state) : state_(state) {}
 
   void take(const Event& event) {
+    if (event.type == "started") type_ = event.body.value("device_type", "");
     const auto found = state_.jobs.find(event.job);
     if (found == state_.jobs.end()) return;
     Standing& standing = standings_[event.job];
-    if (event.type == "granted") {
+    if (event.type == "learned") {
+      stored_as_[profile_key(found->second, type_)] = event.body.value("key", "");
+    } else if (event.type == "granted") {
       const auto devices = static_cast<int>(number_in(event.body, "devices"));
       if (devices > 0 && standing.workers == 0) granted_at_.try_emplace(event.job, event.at);
       if (devices == 0) standing.workers = 0;
@@ -50,11 +53,11 @@ class Measuring {
     }
   }
 
-  Profile profile(const JobDocument& document) const {
-    Profile known = known_profile(state_, document);
+  Profile profile(const JobRecord& job) const {
+    Profile known = stored_profile(state_, job.document, stored_key(job));
     Profile measured(known.logical_workers());
     measured.note_length(known.total_steps(), known.steps_per_epoch(), known.samples());
-    const auto found = spent_.find(profile_key(document));
+    const auto found = spent_.find(profile_key(job, type_));
     if (found == spent_.end()) return known;
     for (const auto& [workers, spent] : found->second) {
       if (spent.steps < 1 || workers < 1) continue;
@@ -68,6 +71,12 @@ class Measuring {
   Seconds start_s() const { return starts_ > 0 ? start_total_ / starts_ : 0; }
 
  private:
+  // Profiles are in the log under the keys of the version that wrote it.
+  std::string stored_key(const JobRecord& job) const {
+    const std::string key = profile_key(job, type_);
+    const auto stored = stored_as_.find(key);
+    return stored == stored_as_.end() ? key : stored->second;
+  }
   // A view has the runtime's own time: the daemon may have been away when it changed.
   static double happened_at(const Event& view) {
     const double told = number_in(view.body, "at");
@@ -76,7 +85,7 @@ class Measuring {
   void move(const JobRecord& job, double at, double step) {
     const Standing& standing = standings_[job.number];
     if (standing.workers < 1 || step <= standing.step) return;
-    Spent& spent = spent_[profile_key(job.document)][standing.workers];
+    Spent& spent = spent_[profile_key(job, type_)][standing.workers];
     spent.steps += step - standing.step;
     spent.seconds += at - standing.at;
   }
@@ -84,7 +93,9 @@ class Measuring {
   const State& state_;
   std::map<JobNumber, Standing> standings_;
   std::map<JobNumber, double> granted_at_;
+  std::string type_;  // of the devices
   std::map<std::string, std::map<int, Spent>> spent_;
+  std::map<std::string, std::string> stored_as_;  // keys in the log, by profile_key
   double start_total_ = 0;
   int starts_ = 0;
 };
@@ -145,7 +156,7 @@ Past past_of(State state, std::span<const Event> events) {
     job.record.program_workers = record.program_workers;
     job.record.tenant = record.tenant;
     job.record.submitted_at = record.submitted_at;
-    job.profile = measuring.profile(record.document);
+    job.profile = measuring.profile(record);
     if (snapshot.at == 0 || record.submitted_at < snapshot.at) snapshot.at = record.submitted_at;
   }
   return past;

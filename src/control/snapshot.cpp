@@ -185,9 +185,9 @@ Result<nlohmann::json> plan_for(const Snapshot& snapshot, const JobDocument& doc
   fresh.record.tenant = document.tenant.empty() ? "default" : document.tenant;
   fresh.record.submitted_at = snapshot.at;
   fresh.profile = Profile(document.mode == ElasticMode::kAdaptive ? 0 : document.logical_workers);
-  const std::string key = profile_key(document);
+  const std::string key = profile_key(fresh.record, snapshot.machine.type);
   for (const SnapshotJob& job : snapshot.jobs) {
-    if (profile_key(job.record.document) == key) fresh.profile = job.profile;
+    if (profile_key(job.record, snapshot.machine.type) == key) fresh.profile = job.profile;
   }
   const Status added = (*live)->add(fresh.record, fresh.profile);
   if (!added.ok()) return added.error();

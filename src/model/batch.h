@@ -16,6 +16,7 @@ struct BatchLimits {
   std::int64_t max_local = 0;
 
   bool known() const { return initial > 0; }
+  bool operator==(const BatchLimits&) const = default;
 };
 
 // One optimizer update: every device runs `accumulation` micro-batches without synchronisation,

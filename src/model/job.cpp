@@ -1,6 +1,21 @@
 #include "model/job.h"
 
+#include <algorithm>
+#include <bit>
+
 namespace rubato {
+
+void JobSpec::round_to_sizes() {
+  if (!power_of_two_sizes || mode == ElasticMode::kRigid || min_devices < 1) return;
+  const auto floor = [](int n) {
+    return static_cast<int>(std::bit_floor(static_cast<unsigned>(n)));
+  };
+  const auto low = static_cast<int>(std::bit_ceil(static_cast<unsigned>(min_devices)));
+  if (low > max_devices) return;
+  min_devices = low;
+  max_devices = floor(max_devices);
+  requested_devices = std::clamp(floor(std::max(1, requested_devices)), min_devices, max_devices);
+}
 
 std::string_view to_string(ElasticMode mode) {
   switch (mode) {

@@ -40,6 +40,8 @@ struct JobSpec {
   int requested_devices = 1;          // what a scheduler without resizing grants
   std::uint32_t allowed_types = ~0U;  // one bit per DeviceTypeId
   bool power_of_two_sizes = false;    // runs on 1, 2, 4, ... devices only
+  // Stopping it loses everything it has done: it keeps no checkpoints.
+  bool starts_over = false;
   // Exactly so many, before any job without a pin (sched/pinned_policy.h); 0: the policy decides.
   int pinned_devices = 0;
   DeviceLimit limit = DeviceLimit::kOwner;  // where max_devices comes from
@@ -58,6 +60,11 @@ struct JobSpec {
   std::string application;               // empty: unknown
   std::optional<Seconds> resize_cost_s;  // overrides the cluster's default
 
+  // The fewest devices on which it can run.
+  int smallest() const { return mode == ElasticMode::kRigid ? requested_devices : min_devices; }
+  // Narrows the range of a job with power_of_two_sizes to powers of two. A range without one stays
+  // as it is, and so does a rigid job.
+  void round_to_sizes();
   bool allows(DeviceTypeId type) const { return (allowed_types >> type.value & 1U) != 0; }
   // Micro-batch of one logical worker.
   std::int64_t worker_batch() const {

@@ -14,15 +14,30 @@ void LearnedModel::report(const Observation& o, const GradientNoise& noise) {
     for (PerType& type : types_) type.best.clear();
   }
   PerType& type = types_[o.type.index()];
-  const bool known =
-      std::any_of(type.observations.begin(), type.observations.end(), [&](const Observation& seen) {
+  const auto known = std::find_if(
+      type.observations.begin(), type.observations.end(), [&](const Observation& seen) {
         return seen.nodes == o.nodes && seen.devices == o.devices && seen.local == o.local;
       });
-  if (known) return;
-  type.observations.push_back(o);
+  if (known == type.observations.end()) {
+    type.observations.push_back(o);
+    type.revisions.push_back(++revision_);
+  } else {
+    const bool same = known->step_s == o.step_s && known->sync_s == o.sync_s;
+    if (o.measurements < 2 || (same && known->measurements == o.measurements)) return;
+    *known = o;
+    type.revisions[static_cast<std::size_t>(known - type.observations.begin())] = ++revision_;
+    if (same) return;
+  }
   type.params.reset();
   type.best.clear();
   max_profiled_devices_ = std::max(max_profiled_devices_, o.devices);
+}
+
+void LearnedModel::restart(BatchLimits limits) {
+  limits_ = limits;
+  max_profiled_devices_ = 0;
+  types_ = {};
+  ++revision_;
 }
 
 const LearnedModel::PerType& LearnedModel::informed(DeviceTypeId type) const {

@@ -34,6 +34,7 @@ struct Observation {
   std::int64_t local = 0;
   Seconds step_s = 0;
   Seconds sync_s = 0;
+  int measurements = 1;  // that it rests on: more than one if it is an average
 };
 
 // Minimises the root mean squared logarithmic errors of T_grad and T_step (plus small priors: g

@@ -4,14 +4,6 @@
 
 namespace rubato {
 
-namespace {
-
-int smallest_size(const JobSpec& spec) {
-  return spec.mode == ElasticMode::kRigid ? spec.requested_devices : spec.min_devices;
-}
-
-}  // namespace
-
 Decision::Decision(const Plan& plan, const PolicyInput& input,
                    std::span<const PlacementChange> changes)
     : plan_(plan), input_(input), free_before_(input.usable_by_type), free_(input.usable_by_type) {
@@ -62,7 +54,7 @@ DecisionFacts Decision::facts(std::size_t job) const {
   const JobSpec& spec = input_.jobs[job]->spec;
   return {.before = input_.jobs[job]->allocation.devices(),
           .after = after_[job]->devices(),
-          .needs = smallest_size(spec),
+          .needs = spec.smallest(),
           .free = usable_for(spec, free_),
           .usable = usable_for(spec, input_.usable_by_type),
           .to_others = given_to_others(job)};
@@ -111,9 +103,8 @@ Reason Decision::reason_to_wait(std::size_t job, const DecisionFacts& f) const {
 }
 
 DecisionFacts facts_of_loss(const JobState& job, const Allocation& after) {
-  return {.before = job.allocation.devices(),
-          .after = after.devices(),
-          .needs = smallest_size(job.spec)};
+  return {
+      .before = job.allocation.devices(), .after = after.devices(), .needs = job.spec.smallest()};
 }
 
 }  // namespace rubato

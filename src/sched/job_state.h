@@ -52,7 +52,8 @@ struct JobState {
   Reason reason = Reason::kWaitsForDevices;
   DecisionFacts facts;
 
-  Seconds changed_at_s = 0;             // when the allocation last changed
+  Seconds changed_at_s = 0;             // when the allocation last changed, if only in its batch
+  Seconds resized_at_s = 0;             // when it last got, lost or changed devices
   Seconds executed_until_change_s = 0;  // seconds with devices before that change
   double service_until_change = 0;      // device-seconds before that change
   int starts = 0;                       // times it got devices while it had none

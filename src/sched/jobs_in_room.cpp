@@ -13,6 +13,7 @@ JobsInRoom::JobsInRoom(std::vector<const JobState*> jobs, const Room& room, Seco
     job.executed_until_change_s = job.executed_s(now_s);
     job.service_until_change = job.attained_service(now_s);
     job.changed_at_s = now_s;
+    job.resized_at_s = now_s;
     job.allocation = std::move(lost.after);
     jobs_[lost.job] = &job;
   }

@@ -1,6 +1,7 @@
 #include "sched/placement.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 
@@ -160,6 +161,12 @@ class Placer {
   std::vector<PlacementChange> changes_;
 };
 
+// Devices beyond the next size that the job may have.
+int surplus_of_size(const JobSpec& spec, int devices) {
+  if (!spec.power_of_two_sizes || devices < 1) return 0;
+  return devices - static_cast<int>(std::bit_floor(static_cast<unsigned>(devices)));
+}
+
 }  // namespace
 
 std::vector<PlacementChange> place(const Plan& plan, const PolicyInput& input) {
@@ -174,8 +181,13 @@ std::vector<PlacementChange> fit_to_usable(std::span<const JobState* const> jobs
   }
   std::vector<std::size_t> order(jobs.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = order.size() - 1 - i;
-  std::stable_partition(order.begin(), order.end(),
-                        [&](std::size_t i) { return jobs[i]->spec.pinned_devices == 0; });
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const JobSpec& one = jobs[a]->spec;
+    const JobSpec& other = jobs[b]->spec;
+    const bool pinned = one.pinned_devices > 0;
+    if (pinned != (other.pinned_devices > 0)) return !pinned;
+    return !pinned && one.priority < other.priority;
+  });
   std::vector<PlacementChange> changes;
   for (const std::size_t i : order) {
     const JobState& job = *jobs[i];
@@ -189,6 +201,13 @@ std::vector<PlacementChange> fit_to_usable(std::span<const JobState* const> jobs
       hit = hit || lost > 0;
     }
     if (!hit) continue;
+    int surplus = surplus_of_size(job.spec, left.devices());
+    for (auto share = left.shares.rbegin(); share != left.shares.rend() && surplus > 0; ++share) {
+      const int lost = std::min(share->devices, surplus);
+      share->devices -= lost;
+      used[share->node.index()] -= lost;
+      surplus -= lost;
+    }
     std::erase_if(left.shares, [](const NodeShare& share) { return share.devices == 0; });
     if (job.spec.mode == ElasticMode::kRigid || left.devices() < job.spec.min_devices) {
       for (const NodeShare& share : left.shares) used[share.node.index()] -= share.devices;

@@ -24,8 +24,9 @@ struct PlacementChange {
 std::vector<PlacementChange> place(const Plan& plan, const PolicyInput& input);
 
 // What jobs (in order of arrival) keep where nodes have fewer usable devices than jobs hold: the
-// newest job loses the surplus first, pinned jobs after all others. One that may not run on what is
-// left loses everything; the others go on, smaller. Changed jobs only, in that order.
+// jobs of the lowest priority lose the surplus first, of those the newest, pinned jobs after all
+// others (the newest first, whatever their priority). One that may not run on what is left loses
+// everything; the others go on, smaller. Changed jobs only, in that order.
 std::vector<PlacementChange> fit_to_usable(std::span<const JobState* const> jobs,
                                            std::span<const int> usable);
 

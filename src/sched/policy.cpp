@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "sched/tiered_policy.h"
 
 namespace rubato {
 
@@ -81,7 +82,10 @@ Result<std::unique_ptr<Policy>> make_policy(const PolicyInfo& info, const Settin
     if (!value) return value.error();
     values.insert_or_assign(name, std::move(*value));
   }
-  return info.make(Params(std::move(values)), Random(seed));
+  const Params params(std::move(values));
+  std::unique_ptr<Policy> tiered = std::make_unique<TieredPolicy>(
+      [make = info.make, params, seed] { return make(params, Random(seed)); });
+  return tiered;
 }
 
 std::string to_string(const ParamValue& value) {

@@ -114,6 +114,8 @@ const std::vector<PolicyInfo>& policy_table();
 using Settings = std::map<std::string, std::string, std::less<>>;
 
 Result<const PolicyInfo*> find_policy(std::string_view name);
+// The policy for jobs of any priorities (sched/tiered_policy.h): what `info` makes sees jobs of one
+// priority only.
 Result<std::unique_ptr<Policy>> make_policy(const PolicyInfo& info, const Settings& settings,
                                             std::uint64_t seed);
 std::string to_string(const ParamValue& value);

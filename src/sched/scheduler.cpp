@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
+#include <utility>
 
 #include "sched/decision.h"
 #include "sched/placement.h"
@@ -43,7 +45,7 @@ Status Scheduler::check(const JobSpec& spec) const {
   for (std::size_t type = 0; type < cluster_.type_count(); ++type) {
     if (spec.allows(DeviceTypeId(type))) largest = std::max(largest, cluster_.capacity().of[type]);
   }
-  const int smallest = spec.mode == ElasticMode::kRigid ? spec.requested_devices : spec.min_devices;
+  const int smallest = spec.smallest();
   if (spec.requested_devices < spec.min_devices || spec.requested_devices > spec.max_devices) {
     return invalid_input(fmt::format("job '{}' requests {} devices, outside of its range {} to {}",
                                      spec.name, spec.requested_devices, spec.min_devices,
@@ -54,6 +56,13 @@ Status Scheduler::check(const JobSpec& spec) const {
     return invalid_input(
         fmt::format("job '{}' is pinned to {} devices, outside of its range {} to {}", spec.name,
                     spec.pinned_devices, smallest, spec.max_devices));
+  }
+  if (spec.power_of_two_sizes && smallest >= 1 &&
+      !std::has_single_bit(static_cast<unsigned>(smallest))) {
+    return invalid_input(fmt::format(
+        "job '{}' runs on 1, 2, 4, ... devices only; no such number is in its range {} "
+        "to {}",
+        spec.name, smallest, spec.mode == ElasticMode::kRigid ? smallest : spec.max_devices));
   }
   if (smallest > largest || smallest < 1 || spec.max_devices < spec.min_devices) {
     return invalid_input(fmt::format(
@@ -79,12 +88,14 @@ Status Scheduler::adopt(JobSpec spec, const JobKnowledge& knowledge, JobPast pas
   if (by_id_.contains(spec.id)) {
     return invalid_input(fmt::format("job '{}' is already active", spec.name));
   }
+  spec.round_to_sizes();
   Status possible = check(spec);
   if (!possible.ok()) return possible;
   auto state = std::make_unique<JobState>();
   know(*state, knowledge);
   state->spec = std::move(spec);
   state->changed_at_s = past.changed_at_s;
+  state->resized_at_s = past.changed_at_s;
   state->executed_until_change_s = past.executed_s;
   state->service_until_change = past.service;
   state->starts = past.starts;
@@ -105,6 +116,7 @@ Status Scheduler::update(JobSpec spec, const JobKnowledge& knowledge) {
   if (found == by_id_.end()) {
     return invalid_input(fmt::format("job '{}' is not active", spec.name));
   }
+  spec.round_to_sizes();
   Status possible = check(spec);
   if (!possible.ok()) return possible;
   know(*found->second, knowledge);
@@ -198,6 +210,7 @@ void Scheduler::change(JobState& job, Allocation after, Reason reason, const Dec
   job.executed_until_change_s = job.executed_s(now_s);
   job.service_until_change = job.attained_service(now_s);
   job.changed_at_s = now_s;
+  if (after.shares != job.allocation.shares) job.resized_at_s = now_s;
   allocated_ += after.devices() - job.allocation.devices();
   running_ += static_cast<int>(!after.empty()) - static_cast<int>(was_running);
   if (!was_running) {
@@ -227,12 +240,14 @@ Result<RoundRecord> Scheduler::round() {
   // Policies only see jobs on usable devices, so devices that serving asked for gracefully are
   // taken back now.
   if (owed_.total() > 0) enforce_reserved();
+  // The policy is told once, whatever comes of its plan.
+  const std::vector<FinishedJob> finished = std::exchange(finished_, {});
   const PolicyInput input{.now_s = clock_.now_s(),
                           .cluster = cluster_,
                           .usable = usable_,
                           .usable_by_type = usable_by_type_,
                           .jobs = jobs(),
-                          .finished = finished_};
+                          .finished = finished};
   const Stopwatch deciding;
   Plan plan = policy_->decide(input);
   RoundRecord record{.algorithm_s = deciding.elapsed_s(),
@@ -263,7 +278,6 @@ Result<RoundRecord> Scheduler::round() {
            explained[k].second, actions);
   }
   turn_away(plan, actions);
-  finished_.clear();
   owed_ = {};  // a placed plan is within what is usable
   record.actions = static_cast<int>(actions.size());
   record.total_s = whole.elapsed_s();

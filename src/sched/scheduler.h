@@ -59,7 +59,7 @@ struct JobKnowledge {
 // now uses another policy.
 struct JobPast {
   Allocation allocation;
-  Seconds changed_at_s = 0;  // when it got this allocation or lost its last one
+  Seconds changed_at_s = 0;  // when it got these devices or lost its last ones
   Seconds executed_s = 0;    // seconds with devices before that
   double service = 0;        // device-seconds before that
   int starts = 0;
@@ -95,8 +95,8 @@ class Scheduler {
   // Devices of this type that jobs still hold although serving asked for them.
   int owed(DeviceTypeId type) const { return owed_[type]; }
 
-  // Asks the policy and carries out its plan. An invalid plan changes nothing and is returned as an
-  // error.
+  // Asks the policy and carries out its plan. An invalid plan changes no job and is returned as an
+  // error. Either way the policy has been told of the jobs that ended.
   Result<RoundRecord> round();
 
   std::span<const JobState* const> jobs() const { return {active_.data(), active_.size()}; }

@@ -118,7 +118,7 @@ TEST(JobDocument, ErrorsNamePlaceFieldAndWhatWasExpected) {
       {"run: a\ndevcies: 3\n",
        "job.yaml:2:1: devcies: unknown field (did you mean 'devices'?); expected one of run, name, "
        "dir, env, tenant, priority, mode, devices, sizes, logical_workers, batch, lr_rule, epochs, "
-       "min_runtime, time_limit, retries, grace, checkpoint, device_type"},
+       "min_runtime, time_limit, retries, grace, checkpoint, device_type, profile"},
       {"run: a\ncheckpoint: {evry: 3}\n",
        "job.yaml:2:14: checkpoint.evry: unknown field (did you mean 'every'?); expected one of "
        "every, keep"},

@@ -46,6 +46,9 @@ inline void check_allocations(const Scheduler& scheduler, const RandomWorld& wor
     if (spec.mode == ElasticMode::kRigid) {
       ASSERT_EQ(devices, spec.requested_devices) << spec.name;
     }
+    if (spec.power_of_two_sizes) {
+      ASSERT_TRUE(std::has_single_bit(static_cast<unsigned>(devices))) << spec.name << devices;
+    }
     if (spec.mode != ElasticMode::kAdaptive && job->allocation.batch != 0) {
       ASSERT_EQ(job->allocation.batch, spec.requested_batch) << spec.name;
     }

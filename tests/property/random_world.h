@@ -3,8 +3,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "base/random.h"
 #include "model/parametric.h"
@@ -29,10 +32,11 @@ inline Cluster random_cluster(Random& random) {
   return *Cluster::parse(text);
 }
 
+using ApplicationPtr = std::shared_ptr<const Application>;
+
 // A short training program with random speed and noise.
-inline std::shared_ptr<const Application> random_application(Random& random,
-                                                             const Cluster& cluster) {
-  Application::Description d{.name = "app" + std::to_string(random.below(1000))};
+inline ApplicationPtr random_application(Random& random, const Cluster& cluster, int index) {
+  Application::Description d{.name = "app" + std::to_string(index)};
   d.batch = {.initial = 32, .max = 512, .min_local = 8, .max_local = 64};
   d.epochs = random.between(1, 4);
   const double updates = random.between(10, 60);
@@ -63,8 +67,22 @@ inline std::shared_ptr<const Application> random_application(Random& random,
   return std::make_shared<const Application>(std::move(d));
 }
 
-inline WorkloadJob random_job(Random& random, const Cluster& cluster, std::size_t index,
-                              Seconds submit_s) {
+// A range of devices or a size that a job with power_of_two_sizes can have.
+inline bool has_power_of_two(const JobSpec& spec) {
+  const auto low = static_cast<unsigned>(spec.smallest());
+  const auto high =
+      spec.mode == ElasticMode::kRigid ? low : static_cast<unsigned>(spec.max_devices);
+  return std::bit_ceil(low) <= high;
+}
+
+// What the jobs of a world have in common.
+struct RandomCustoms {
+  std::vector<ApplicationPtr> applications;  // several jobs train the same
+  bool priorities = false;
+};
+
+inline WorkloadJob random_job(Random& random, const Cluster& cluster, const RandomCustoms& customs,
+                              std::size_t index, Seconds submit_s) {
   int largest = 0;
   for (std::size_t type = 0; type < cluster.type_count(); ++type) {
     largest = std::max(largest, cluster.capacity().of[type]);
@@ -74,7 +92,10 @@ inline WorkloadJob random_job(Random& random, const Cluster& cluster, std::size_
   spec.id = JobId(index);
   spec.name = "job" + std::to_string(index);
   spec.submit_s = submit_s;
-  spec.priority = random.chance(0.2) ? random.between(-1, 1) : 0;
+  if (customs.priorities && random.chance(0.6)) {
+    constexpr std::array kPriorities{-1000, -1, 1, 60, 1000};
+    spec.priority = kPriorities[random.below(kPriorities.size())];
+  }
   spec.requested_devices = random.between(1, largest);
   spec.min_devices = random.between(1, spec.requested_devices);
   spec.max_devices = random.between(spec.requested_devices, largest);
@@ -83,7 +104,9 @@ inline WorkloadJob random_job(Random& random, const Cluster& cluster, std::size_
     spec.mode = random.chance(0.5) ? ElasticMode::kRigid : ElasticMode::kConsistent;
     job.duration_s = 1 + 200 * random.uniform();
   } else {
-    job.application = random_application(random, cluster);
+    job.application =
+        customs.applications[random.below(static_cast<std::uint32_t>(customs.applications.size()))];
+    if (random.chance(0.7)) spec.epochs = job.application->epochs();
     spec.application = job.application->name();
     spec.batch = job.application->batch();
     spec.requested_batch = 32LL << random.below(5);
@@ -116,6 +139,7 @@ inline WorkloadJob random_job(Random& random, const Cluster& cluster, std::size_
     const DeviceTypeId type(static_cast<std::size_t>(random.below(2)));
     if (cluster.capacity()[type] >= spec.requested_devices) spec.allowed_types = 1U << type.value;
   }
+  if (random.chance(0.25)) spec.power_of_two_sizes = has_power_of_two(spec);
   return job;
 }
 
@@ -123,12 +147,17 @@ inline RandomWorld random_world(std::uint64_t seed) {
   Random random(seed);
   RandomWorld world;
   world.cluster = random_cluster(random);
+  RandomCustoms customs{.applications = {}, .priorities = random.chance(0.5)};
+  const int applications = random.between(1, 3);
+  for (int i = 0; i < applications; ++i) {
+    customs.applications.push_back(random_application(random, world.cluster, i));
+  }
   const int jobs = random.between(1, 10);
   Seconds now = 0;
   for (int i = 0; i < jobs; ++i) {
     if (!random.chance(0.2)) now += std::floor(random.exponential(30) * 10) / 10;
     world.workload.jobs.push_back(
-        random_job(random, world.cluster, static_cast<std::size_t>(i), now));
+        random_job(random, world.cluster, customs, static_cast<std::size_t>(i), now));
   }
   world.workload.name = "random";
   SimOptions& options = world.options;

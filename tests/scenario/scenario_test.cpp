@@ -25,9 +25,7 @@ struct DeviceChange {
   Allocation after;
 };
 
-// PolicyInfo::make is a plain function, so the policies it makes find their recording here.
 struct Recording {
-  const PolicyInfo* policy = nullptr;
   std::vector<DeviceChange> changes;
 };
 thread_local Recording recording;
@@ -58,15 +56,6 @@ class RecordingPolicy final : public Policy {
   std::unique_ptr<Policy> policy_;
   std::unordered_map<JobId, Allocation> last_;
 };
-
-PolicyInfo recorded(const PolicyInfo& info) {
-  recording = {.policy = &info, .changes = {}};
-  PolicyInfo copy = info;
-  copy.make = [](const Params& params, Random random) -> std::unique_ptr<Policy> {
-    return std::make_unique<RecordingPolicy>(recording.policy->make(params, random));
-  };
-  return copy;
-}
 
 // --- Schedule ------------------------------------------------------------------------------------
 
@@ -227,8 +216,12 @@ class ScenarioCase final : public testing::Test {
     ASSERT_TRUE(text) << text.error().message;
     const auto scenario = ScenarioParser::parse(*text, path);
     ASSERT_TRUE(scenario) << scenario.error().message;
-    const PolicyInfo policy = recorded(*scenario->policy);
-    const auto result = simulate(scenario->cluster, scenario->workload, policy, scenario->options);
+    recording = {};
+    const SimOptions& options = scenario->options;
+    auto policy = make_policy(*scenario->policy, options.settings, options.seed);
+    ASSERT_TRUE(policy) << path << ": " << policy.error().message;
+    const auto result = simulate(scenario->cluster, scenario->workload, *scenario->policy,
+                                 std::make_unique<RecordingPolicy>(std::move(*policy)), options);
     ASSERT_TRUE(result) << path << ": " << result.error().message;
 
     const std::vector<ScheduleLine> actual = build_schedule(*scenario, *result);

@@ -371,6 +371,28 @@ TEST_P(EveryRule, NeverGivesADeviceTwice) {
 
 // --- allocations ---------------------------------------------------------------------------------
 
+TEST(FitToUsable, TakesFromTheLowestPriorityAndOfThoseFromTheNewestJob) {
+  std::deque<JobState> states;
+  std::vector<const JobState*> jobs;
+  for (const int priority : {0, -1, 0, 5, -1000}) {
+    JobState& job = states.emplace_back();
+    job.spec.mode = ElasticMode::kRigid;
+    job.spec.priority = priority;
+    job.allocation.shares = {at(0, 1)};
+    jobs.push_back(&job);
+  }
+  states[4].spec.pinned_devices = 1;
+  const auto losers = [&](int usable) {
+    std::vector<std::size_t> lost;
+    for (const PlacementChange& change : fit_to_usable(jobs, std::vector<int>{usable})) {
+      lost.push_back(change.job);
+    }
+    return lost;
+  };
+  EXPECT_EQ(losers(4), (std::vector<std::size_t>{1}));
+  EXPECT_EQ(losers(1), (std::vector<std::size_t>{1, 2, 0, 3})) << "the pinned job comes last";
+}
+
 TEST(Allocation, CountsItsDevices) {
   const Cluster cluster = *Cluster::parse("1x4:a,1x4:b");
   EXPECT_TRUE(Allocation{}.empty());

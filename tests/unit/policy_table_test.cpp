@@ -151,7 +151,10 @@ class Probe final : public Policy {
         whole(params.integer("whole")),
         number(params.number("number")),
         choice(params.choice("choice")),
-        first(random.next()) {}
+        first(random.next()) {
+    latest = this;
+  }
+  static inline const Probe* latest = nullptr;
   Plan decide(const PolicyInput&) override { return {}; }
 
   bool flag;
@@ -179,7 +182,7 @@ TEST(Params, DefaultsAndSettingsReachThePolicy) {
   const PolicyInfo info = probe();
   const auto defaults = make_policy(info, {}, 42);
   ASSERT_TRUE(defaults.ok());
-  const auto& plain = dynamic_cast<const Probe&>(**defaults);
+  const Probe& plain = *Probe::latest;
   EXPECT_TRUE(plain.flag);
   EXPECT_EQ(plain.whole, 5);
   EXPECT_EQ(plain.number, 0.5);
@@ -188,7 +191,7 @@ TEST(Params, DefaultsAndSettingsReachThePolicy) {
   const auto set = make_policy(
       info, {{"flag", "false"}, {"whole", "9"}, {"number", "2.5"}, {"choice", "b"}}, 43);
   ASSERT_TRUE(set.ok());
-  const auto& changed = dynamic_cast<const Probe&>(**set);
+  const Probe& changed = *Probe::latest;
   EXPECT_FALSE(changed.flag);
   EXPECT_EQ(changed.whole, 9);
   EXPECT_EQ(changed.number, 2.5);

@@ -367,6 +367,55 @@ TEST_F(Scheduling, AJobThatIsCutToItsSizesIsToldSo) {
   EXPECT_EQ(job(1).reason, Reason::kCutToSize);
 }
 
+// It was shown a range of 3 to 8, so policies granted it 3, which was cut to 2, which is too few.
+TEST_F(Scheduling, PoliciesSeeThePowersOfTwoOfARange) {
+  JobSpec made = spec(1, ElasticMode::kConsistent, 3, 11);
+  made.requested_devices = 7;
+  made.power_of_two_sizes = true;
+  ASSERT_TRUE(scheduler_->submit(made, {}));
+  EXPECT_EQ(job(1).spec.min_devices, 4);
+  EXPECT_EQ(job(1).spec.max_devices, 8);
+  EXPECT_EQ(job(1).spec.requested_devices, 4);
+  round();
+  EXPECT_EQ(job(1).facts.needs, 4);
+  ASSERT_TRUE(scheduler_->update(made, {}));
+  EXPECT_EQ(job(1).spec.min_devices, 4);
+  made.id = JobId(2);
+  made.min_devices = 5;
+  made.max_devices = 7;
+  const Status none = scheduler_->submit(made, {});
+  ASSERT_FALSE(none.ok());
+  EXPECT_NE(none.error().message.find("no such number is in its range 5 to 7"), std::string::npos)
+      << none.error().message;
+}
+
+TEST_F(Scheduling, AJobThatLosesDevicesKeepsToItsSizes) {
+  JobSpec made = spec(1, ElasticMode::kConsistent, 1, 12);
+  made.power_of_two_sizes = true;
+  ASSERT_TRUE(scheduler_->submit(made, {}));
+  fix({{at(0, 4), at(1, 3), at(2, 1)}});
+  round();
+  scheduler_->set_node_down(NodeId(2), true);
+  EXPECT_EQ(job(1).allocation.devices(), 4);
+  EXPECT_EQ(scheduler_->allocated(), 4);
+}
+
+// The next policy counted them twice.
+TEST_F(Scheduling, JobsThatEndedAreToldOnceAlsoWhenThePlanIsInvalid) {
+  submit(1);
+  submit(2);
+  round();
+  scheduler_->remove(JobId(1));
+  std::vector<std::size_t> told;
+  script_ = [&](const PolicyInput& input) {
+    told.push_back(input.finished.size());
+    return Plan{};  // no grant for job 2
+  };
+  EXPECT_FALSE(scheduler_->round().ok());
+  EXPECT_FALSE(scheduler_->round().ok());
+  EXPECT_EQ(told, (std::vector<std::size_t>{1, 0}));
+}
+
 TEST_F(Scheduling, AnotherBatchIsAnActionButNoResize) {
   JobSpec made = spec(1, ElasticMode::kAdaptive, 1, 12);
   made.batch = {.initial = 32, .max = 256, .min_local = 1, .max_local = 64};
@@ -380,8 +429,11 @@ TEST_F(Scheduling, AnotherBatchIsAnActionButNoResize) {
       plan.grants[0].batch = batch;
       return plan;
     };
+    clock_.now = static_cast<double>(batch);
     round();
   }
+  EXPECT_DOUBLE_EQ(job(1).resized_at_s, 32);
+  EXPECT_DOUBLE_EQ(job(1).changed_at_s, 64);
   ASSERT_EQ(executor_.actions.size(), 2U);
   EXPECT_EQ(last_reason(), "kept");
   EXPECT_EQ(executor_.actions[1].after.batch, 64);

@@ -63,6 +63,26 @@ TEST_F(SiaGoodputTest, TheProfileTellsHowFastOneDeviceOfEachTypeIs) {
   EXPECT_NEAR(ratio(kFast, 4), 8.0, 0.1);
 }
 
+TEST_F(SiaGoodputTest, EveryChangeOfAMeasurementArrives) {
+  const auto report = [&](int devices, double sync_s, int measurements) {
+    const int local = 64 / devices;
+    learned_.report({.type = kSlow,
+                     .nodes = 1,
+                     .devices = devices,
+                     .local = local,
+                     .step_s = 0.1 * local + sync_s,
+                     .sync_s = sync_s,
+                     .measurements = measurements},
+                    {.squared_norm = 1, .variance = 1});
+    observe();
+  };
+  report(4, 30, 1);  // with its warm-up
+  EXPECT_LT(ratio(kSlow, 4), 0.5);
+  report(2, 0.1, 1);
+  report(4, 0.1, 8);
+  EXPECT_GT(ratio(kSlow, 4), 3);
+}
+
 TEST_F(SiaGoodputTest, ScalingOnOneTypeIsExpectedOnTheOthers) {
   // Two slow devices take 3.2 s for their 32 samples each and 3.2 s to synchronise: no gain.
   learned_.report(

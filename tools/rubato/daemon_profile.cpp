@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/json_text.h"
 #include "base/text.h"
 #include "commands.h"
 #include "daemon_jobs.h"
@@ -143,6 +144,21 @@ int measure_all(Client& client, const FoundJob& job, const ProfileRequest& reque
   return 0;
 }
 
+// What decides with which jobs it shares its measurements.
+void print_key(const json& parts) {
+  std::string text;
+  for (const auto& [name, value] : parts.items()) {
+    std::string shown;
+    if (value.is_array()) {
+      for (const json& word : value) shown += (shown.empty() ? "" : " ") + word.get<std::string>();
+    } else {
+      shown = value.is_string() ? value.get<std::string>() : compact_json(value);
+    }
+    if (!shown.empty()) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, shown);
+  }
+  if (!text.empty()) fmt::print("shared by jobs with: {}\n", text);
+}
+
 int print_known(Client& client, const FoundJob& job, bool as_json) {
   const Result<json> known = client.get(path_of(job) + "/profile");
   if (!known.ok()) return fail(known.error());
@@ -152,6 +168,7 @@ int print_known(Client& client, const FoundJob& job, bool as_json) {
                       .steps_per_s = 1 / point.value("step_s", 1.0),
                       .samples_per_s = point.value("samples_per_s", 0.0)});
   }
+  if (!as_json) print_key(known->value("shared_by", json::object()));
   if (speeds.empty() && !as_json) {
     fmt::print(stderr, "{} has no measurements yet\n", job.id);
   } else {

@@ -376,7 +376,7 @@ class EasyScale final : public Policy {
 
   bool may_propose(const Holder& holder, Seconds now_s) const {
     return holder.devices != holder.current ||
-           now_s - holder.job->changed_at_s >= params_.interval_s - 1e-6;
+           now_s - holder.job->resized_at_s >= params_.interval_s - 1e-6;
   }
 
   // True if jobs might propose more after the last round of proposals.
@@ -458,7 +458,7 @@ class EasyScale final : public Policy {
         could = best_increment(h, type).devices > 0 || best_replacement(h, type).devices > 0;
       }
       if (!could) continue;
-      const Seconds at = (proposed ? now_s : holder.job->changed_at_s) + params_.interval_s;
+      const Seconds at = (proposed ? now_s : holder.job->resized_at_s) + params_.interval_s;
       if (!next || at < *next) next = at;
     }
     return next;

@@ -15,7 +15,7 @@
 //  4. The first period is carried out. The policy decides again after a period, or when something
 //     happens.
 // If the solver hits its limit, its best plan is used; if it fails, the knapsack's plan is used.
-// The plan's note says so. Priority p multiplies a job's value by 10^p. One period: O(jobs x
+// The plan's note says so. One period: O(jobs x
 // capacity x sizes). Several: exponential in the worst case, cut off by `time_limit` and
 // `node_limit`. Only the time limit can make results depend on the machine.
 #include <algorithm>
@@ -106,7 +106,6 @@ class Mip final : public Policy {
     MipJob job;
     job.current = doubling.current(state);
     job.run_value = settings_.run_value;
-    job.value = std::pow(10.0, std::clamp(state.spec.priority, -3, 3));
     const Seconds left_s = estimate_.one_device_s(state, type, input, speed_);
     const auto progress = [&](int devices) {
       return settings_.period_s * speed_.speed(state, type, devices, input.cluster) / left_s;

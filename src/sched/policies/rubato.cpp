@@ -12,7 +12,8 @@
 //     gains weight while it waits (1 + waited / starvation), which bounds how long it can starve.
 //  2. The value of a size is weight x length / (length / speed + cost of the change), over at most
 //     `horizon` seconds. Changes are charged at their real cost, so stop-free ones happen and
-//     expensive ones must pay off. With ranks, the result is raised to `concavity`: the second
+//     expensive ones must pay off: stopping a job is charged with its next start. Equal jobs are
+//     not swapped (rubato_rivals.h). With ranks, the result is raised to `concavity`: the second
 //     device of a job counts less than its first, which keeps jobs at efficient sizes and few of
 //     them waiting. A job that has just changed keeps what it paid for.
 //  3. Sizes are 1, 2, 4, ... within a node and whole nodes beyond, at most twice what the
@@ -60,6 +61,7 @@
 #include "sched/policies/rubato_divide.h"
 #include "sched/policies/rubato_outlook.h"
 #include "sched/policies/rubato_prices.h"
+#include "sched/policies/rubato_rivals.h"
 
 namespace rubato {
 
@@ -67,6 +69,7 @@ namespace {
 
 constexpr double kExplore = 1e6;  // value of starting something unknown: more than everything else
 constexpr double kLastResort = 1e-6;
+constexpr double kTie = 1e-6;     // of equal jobs, the one that runs
 constexpr double kPaidFor = 1e3;  // value of not stopping or shrinking a job that has just changed
 constexpr Seconds kTuneBatches = 10;  // between two looks at the batches of running jobs
 
@@ -107,6 +110,8 @@ class RubatoPolicy final : public Policy {
   struct Candidate {
     Outlook outlook;
     double weight = 1;
+    double least = 0;         // value of running on its fewest devices, without any cost
+    double rival = 0;         // that of the best waiting job like it (rubato_rivals.h)
     DeviceTypeId explores{};  // the type on which it should run to measure its application
   };
 
@@ -115,7 +120,6 @@ class RubatoPolicy final : public Policy {
     JobId id{};
     int least = 0;
     int most = 0;
-    int priority = 0;
     int explored = 0;  // when this grows, larger sizes and other types become available
     int devices = 0;
     bool operator==(const Seen&) const = default;
@@ -126,7 +130,6 @@ class RubatoPolicy final : public Policy {
     return {.id = spec.id,
             .least = spec.min_devices,
             .most = spec.max_devices,
-            .priority = spec.priority,
             .explored = book_.explored(job, cluster),
             .devices = devices};
   }
@@ -181,6 +184,7 @@ class RubatoPolicy final : public Policy {
       rank(jobs);
     }
     prefer(jobs, input);
+    find_rivals(jobs, input);
     if (tuning_.explores && input.cluster.type_count() > 1) send_explorers(jobs, input);
     std::vector<TypedChoices> choices;
     choices.reserve(jobs.size());
@@ -222,7 +226,7 @@ class RubatoPolicy final : public Policy {
     }
     const std::vector<double> values = prices_.values(planned, input.usable_by_type[type]);
     for (std::size_t i = 0; i < jobs.size(); ++i) {
-      jobs[i].weight = jobs[i].outlook.unexplored() ? 1 : values[i];
+      jobs[i].weight = jobs[i].outlook.unexplored ? 1 : values[i];
     }
   }
 
@@ -239,13 +243,29 @@ class RubatoPolicy final : public Policy {
     }
   }
 
-  // Prefers jobs that wait and jobs with a higher priority.
+  // Prefers jobs that wait.
   void prefer(std::vector<Candidate>& jobs, const PolicyInput& input) const {
     for (Candidate& job : jobs) {
       const JobState& state = *job.outlook.job;
       const Seconds waited = state.running() ? 0 : input.now_s - state.changed_at_s;
-      job.weight *= (1 + waited / tuning_.starvation_s) * std::pow(2.0, state.spec.priority);
+      job.weight *= 1 + waited / tuning_.starvation_s;
     }
+  }
+
+  void find_rivals(std::vector<Candidate>& jobs, const PolicyInput& input) const {
+    std::vector<Contender> contenders;
+    contenders.reserve(jobs.size());
+    for (Candidate& job : jobs) {
+      const JobSpec& spec = job.outlook.job->spec;
+      if (!job.outlook.unexplored) {
+        job.least =
+            job.weight * of_speed(book_.speed(job.outlook, reference_type(spec, input.cluster),
+                                              spec.smallest(), input.cluster));
+      }
+      contenders.push_back({&job.outlook, job.least});
+    }
+    const std::vector<double> rivals = rival_values(contenders);
+    for (std::size_t i = 0; i < jobs.size(); ++i) jobs[i].rival = rivals[i];
   }
 
   // Every application should be measured once on every type that it may use: by a job that is
@@ -295,10 +315,28 @@ class RubatoPolicy final : public Policy {
   // after, because the cost of a start is unknown. Otherwise a job could spend all its time in
   // pauses.
   int paid_for(const JobState& job, const PolicyInput& input) const {
-    const Seconds since = input.now_s - job.changed_at_s;
+    const Seconds since = input.now_s - job.resized_at_s;
     if (!planned_) return 0;
     if (since <= job.resize_cost_s) return job.allocation.devices();
     return since < 2 * job.resize_cost_s ? 1 : 0;
+  }
+
+  // What stopping a running job loses, beside its work: it must start again later, perhaps from the
+  // beginning, and a waiting job that is like it must not take its place.
+  double staying(const Candidate& job, const PolicyInput& input) const {
+    const JobState& state = *job.outlook.job;
+    if (!state.running()) return 0;
+    const double speed = book_.speed(job.outlook, current_type(state, input),
+                                     state.allocation.devices(), input.cluster);
+    if (speed <= 0) return 0;
+    const Seconds left = std::min(job.outlook.length_s / speed, tuning_.horizon_s);
+    Seconds cost = tuning_.charges ? state.resize_cost_s : 0;
+    if (state.spec.starts_over) cost += state.executed_s(input.now_s);
+    const double value = job.weight * of_speed(speed);
+    // The waiting job, too, might get as many devices as this one has.
+    const double larger = job.least > 0 ? std::max(1.0, value / job.least) : 1.0;
+    return value * cost / std::max(1.0, left) +
+           larger * (std::max(0.0, job.rival - job.least) + kTie * job.rival);
   }
 
   TypedChoices list_choices(const Candidate& job, const PolicyInput& input) const {
@@ -306,6 +344,7 @@ class RubatoPolicy final : public Policy {
     const JobState& state = *job.outlook.job;
     const JobSpec& spec = state.spec;
     const int now = state.allocation.devices();
+    const double stays = staying(job, input);
     for (std::size_t i = 0; i < input.cluster.type_count(); ++i) {
       const DeviceTypeId type(i);
       if (!spec.allows(type)) continue;
@@ -320,14 +359,15 @@ class RubatoPolicy final : public Policy {
       };
       const std::vector<int> possible = sizes(job.outlook, type, input);
       if (possible.empty()) continue;
-      if (job.outlook.unexplored() || job.explores == type) {
+      if (job.outlook.unexplored || job.explores == type) {
         // A job that already explores is not stopped for another.
         add(possible.front(), kExplore * job.weight * (here ? 2 : 1));
         continue;
       }
       const int keeps = here ? paid_for(state, input) : 0;
       for (const int size : possible) {
-        add(size, worth(job, type, size, input) + (keeps > 0 && size >= keeps ? kPaidFor : 0));
+        add(size,
+            worth(job, type, size, input) + stays + (keeps > 0 && size >= keeps ? kPaidFor : 0));
       }
     }
     return result;
@@ -344,7 +384,11 @@ class RubatoPolicy final : public Policy {
     const double length = std::min(job.outlook.length_s, speed * tuning_.horizon_s);
     const Seconds cost = same || !tuning_.charges ? 0 : state.resize_cost_s;
     const double gained = length / (length / speed + cost);
-    return job.weight * (planned_ ? gained : std::pow(gained, tuning_.concavity));
+    return job.weight * of_speed(gained);
+  }
+
+  double of_speed(double speed) const {
+    return planned_ ? speed : std::pow(std::max(0.0, speed), tuning_.concavity);
   }
 
   Tuning tuning_;

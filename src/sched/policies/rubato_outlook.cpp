@@ -17,6 +17,13 @@ constexpr double kLeastEpochs = 0.05;
 constexpr double kAlike = 0.15;
 constexpr double kAlikeDoublings = 3;
 
+// A job that has run this long without a report will not make one.
+constexpr Seconds kFirstReport = 300;
+
+bool silent(const JobState& job, Seconds now_s) {
+  return job.executed_s(now_s) > kFirstReport + job.starts * job.resize_cost_s;
+}
+
 double share_done(const JobState& job, Seconds now_s) {
   return job.progress->epochs_done(now_s) / job.spec.epochs;
 }
@@ -40,12 +47,15 @@ void OutlookBook::observe(const PolicyInput& input) {
     const auto found = applications_.try_emplace(key(*job), job->spec.batch, options_);
     Application& app = found.first->second;
     if (found.second) app.first_noise = job->learned->noise();
+    if (job->spec.epochs > 0) app.told_epochs = job->spec.epochs;
     Memory& memory = memory_[job->spec.id];
-    for (std::size_t type = 0; type < input.cluster.type_count(); ++type) {
-      const auto seen = job->learned->observations(DeviceTypeId(type));
-      for (std::size_t& copied = memory.copied[type]; copied < seen.size(); ++copied) {
-        app.speeds.report(seen[copied], job->learned->noise());
+    if (memory.revision != job->learned->revision()) {
+      for (std::size_t type = 0; type < input.cluster.type_count(); ++type) {
+        job->learned->tell_since(memory.revision, DeviceTypeId(type), [&](const Observation& seen) {
+          app.speeds.report(seen, job->learned->noise());
+        });
       }
+      memory.revision = job->learned->revision();
     }
     if (job->spec.epochs > 0 && job->allocation.batch > 0) {
       memory.noise = {.ratio = noise_ratio(job->learned->noise()),
@@ -71,9 +81,9 @@ void OutlookBook::remember(const PolicyInput& input) {
     memory.at_s = input.now_s;
     memory.epochs = job->progress->epochs_done(input.now_s);
     memory.goodput = 0;
-    // A job that changed a moment ago may still be pausing. Its progress would say little about its
-    // goodput.
-    if (!job->running() || input.now_s - job->changed_at_s < job->resize_cost_s) continue;
+    // A job whose devices changed a moment ago may still be pausing. Its progress would say little
+    // about its goodput.
+    if (!job->running() || input.now_s - job->resized_at_s < job->resize_cost_s) continue;
     const DeviceTypeId type = input.cluster.node(job->allocation.shares.front().node).type;
     const Application& app = applications_.at(key(*job));
     memory.goodput = app.speeds.goodput(job->spec, noise(*job, app, input), type,
@@ -103,12 +113,14 @@ NoiseCurve OutlookBook::noise(const JobState& job, const Application& app,
 
 Outlook OutlookBook::outlook(const JobState& job, const PolicyInput& input) {
   Outlook result{.job = &job};
-  if (job.learned == nullptr) {
+  const auto found = job.learned == nullptr ? applications_.end() : applications_.find(key(job));
+  if (found == applications_.end()) {
+    result.unexplored = job.learned != nullptr && !silent(job, input.now_s);
+    if (result.unexplored) return result;
     result.length_s = as_long_again(job.attained_service(input.now_s));
+    result.guessed = true;
     return result;
   }
-  const auto found = applications_.find(key(job));
-  if (found == applications_.end()) return result;
   Application& app = found->second;
   result.speeds = &app.speeds;
   const bool fresh = job.learned->empty();
@@ -118,12 +130,13 @@ Outlook OutlookBook::outlook(const JobState& job, const PolicyInput& input) {
   const double reference = known_goodput(result, *result.memo,
                                          reference_type(job.spec, input.cluster), 1, input.cluster);
   if (reference > 0) result.reference_goodput = reference;
-  if (options_.remaining && app.epochs > 0 && job.spec.epochs > 0) {
-    const double left =
-        std::max(kLeastEpochs, job.spec.epochs - job.progress->epochs_done(input.now_s));
-    result.length_s = left * app.work / app.epochs / result.reference_goodput;
+  const int epochs = job.spec.epochs > 0 ? job.spec.epochs : app.told_epochs;
+  if (options_.remaining && app.epochs > 0 && epochs > 0) {
+    result.epochs_left = std::max(kLeastEpochs, epochs - job.progress->epochs_done(input.now_s));
+    result.length_s = result.epochs_left * app.work / app.epochs / result.reference_goodput;
   } else {
     result.length_s = as_long_again(job.attained_service(input.now_s));
+    result.guessed = true;
   }
   return result;
 }

@@ -18,9 +18,10 @@ struct Outlook {
   SpeedMemo* memo = nullptr;             // with the job's noise; null only if `speeds` is null
   double reference_goodput = 0;          // on one device of the reference type
   Seconds length_s = 0;
-
+  bool guessed = false;    // nothing but its age says how long it is
+  double epochs_left = 0;  // unless guessed
   // Nothing is known but something can be learned: the job should run soon, on few devices.
-  bool unexplored() const { return speeds == nullptr && job->learned != nullptr; }
+  bool unexplored = false;
 };
 
 // A part of a job's remaining work that scales in one way.
@@ -76,13 +77,13 @@ class OutlookBook {
     GradientNoise first_noise;
     NoiseStages noise;
     std::array<SpeedMemo, NoiseStages::kStages> stage_memos;
-    SpeedMemo memo;     // of the jobs that have not started yet
-    double work = 0;    // goodput x seconds
-    double epochs = 0;  // epochs completed in `work`
+    SpeedMemo memo;       // of the jobs that have not started yet
+    int told_epochs = 0;  // epochs of a job that says them; for those that do not say it yet
+    double work = 0;      // goodput x seconds
+    double epochs = 0;    // epochs completed in `work`
   };
   struct Memory {
-    std::array<std::size_t, kMaxDeviceTypes> copied{};  // observations already passed on to the
-                                                        // application
+    std::size_t revision = 0;  // of what the job learned that was passed on to the application
     SpeedMemo memo;
     NoiseReport noise;  // the last report, with the batch the job had
     Seconds at_s = 0;

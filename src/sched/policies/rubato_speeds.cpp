@@ -77,9 +77,9 @@ BestBatch BatchTable::best(const NoiseCurve& noise) const {
 }
 
 void SharedSpeeds::report(const Observation& observation, const GradientNoise& noise) {
-  const std::size_t before = model_.observations(observation.type).size();
+  const std::size_t before = model_.revision();
   model_.report(observation, noise);
-  if (model_.observations(observation.type).size() > before) ++version_;
+  if (model_.revision() != before) ++version_;
 }
 
 bool SharedSpeeds::usual(const JobSpec& spec) const {

@@ -18,12 +18,11 @@
 //  4. Jobs are consolidated: powers of two within nodes, whole nodes for the others, moving small
 //     jobs out of the way. Other sizes may split a job over nodes; the plan stays valid.
 //  5. Adaptive jobs get the batch with the best goodput on their devices, by the same estimate.
-// Priority n multiplies a job's value by 2^n (ours). With one type: O(jobs x configurations x
-// devices). With several: exponential in the worst case, cut off by `node_limit`. Then the best
-// plan found is used, and the plan's note says so. Does not depend on the clock.
+// With one type: O(jobs x configurations x devices). With several: exponential in the worst case,
+// cut off by `node_limit`. Then the best plan found is used, and the plan's note says so. Does not
+// depend on the clock.
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
 
 #include "sched/consolidate.h"
 #include "sched/gang.h"
@@ -59,7 +58,6 @@ class Sia final : public Policy {
 
   Plan decide(const PolicyInput& input) override {
     goodput_.observe(input);
-    for (const FinishedJob& job : input.finished) placed_.erase(job.id);
     Plan plan = empty_plan(input);
     if (input.jobs.empty()) return plan;
     plan.wake_at_s = input.now_s + settings_.interval_s;
@@ -89,19 +87,8 @@ class Sia final : public Policy {
   }
 
  private:
-  // Since when a job has had its nodes. JobState::changed_at_s also counts new batches, which cost
-  // nothing.
-  struct Placed {
-    std::vector<NodeShare> shares;
-    Seconds since_s = 0;
-  };
-
-  bool pausing(const JobState& job, Seconds now_s) {
-    Placed& placed = placed_[job.spec.id];
-    if (placed.shares != job.allocation.shares) {
-      placed = {.shares = job.allocation.shares, .since_s = job.changed_at_s};
-    }
-    return job.running() && now_s - placed.since_s < job.resize_cost_s;
+  static bool pausing(const JobState& job, Seconds now_s) {
+    return job.running() && now_s - job.resized_at_s < job.resize_cost_s;
   }
 
   static int nodes_of(DeviceTypeId type, int devices, const PolicyInput& input) {
@@ -130,7 +117,6 @@ class Sia final : public Policy {
     for (const Configuration& c : configurations) {
       if (c.goodput > 0 && (least == 0 || c.goodput < least)) least = c.goodput;
     }
-    const double weight = std::pow(2.0, std::clamp(job.spec.priority, -10, 10));
     const double factor = restart_factor(job, input.now_s);
     for (const Configuration& c : configurations) {
       // If the model considers every size useless, running is still better than never running.
@@ -140,7 +126,7 @@ class Sia final : public Policy {
       if (c.now && value > 0) value += kTieBreak;
       if (!(value > 0)) continue;
       if (c.now) program.current.back() = static_cast<int>(options.size());
-      options.push_back({.type = c.type, .devices = c.devices, .value = weight * value});
+      options.push_back({.type = c.type, .devices = c.devices, .value = value});
     }
   }
 
@@ -196,7 +182,6 @@ class Sia final : public Policy {
 
   SiaSettings settings_;
   SiaGoodput goodput_;
-  std::unordered_map<JobId, Placed> placed_;
 };
 
 }  // namespace

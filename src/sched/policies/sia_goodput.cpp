@@ -64,17 +64,20 @@ void SiaGoodput::observe(const PolicyInput& input) {
       memory = std::make_unique<Memory>(job->spec.batch);
       profile(*job, *memory, input.cluster);
     }
-    for (std::size_t type = 0; type < input.cluster.type_count(); ++type) {
-      const auto seen = job->learned->observations(DeviceTypeId(type));
-      if (seen.empty()) continue;
+    const LearnedModel& learned = *job->learned;
+    for (std::size_t i = 0; i < input.cluster.type_count(); ++i) {
+      const DeviceTypeId type(i);
+      bool news = false;
+      learned.tell_since(memory->revision, type, [&](const Observation& seen) {
+        memory->model.report(seen, learned.noise());
+        memory->most_devices[i] = std::max(memory->most_devices[i], seen.devices);
+        news = true;
+      });
       // A report without new observations still updates the noise.
-      std::size_t& copied = memory->copied[type];
-      if (copied == seen.size()) memory->model.report(seen.back(), job->learned->noise());
-      for (; copied < seen.size(); ++copied) {
-        memory->model.report(seen[copied], job->learned->noise());
-        memory->most_devices[type] = std::max(memory->most_devices[type], seen[copied].devices);
-      }
+      const auto known = learned.observations(type);
+      if (!news && !known.empty()) memory->model.report(known.back(), learned.noise());
     }
+    memory->revision = learned.revision();
   }
 }
 

@@ -40,8 +40,8 @@ class SiaGoodput {
  private:
   struct Memory {
     explicit Memory(BatchLimits limits) : model(limits) {}
-    LearnedModel model;  // from the profile and the reports
-    std::array<std::size_t, kMaxDeviceTypes> copied{};
+    LearnedModel model;                               // from the profile and the reports
+    std::size_t revision = 0;                         // of the job's reports that `model` has seen
     std::array<int, kMaxDeviceTypes> most_devices{};  // that it was seen on
   };
   void profile(const JobState& job, Memory& memory, const Cluster& cluster) const;
