@@ -1,5 +1,6 @@
 // Whether running jobs make progress, and when jobs will end.
 #include <algorithm>
+#include <chrono>
 
 #include "control/live_controller.h"
 
@@ -16,6 +17,15 @@ void LiveController::watch_health() {
   next_health_at_ = now + kHealthEvery;
   check_progress(now);
   estimate_ends(now);
+}
+
+void LiveController::note_turn(std::chrono::steady_clock::time_point began) {
+  const double worked =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  const WriteLock lock(mutex_);
+  ++metrics_.turns;
+  keep(metrics_.turn_s, worked);
+  metrics_.longest_turn_s = std::max(metrics_.longest_turn_s, worked);
 }
 
 void LiveController::check_progress(double now) {
