@@ -70,13 +70,17 @@ clang: build/clang/build.ninja ## build everything with clang (lock annotations 
 	@cmake --build --preset clang -j $(JOBS)
 
 FUZZ_SECONDS ?= 30
-fuzz: build/fuzz/build.ninja ## hostile bytes into wire protocol and job documents for FUZZ_SECONDS (30) each
-	@cmake --build --preset fuzz -j $(JOBS) --target wire_fuzz job_fuzz
-	@mkdir -p build/fuzz/corpus/wire build/fuzz/corpus/job
+HOSTILE ?= 10000
+fuzz: build/fuzz/build.ninja tests ## hostile bytes into wire protocol, job documents and job folders for FUZZ_SECONDS (30) each; a hostile job in HOSTILE (10000) variants
+	@cmake --build --preset fuzz -j $(JOBS) --target wire_fuzz job_fuzz job_files_fuzz
+	@mkdir -p build/fuzz/corpus/wire build/fuzz/corpus/job build/fuzz/corpus/job_files
 	@build/fuzz/bin/wire_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -print_final_stats=1 \
 	  -artifact_prefix=build/fuzz/ build/fuzz/corpus/wire tests/fuzz/wire_seeds
 	@build/fuzz/bin/job_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -print_final_stats=1 \
 	  -artifact_prefix=build/fuzz/ build/fuzz/corpus/job tests/fuzz/job_seeds
+	@build/fuzz/bin/job_files_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -print_final_stats=1 \
+	  -artifact_prefix=build/fuzz/ build/fuzz/corpus/job_files tests/fuzz/job_files_seeds
+	@RUBATO_HOSTILE=$(HOSTILE) build/bin/executor_tests --gtest_filter=Hostile.FilesHurtNobody
 
 SEEDS ?= 400
 chaos: tests ## random schedules of resizes, kills, stops against real training jobs (SEEDS=400)

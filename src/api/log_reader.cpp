@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <span>
 
 #include "base/text.h"
+#include "control/job_files.h"
 
 namespace rubato::api {
 
@@ -16,35 +16,43 @@ namespace {
 
 constexpr std::int64_t kBlock = 64 * 1024;
 constexpr std::size_t kAtOnce = 256 * 1024;
+constexpr std::int64_t kMostSearched = 16 << 20;
+
+// A job can put anything in place of its logs. What is no file has no text.
+Result<control::OpenFile> open_log(const std::string& path) {
+  const std::filesystem::path file(path);
+  const std::filesystem::path logs = file.parent_path();
+  return control::open_job_file(logs.parent_path().string(),
+                                (logs.filename() / file.filename()).string());
+}
 
 std::int64_t size_of(const std::string& path) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
-  return error ? 0 : static_cast<std::int64_t>(size);
+  const Result<control::OpenFile> file = open_log(path);
+  return file.ok() ? file->size() : 0;
 }
 
 std::string read_part(const std::string& path, std::int64_t from, std::int64_t most) {
-  std::string bytes(static_cast<std::size_t>(most), '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.seekg(from);
-  file.read(bytes.data(), most);
-  bytes.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
-  return bytes;
+  const Result<control::OpenFile> file = open_log(path);
+  return file.ok() ? file->read(from, most) : std::string();
 }
 
 // Offsets in each file at which the last `lines` lines of the log begin. Searches backwards from
-// the end. `parts` are the files of one log, oldest first; a line may span two files.
+// the end, through kMostSearched bytes. `parts` are the files of one log, oldest first; a line may
+// span two files.
 std::vector<std::int64_t> starts_of_tail(std::span<const std::string> parts, std::int64_t lines) {
   std::vector<std::int64_t> starts;
   for (const std::string& part : parts) starts.push_back(size_of(part));
   if (lines == 0) return starts;
   std::int64_t seen = 0;
+  std::int64_t searched = 0;
   bool last_byte = true;  // a line feed there ends the last line
   for (std::size_t part = parts.size(); part > 0; --part) {
     std::int64_t& start = starts[part - 1];
     while (start > 0) {
+      if (searched >= kMostSearched) return starts;
       const std::int64_t begin = std::max<std::int64_t>(0, start - kBlock);
       const std::string bytes = read_part(parts[part - 1], begin, start - begin);
+      searched += kBlock;
       for (std::size_t i = bytes.size(); i > 0; --i) {
         const bool line_end = bytes[i - 1] == '\n' && !last_byte;
         last_byte = false;

@@ -1,5 +1,5 @@
 // Reads the log files of a job's workers as one text, incrementally. Starts at the beginning of
-// each file or at its last lines.
+// each file or at its last lines. Reads the files as those of a stranger (control/job_files.h).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ class LogReader {
  public:
   // With `worker` >= 0, reads only that worker's lines, unchanged. Otherwise reads all workers and
   // prefixes each line with "worker-N | ". With `tail` >= 0, starts at the last `tail` lines of
-  // each worker.
+  // each worker, but not more than 16 MiB before the end.
   LogReader(std::int64_t worker, std::int64_t tail) : worker_(worker), tail_(tail) {}
 
   // Appends new content of the files, at most about 256 KiB. `files` are ordered by worker, and

@@ -77,6 +77,11 @@ std::string metrics_text(const control::ControllerMetrics& m) {
   text.family("rubato_reach_seconds", "summary",
               "Time from a decision to the first step of the new worker, over the last 1,000.");
   text.quantiles(m.reach_s);
+  text.family("rubatod_loop_turn_seconds", "summary",
+              "Time that a turn of the daemon's loop worked, over the last 1,000.");
+  text.quantiles(m.turn_s);
+  text.one("rubatod_loop_turn_seconds_max", "gauge", "The longest turn since the daemon started.",
+           m.longest_turn_s);
   text.one("rubato_devices", "gauge", "Devices in the cluster.", m.devices);
   text.one("rubato_devices_reserved", "gauge", "Devices taken by reservations.", m.reserved);
   text.one("rubato_devices_allocated", "gauge", "Devices granted to jobs.", m.allocated);

@@ -72,6 +72,8 @@ json job_schema_full() {
   properties["facts"] = with_help(any_object(), "numbers of that decision");
   properties["key"] = with_help(text(), "idempotency key of its submission");
   properties["result"] = with_help(any_object(), "result.json of a finished job");
+  properties["errors"] = with_help(
+      any_object(), "what was wrong with its files, by kind: `place`, `message`, `count`");
   return object_of(std::move(properties));
 }
 

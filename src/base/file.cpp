@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -27,9 +28,13 @@ Error io_error(const std::string& path, const char* doing) {
 }
 
 Status write_with_mode(const std::string& path, std::string_view content, mode_t mode) {
-  const std::string beside = path + ".tmp" + std::to_string(::getpid());
+  static std::atomic<int> counter{0};
+  const std::string beside =
+      path + ".tmp" + std::to_string(::getpid()) + "." + std::to_string(counter.fetch_add(1));
+  ::unlink(beside.c_str());  // of an earlier process with this number
   {
-    const int fd = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+    const int fd =
+        ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (fd < 0) return io_error(beside, "create");
     const File file(::fdopen(fd, "wb"));
     if (!file) return io_error(beside, "create");

@@ -46,6 +46,9 @@ struct ControllerMetrics {
   std::vector<double> stall_s;  // of surviving workers, per view change; at most the last 1,000
   std::vector<double> queue_wait_s;  // from submission to first grant; at most the last 1,000
   std::vector<double> reach_s;       // from a decision to the new worker's first step
+  std::int64_t turns = 0;            // of the live loop
+  std::vector<double> turn_s;  // turns of the live loop, without waiting; at most the last 1,000
+  double longest_turn_s = 0;   // since startup
   int devices = 0;
   int reserved = 0;
   int allocated = 0;    // granted

@@ -203,6 +203,16 @@ Status end_job(State& state, const Event& event, Phase phase) {
   return ok_status();
 }
 
+// The number of kinds is bounded by whoever reports them; the last one of a kind counts.
+Status file_error(State& state, const Event& event) {
+  const auto job = known_job(state, event);
+  if (!job) return job.error();
+  (*job)->errors[text_in(event, "kind")] = {{"place", text_in(event, "place")},
+                                            {"message", text_in(event, "message")},
+                                            {"count", event.body.value("count", std::int64_t{1})}};
+  return ok_status();
+}
+
 Status restarted(State& state, const Event& event) {
   const auto job = active_job(state, event);
   if (!job) return job.error();
@@ -305,6 +315,10 @@ const std::vector<EventType>& table() {
       {"started", Subject::kNothing, "The daemon started.", {}, true, nothing},
       {"warning", Subject::kNothing, "Something an operator should know that is not a failure, such as a job that cannot use all its devices.",
        {{"message", kText, true, "what happened"}}, true, nothing},
+      {"error", Subject::kJob, "Something in the job's folder is not as it should be ([live.md](live.md) has the rules). Recorded once per job and kind, and once more with the final `count` when the job is over.",
+       {{"kind", kText, true, "what it concerns: `events`, `too-many-events`, `status`, `result`, `registry`, `progress`, `folder` or `notice`"},
+        {"place", kText, true, "file, and byte in it"}, {"message", kText, true, "what was found, what was expected and what follows"},
+        {"count", kWhole, true, "how often so far"}}, false, file_error},
       {"submitted", Subject::kJob, "A job was accepted.",
        {{"document", kObject, true, "the job, as in [jobs.md](jobs.md)"},
         {"key", kText, false, "idempotency key; a submission repeated with it returns this job"}}, false, submitted},

@@ -275,4 +275,13 @@ void explain_stall(nlohmann::json& answer, const JobRecord& job, double now) {
       id);
 }
 
+void explain_errors(nlohmann::json& answer, const JobRecord& job) {
+  for (const auto& [kind, error] : job.errors.items()) {
+    const std::int64_t count = whole_in(error, "count");
+    answer["text"] =
+        fmt::format("{}; {}: {}{}", text_of(answer, "text"), text_of(error, "place"),
+                    text_of(error, "message"), count > 1 ? fmt::format(" ({} times)", count) : "");
+  }
+}
+
 }  // namespace rubato::control

@@ -21,5 +21,7 @@ nlohmann::json explain(const JobRecord& job, const State& state, const Machine& 
                        const std::string& own);
 // What is wrong with a running job that makes no progress comes before everything else.
 void explain_stall(nlohmann::json& answer, const JobRecord& job, double now);
+// Adds what was wrong with the job's files.
+void explain_errors(nlohmann::json& answer, const JobRecord& job);
 
 }  // namespace rubato::control

@@ -136,6 +136,7 @@ void LiveController::run() {
       submissions.swap(submissions_);
       commands.swap(commands_);
     }
+    const auto began = std::chrono::steady_clock::now();
     handle_submissions(std::move(submissions));
     for (const std::function<void()>& command : commands) command();
     handle(executor_->poll());
@@ -145,6 +146,7 @@ void LiveController::run() {
     const bool decides = (round_due_ || (active && now >= next_round_at_)) && now >= quiet_until_;
     if (decides) decide();
     if (decides || now >= next_health_at_) watch_health();
+    note_turn(began);
   }
   // No caller may wait forever for a result.
   const MutexLock lock(inbox_mutex_);

@@ -5,11 +5,17 @@
 // memory, never while it writes to disk. Every change happens in this order:
 //   1. the event becomes durable in the store, 2. the state changes, 3. scheduler and executor act.
 // If the daemon dies in between, it finds the event at the next start and completes the rest.
+//
+// Notices of the executor contain what jobs wrote. All of one turn are recorded in one transaction.
+// Only what the store cannot write now (an I/O error) is tried again; a notice that it refuses, or
+// whose handling throws, becomes an `error` event of its job, and the loop goes on.
 #pragma once
 
 #include <atomic>
 #include <deque>
 #include <future>
+#include <set>
+#include <span>
 #include <thread>
 
 #include "base/mutex.h"
@@ -100,10 +106,29 @@ class LiveController final : public Controller {
 
   // --- Notices from the executor (live_controller_notices.cpp) ---
   void handle(std::vector<Notice> notices);
-  // An error means that the notice could not be recorded and nothing changed.
-  Status handle(const Notice& notice);
-  Status note_progress(const Notice& notice);
-  Status note_view(const JobRecord& job, const nlohmann::json& body);
+  // What one notice means: the events to record and, once they are durable, what to do.
+  struct Deed {
+    const Notice* notice = nullptr;
+    std::vector<Event> events{};
+    std::vector<std::function<void()>> effects{};
+    bool last_try = false;  // if the store refuses it too, the store is to blame
+  };
+  // What the events of this turn that are not recorded yet will change.
+  struct Upcoming {
+    bool over = false;
+    int held = 0;
+    int program_workers = 0;
+    std::optional<Profile> profile{};
+  };
+  using Turn = std::map<JobNumber, Upcoming>;
+  Deed deed_of(const Notice& notice, Turn& turn);
+  void note_view(const JobRecord& job, const nlohmann::json& body, Upcoming& upcoming, Deed& deed);
+  void note_progress(const JobRecord& job, const nlohmann::json& body, Deed& deed);
+  void note_end(const JobRecord& job, const std::string& type, nlohmann::json body, Deed& deed);
+  Deed instead_of(const Notice& notice, const std::string& why);
+  // Jobs of notices that the store cannot write now are added to `waiting`: their later notices
+  // wait as well, and all of them come again.
+  void carry_out(std::span<Deed> deeds, std::set<JobNumber>& waiting);
   void forget_caps();
 
   // --- Health and estimated ends of jobs (live_controller_health.cpp) ---
@@ -116,6 +141,7 @@ class LiveController final : public Controller {
   bool does_steps(const JobRecord& job) const;
   // Adds a sample and drops the oldest one if there are too many.
   static void keep(std::vector<double>& samples, double value);
+  void note_turn(std::chrono::steady_clock::time_point began);
 
   // --- The callers' side (live_controller_commands.cpp, live_controller_reads.cpp) ---
   Status check_possible(const JobDocument& document) const;

@@ -1,5 +1,6 @@
 // Whether running jobs make progress, and when jobs will end.
 #include <algorithm>
+#include <chrono>
 
 #include "control/live_controller.h"
 
@@ -17,6 +18,15 @@ void LiveController::watch_health() {
   end_overdue(now);
   check_progress(now);
   estimate_ends(now);
+}
+
+void LiveController::note_turn(std::chrono::steady_clock::time_point began) {
+  const double worked =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  const WriteLock lock(mutex_);
+  ++metrics_.turns;
+  keep(metrics_.turn_s, worked);
+  metrics_.longest_turn_s = std::max(metrics_.longest_turn_s, worked);
 }
 
 void LiveController::check_progress(double now) {

@@ -151,6 +151,7 @@ Result<nlohmann::json> LiveController::why(const Caller& caller, JobNumber job) 
   nlohmann::json answer =
       explain(record, store_->state(), options_.machine, caller.admin ? "" : caller.tenant);
   explain_stall(answer, record, now_unix());
+  explain_errors(answer, record);
   return answer;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "control/job_files.h"
 #include "control/json_fields.h"
 #include "control/supervised_job.h"
 
@@ -36,6 +37,7 @@ class LocalExecutorImpl final : public LocalExecutor {
         std::max<std::int64_t>(0, whole_in(record.progress, "events_offset"));
     if (!may_run && record.granted == 0 && record.held == 0) return ok_status();
     SupervisedJob& job = add(record.number);
+    job.errors().know(record.errors);
     job.want(record.document, record.granted, record.batch);
     if (ended(record.phase)) job.cancel();
     job.adopt();
@@ -67,7 +69,14 @@ class LocalExecutorImpl final : public LocalExecutor {
 
   std::vector<Notice> poll() override {
     std::vector<Notice> notices;
-    for (auto& [number, job] : jobs_) job->observe(notices);
+    for (auto& [number, job] : jobs_) {
+      try {
+        job->observe(notices);
+        job->tell_errors(notices);
+      } catch (const std::exception& problem) {  // the last resort: nothing above should throw
+        job->distrust(problem.what(), notices);
+      }
+    }
     std::erase_if(jobs_, [this](const auto& entry) {
       if (!entry.second->at_rest()) return false;
       told_until_[entry.first] = entry.second->events_offset();
@@ -95,11 +104,9 @@ class LocalExecutorImpl final : public LocalExecutor {
 
   std::vector<std::string> log_files(JobNumber number) const override {
     const std::string folder = job_folder(number) + "/logs";
-    const Result<std::vector<std::string>> names = list_directory(folder);
-    if (!names.ok()) return {};
     // worker-7.log.2, worker-7.log.1, worker-7.log
     std::vector<std::tuple<std::int64_t, std::int64_t, std::string>> files;
-    for (const std::string& name : *names) {
+    for (const std::string& name : list_job_folder(job_folder(number), "logs")) {
       const auto parts = split(name, '.');
       if (!name.starts_with("worker-") || parts.size() < 2 || parts[1] != "log") continue;
       const auto worker = parse_int(parts[0].substr(7));

@@ -45,6 +45,8 @@ struct Notice {
     kStopped,   // checkpointed and stopped, as wanted (0 devices); or cancelled and gone
     kFinished,  // body: result.json
     kFailed,    // body.message: the reason; the job will not be restarted
+    kError,     // body: kind, place, message, count: something in its folder is not as it should
+                // be; once per job and kind (job_errors.h)
     kRestarted  // its supervisor had died; restarted from its checkpoint. body.message: what is
                 // known about the cause
   };
@@ -73,7 +75,9 @@ struct LocalExecutorOptions {
   int log_files = 3;                  // rotated logs to keep
 };
 
-// Not thread-safe: the control loop owns it. No call waits for a process.
+// Not thread-safe: the control loop owns it. No call waits for a process, or for anything that a
+// job wrote: what is read of each job in one poll() is bounded. If reading a job's folder throws
+// all the same, that job ends as failed and the others go on.
 class LocalExecutor {
  public:
   static Result<std::unique_ptr<LocalExecutor>> make(LocalExecutorOptions options);

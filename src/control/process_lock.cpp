@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <functional>
 #include <string_view>
 
 #include "base/file.h"
@@ -15,6 +16,9 @@
 namespace rubato::control {
 
 namespace {
+
+// A job can replace the file by a link or a fifo.
+constexpr int kCarefully = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
 
 // These locks belong to the open file, not to the process like the older fcntl locks. They survive
 // fork and exec, and closing another descriptor of the same file does not release them.
@@ -38,14 +42,14 @@ bool has_variable(pid_t pid, const std::string& entry) {
 
 std::optional<FileLock> FileLock::try_take(const std::string& path, Children children) {
   const int cloexec = children == Children::kInherit ? 0 : O_CLOEXEC;
-  FileLock lock(::open(path.c_str(), O_RDWR | O_CREAT | cloexec, 0600));
+  FileLock lock(::open(path.c_str(), O_RDWR | O_CREAT | kCarefully | cloexec, 0600));
   struct flock all = whole_file(F_WRLCK);
   if (lock.file_ < 0 || fcntl(lock.file_, F_OFD_SETLK, &all) != 0) return std::nullopt;
   return lock;
 }
 
 bool FileLock::is_held(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  const int file = ::open(path.c_str(), O_RDWR | kCarefully | O_CLOEXEC);
   if (file < 0) return false;
   struct flock all = whole_file(F_WRLCK);
   const bool held = fcntl(file, F_OFD_GETLK, &all) == 0 && all.l_type != F_UNLCK;
@@ -85,20 +89,39 @@ bool send_signal(const ProcessId& process, int signal) {
   return sent;
 }
 
-int kill_all_with(const std::string& variable, const std::string& value) {
-  const std::string entry = variable + "=" + value;
+namespace {
+
+int kill_all_that(const std::function<bool(pid_t)>& are_meant) {
   int killed = 0;
   DIR* folder = opendir("/proc");
   if (folder == nullptr) return 0;
   while (const dirent* found = readdir(folder)) {
     const std::optional<std::int64_t> number = parse_int(found->d_name);
     const auto pid = static_cast<pid_t>(number.value_or(0));
-    if (pid <= 0 || pid == getpid() || !has_variable(pid, entry)) continue;
+    if (pid <= 0 || pid == getpid() || !are_meant(pid)) continue;
     const std::optional<ProcessId> process = identify(pid);
-    if (process && has_variable(pid, entry) && send_signal(*process, SIGKILL)) ++killed;
+    if (process && are_meant(pid) && send_signal(*process, SIGKILL)) ++killed;
   }
   closedir(folder);
   return killed;
+}
+
+}  // namespace
+
+int kill_all_with(const std::string& variable, const std::string& value) {
+  const std::string entry = variable + "=" + value;
+  return kill_all_that([&](pid_t pid) { return has_variable(pid, entry); });
+}
+
+bool is_called(pid_t pid, const std::string& verb, const std::string& argument) {
+  const Result<std::string> line = read_file(fmt::format("/proc/{}/cmdline", pid));
+  if (!line.ok()) return false;
+  const auto words = split(*line, '\0');
+  return words.size() > 2 && words[1] == verb && words[2] == argument;
+}
+
+int kill_all_called(const std::string& verb, const std::string& argument) {
+  return kill_all_that([&](pid_t pid) { return is_called(pid, verb, argument); });
 }
 
 }  // namespace rubato::control

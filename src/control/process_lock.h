@@ -49,5 +49,9 @@ bool send_signal(const ProcessId& process, int signal);
 // Kills every process of this user, except the caller, that was started with this variable in its
 // environment. Returns the number of processes killed.
 int kill_all_with(const std::string& variable, const std::string& value);
+// Whether the process was started as `PROGRAM verb argument`.
+bool is_called(pid_t pid, const std::string& verb, const std::string& argument);
+// Kills every process, except the caller, that is called like this.
+int kill_all_called(const std::string& verb, const std::string& argument);
 
 }  // namespace rubato::control

@@ -119,7 +119,8 @@ json to_json(const JobRecord& job) {
           {"held_s", job.held_s},
           {"stalled_since", job.stalled_since},
           {"progress", job.progress},
-          {"result", job.result}};
+          {"result", job.result},
+          {"errors", job.errors}};
 }
 
 Result<JobRecord> job_from_json(const json& object) {
@@ -161,6 +162,7 @@ Result<JobRecord> job_from_json(const json& object) {
     job.stalled_since = object.value("stalled_since", 0.0);  // younger than the first stores
     job.progress = object.at("progress");
     job.result = object.at("result");
+    job.errors = object.value("errors", json::object());
     return job;
   } catch (const json::exception& problem) {
     return invalid_input(problem.what());

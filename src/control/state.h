@@ -70,6 +70,8 @@ struct JobRecord {
   double stalled_since = 0;  // it runs without completing steps (job_health.h); 0: not stalled
   nlohmann::json progress = nlohmann::json::object();  // step, total_steps, epoch, epochs, loss
   nlohmann::json result = nlohmann::json::object();    // result.json of a finished job
+  // What was wrong with its files, by kind: {"place", "message", "count"} (event `error`).
+  nlohmann::json errors = nlohmann::json::object();
 };
 // Logical workers of a consistent or rigid job; 0: unknown so far, or the job is adaptive.
 int logical_workers_of(const JobRecord& job);

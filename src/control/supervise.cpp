@@ -17,6 +17,7 @@
 
 #include "base/file.h"
 #include "base/json_text.h"
+#include "control/job_files.h"
 #include "elastic/opaque_job.h"
 #include "elastic/worker.h"
 
@@ -35,11 +36,13 @@ std::string supervisor_lock(const std::string& folder) { return folder + "/super
 std::string workers_lock(const std::string& folder) { return folder + "/workers.lock"; }
 
 std::optional<ProcessId> supervisor_of(const std::string& folder) {
-  const Result<std::string> text = read_file(supervisor_lock(folder));
+  const Result<std::string> text = read_job_file(folder, "supervisor.lock", 100);
   ProcessId process;
   if (!text.ok() || std::sscanf(text->c_str(), "%d %lu", &process.pid, &process.started) != 2) {
     return std::nullopt;
   }
+  // The job can write the file, and nobody else's process must be signalled.
+  if (!is_called(process.pid, "supervise", folder)) return std::nullopt;
   return process;
 }
 
@@ -79,10 +82,10 @@ Status write_supervision(const elastic::LaunchOptions& options, std::int64_t fir
 
 Result<Supervision> read_supervision(const std::string& folder) {
   const std::string path = supervision_file(folder);
-  const Result<std::string> text = read_file(path);
-  if (!text.ok()) return text.error();
-  const json order = parse_json(*text);
-  if (!order.is_object() || !order.contains("settings") || !order.contains("processes") ||
+  const Result<json> read = read_job_object(folder, "supervise.json", kMostSettingsBytes);
+  if (!read.ok()) return read.error();
+  const json& order = *read;
+  if (!order.contains("settings") || !order.contains("processes") ||
       !order.contains("first_target") || !order["first_target"].is_number_integer()) {
     return invalid_input(fmt::format("{}: expected settings, processes and first_target", path));
   }
@@ -111,7 +114,7 @@ Result<pid_t> start_supervisor(const std::string& program, const std::string& fo
   posix_spawnattr_init(&attributes);
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(),
-                                   O_WRONLY | O_CREAT | O_APPEND, 0600);
+                                   O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK, 0600);
   posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
   posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
   sigset_t all;
@@ -144,7 +147,7 @@ bool signal_supervisor(const std::string& folder, int signal) {
 }
 
 void kill_supervised(const std::string& folder) {
-  signal_supervisor(folder, SIGKILL);
+  kill_all_called("supervise", folder);
   kill_all_with(elastic::kJobFolderVariable, folder);
 }
 

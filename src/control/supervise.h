@@ -44,7 +44,8 @@ bool is_supervised(const std::string& folder);
 // Whether processes started by the supervisor are alive. They briefly outlive a killed supervisor.
 bool has_workers(const std::string& folder);
 bool signal_supervisor(const std::string& folder, int signal);
-// Kills the supervisor and every process that has the job's folder in its environment.
+// Kills the supervisor, even if the job has removed its lock, and every process that has the job's
+// folder in its environment.
 void kill_supervised(const std::string& folder);
 // Makes sure that no process of the job runs now or will run later. False if one is running.
 bool retire(const std::string& folder);

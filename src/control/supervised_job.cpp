@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "control/job_files.h"
 #include "control/supervise.h"
 #include "elastic/shared_memory.h"
 #include "elastic/worker_processes.h"
@@ -39,7 +40,8 @@ SupervisedJob::SupervisedJob(JobNumber number, std::string folder,
     : number_(number),
       folder_(std::move(folder)),
       options_(options),
-      events_(folder_.events_file()) {}
+      events_(folder_.path(), "events.jsonl"),
+      progress_(folder_.path()) {}
 
 SupervisedJob::~SupervisedJob() {
   if (starter_ > 0) waitpid(starter_, nullptr, 0);  // exits within moments
@@ -89,7 +91,7 @@ void SupervisedJob::reap_starter() {
 void SupervisedJob::observe(std::vector<Notice>& notices) {
   if (state_ == State::kIdle) {
     // Lines that an earlier daemon may not have reported.
-    if (asked_) read_events(notices);
+    if (asked_ && !read_last_events(notices)) return;
     if (!asked_ || !(should_stop() || status_.known)) return;
     conclude(notices, false);
     if (!asked_) remove_memory();
@@ -98,8 +100,9 @@ void SupervisedJob::observe(std::vector<Notice>& notices) {
   reap_starter();
   const bool gone = state_ == State::kRunning && all_gone();
   read_status();
-  read_events(notices);
+  if (gone && !read_last_events(notices)) return;
   if (!gone) {
+    read_events(notices);
     count_held();
     if (registry_ && progress_.look(*registry_) && !cancelled_) {
       tell(notices, Notice::Kind::kProgress, progress_.body());
@@ -119,8 +122,8 @@ void SupervisedJob::observe(std::vector<Notice>& notices) {
 
 // Removes the shared memory that workers left behind.
 void SupervisedJob::remove_memory() const {
-  const Result<elastic::JobSettings> settings = folder_.read_settings();
-  if (settings.ok()) elastic::remove_segments(fmt::format("rubato.{}.", settings->token));
+  const std::string prefix = memory_prefix(folder_.path());
+  if (!prefix.empty()) elastic::remove_segments(prefix);
 }
 
 // No process of the job runs now or will run later.
@@ -136,7 +139,8 @@ bool SupervisedJob::all_gone() {
 }
 
 void SupervisedJob::conclude(std::vector<Notice>& notices, bool just_ended) {
-  const bool stop_was_asked = stop_since_.has_value();
+  const std::string broken = std::exchange(broken_, std::string());
+  const bool stop_was_asked = stop_since_.has_value() && broken.empty();
   stop_since_.reset();
   terminated_ = false;
   const std::string state = status_.state;
@@ -147,13 +151,19 @@ void SupervisedJob::conclude(std::vector<Notice>& notices, bool just_ended) {
     tell(notices, Notice::Kind::kStopped);
     return;
   }
-  if (std::optional<json> delivered = result()) {
-    asked_ = false;
-    wanted_ = 0;
-    tell(notices, Notice::Kind::kFinished, std::move(*delivered));
+  Result<std::optional<json>> delivered = result();
+  if (!delivered.ok() && delivered.error().code == ErrorCode::kInvalidInput) {
+    errors_.note("result", "result.json", delivered.error().message + "; the job has failed");
+    give_up(notices, "it ended with a result that cannot be read: " + delivered.error().message);
     return;
   }
-  if (state == "failed") {
+  if (delivered.ok() && delivered->has_value()) {
+    asked_ = false;
+    wanted_ = 0;
+    tell(notices, Notice::Kind::kFinished, std::move(**delivered));
+    return;
+  }
+  if (state == "failed" && broken.empty()) {
     asked_ = false;
     wanted_ = 0;
     tell(notices, Notice::Kind::kFailed, {{"message", message}});
@@ -167,7 +177,13 @@ void SupervisedJob::conclude(std::vector<Notice>& notices, bool just_ended) {
   // The job was wanted again while it was stopping or after it had stopped.
   if (stop_was_asked || (state == "stopped" && !just_ended)) return;
   std::string why = message;
-  if (why.empty()) why = elastic::last_line(folder_.path() + "/supervisor.log");
+  if (!broken.empty()) why = broken;
+  if (!broken.empty() && ++times_broken_ > options_.most_restarts) {
+    give_up(notices, fmt::format("its registry was broken {} times; the last time: {}",
+                                 times_broken_, broken));
+    return;
+  }
+  if (why.empty()) why = last_line_of(folder_.path(), "supervisor.log");
   vanished(notices, why.empty() ? "it was killed" : why);
 }
 

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "control/event_tail.h"
+#include "control/job_errors.h"
 #include "control/job_progress.h"
 #include "control/local_executor.h"
 #include "elastic/job_folder.h"
@@ -62,6 +63,12 @@ class SupervisedJob {
   int missing() const { return std::max(0, wanted_ - static_cast<int>(held_.size())); }
   void take(const std::vector<std::string>& devices, std::vector<Notice>& notices);
   void tell_held(std::vector<Notice>& notices);
+  // What is wrong with the job's files, once per kind.
+  void tell_errors(std::vector<Notice>& notices);
+  JobErrors& errors() { return errors_; }
+  // Reading its folder threw: nothing in it is read any more, and the job ends as failed.
+  void distrust(const std::string& problem, std::vector<Notice>& notices);
+  bool distrusted() const { return distrusted_; }
 
   const DeviceSet& held() const { return held_; }
   // True if the job has no processes and none are wanted: nothing happens until the next want().
@@ -80,9 +87,15 @@ class SupervisedJob {
   void reap_starter();
   void read_status();
   void forget_status();
-  std::optional<nlohmann::json> result() const;
+  DeviceSet devices_in(const nlohmann::json* list) const;
+  void check_locks();
+  // Nothing if there is none; an error if there is one that cannot be read.
+  Result<std::optional<nlohmann::json>> result() const;
   void count_held();
-  void read_events(std::vector<Notice>& notices);
+  // False if there is more to read. A call reads a bounded number of bytes.
+  bool read_events(std::vector<Notice>& notices);
+  bool read_last_events(std::vector<Notice>& notices);  // when its processes have ended
+  void registry_broken(const Error& error);
   bool all_gone();
   void remove_memory() const;
   void escalate();
@@ -105,11 +118,12 @@ class SupervisedJob {
   State state_ = State::kIdle;
   pid_t starter_ = 0;  // to be reaped
   Clock::time_point started_at_;
-  std::unique_ptr<elastic::FileRegistry> registry_;
+  std::unique_ptr<elastic::Registry> registry_;
 
   // --- What it holds ---
   // The devices of all targets that the supervisor may be obeying, by version.
   std::map<std::int64_t, DeviceSet> targets_;
+  DeviceSet kept_;          // of the target that it obeys
   int target_workers_ = 0;  // of the newest target
   std::int64_t target_batch_ = 0;
   DeviceSet held_;
@@ -134,6 +148,14 @@ class SupervisedJob {
   LauncherStatus status_;
   EventTail events_;
   JobProgress progress_;
+  JobErrors errors_;
+  LineBudget budget_;
+  std::int64_t read_after_end_ = 0;  // bytes of events.jsonl
+  std::int64_t target_version_ = 0;  // newest target in the registry
+  std::string broken_;               // why its processes are being ended; empty: they are not
+  int times_broken_ = 0;
+  bool distrusted_ = false;
+  Clock::time_point next_lock_check_;
 };
 
 }  // namespace rubato::control

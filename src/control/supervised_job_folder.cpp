@@ -1,4 +1,7 @@
-// The folder of a supervised job: reads its contents and writes what a supervisor needs.
+// The folder of a supervised job: reads its contents and writes what a supervisor needs. The job
+// can write everything in it, so everything is read with job_files.h and checked with
+// job_schemas.h; docs/live.md has the rules for what is wrong.
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -7,11 +10,16 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/json_text.h"
+#include "base/text.h"
+#include "control/job_files.h"
+#include "control/job_registry.h"
+#include "control/job_schemas.h"
+#include "control/json_fields.h"
 #include "control/supervise.h"
 #include "control/supervised_job.h"
 #include "elastic/board.h"
 #include "elastic/command_check.h"
+#include "elastic/secret.h"
 
 namespace rubato::control {
 
@@ -34,73 +42,91 @@ elastic::LrRule rule_of(LearningRateRule rule) {
   return elastic::LrRule::kNone;
 }
 
-DeviceSet strings_of(const json& array) {
-  DeviceSet strings;
-  if (!array.is_array()) return strings;
-  for (const json& entry : array) {
-    if (entry.is_string()) strings.insert(entry.get<std::string>());
-  }
-  return strings;
-}
+// How much of events.jsonl is read where an earlier object has been: enough for its first lines,
+// and for hundreds of its last ones.
+constexpr std::int64_t kFirstLines = 64 << 10;
+constexpr std::int64_t kLastLines = 256 << 10;
+// After the end of the job, as much of events.jsonl is read before the rest is skipped.
+constexpr std::int64_t kMostAfterEnd = 2 << 20;
+// A supervisor that obeys an older target than this many versions ago is not expected.
+constexpr std::int64_t kMostTargets = 1000;
+constexpr auto kLockCheckEvery = std::chrono::seconds(1);
 
-std::string string_of(const json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-LauncherStatus parse_status(const json& object) {
-  LauncherStatus status;
-  if (!object.is_object()) return status;
-  status.known = true;
-  status.state = string_of(object, "state");
-  status.message = string_of(object, "message");
-  const auto target = object.find("target");
-  if (target != object.end() && target->is_number_integer()) status.target = *target;
-  status.devices = strings_of(object.value("devices", json()));
-  for (const json& worker : object.value("workers", json())) {
-    std::string device = worker.is_object() ? string_of(worker, "device") : "";
-    if (!device.empty()) status.in_use.insert(std::move(device));
+// The newest event `started` in this part of the file.
+void find_started(const OpenFile& file, std::int64_t from, std::int64_t most,
+                  JobProgress& progress) {
+  const std::string text = file.read(from, most);
+  std::string_view rest = text;
+  for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(end + 1);
+    if (static_cast<std::int64_t>(end) > kMostLineBytes ||
+        line.find("\"started\"") == std::string_view::npos) {
+      continue;
+    }
+    const json value = parse_untrusted(line);
+    if (text_of(value, "type") == "started" && line_problem(value).empty()) progress.started(value);
   }
-  return status;
 }
 
 }  // namespace
 
+// Only devices of this machine can be held, whatever the job writes.
+DeviceSet SupervisedJob::devices_in(const json* list) const {
+  DeviceSet devices;
+  if (list == nullptr || !list->is_array()) return devices;
+  const Machine& machine = options_.machine;
+  for (const json& entry : *list) {
+    if (!entry.is_string()) continue;
+    const auto& name = entry.get_ref<const std::string&>();
+    const auto number = machine.visible.empty() ? parse_int(name) : std::nullopt;
+    const bool known =
+        machine.visible.empty()
+            ? number && *number >= 0 && *number < machine.devices && name == std::to_string(*number)
+            : std::find(machine.visible.begin(), machine.visible.end(), name) !=
+                  machine.visible.end();
+    if (known) devices.insert(name);
+  }
+  return devices;
+}
+
 // Earlier lines are not reported again, but they define what steps and batches mean.
 void SupervisedJob::go_on_at(std::int64_t events_offset) {
-  EventTail told(folder_.events_file());
-  for (std::int64_t before = -1; before < told.offset() && told.offset() < events_offset;) {
-    before = told.offset();
-    for (const EventTail::Line& line : told.read()) {
-      if (string_of(line.value, "type") == "started") progress_.started(line.value);
-    }
-  }
-  events_ = EventTail(folder_.events_file(), events_offset);
+  events_ = EventTail(folder_.path(), "events.jsonl", events_offset, kMostLineBytes);
+  if (events_.offset() == 0) return;
+  const Result<OpenFile> file = open_job_file(folder_.path(), "events.jsonl");
+  if (!file.ok()) return;
+  find_started(*file, 0, std::min(kFirstLines, events_.offset()), progress_);
+  const std::int64_t from = std::max<std::int64_t>(0, events_.offset() - kLastLines);
+  find_started(*file, from, events_.offset() - from, progress_);
 }
 
 void SupervisedJob::adopt() {
   const Result<Supervision> order = read_supervision(folder_.path());
-  auto registry = elastic::FileRegistry::open(folder_.registry_folder());
-  if (registry.ok()) registry_ = std::move(*registry);
+  registry_ = std::make_unique<JobRegistry>(folder_.path());
   // Until the job is retired, a supervisor may be running or about to start.
   if (!order.ok() && order.error().code == ErrorCode::kNotFound) {
     read_status();
     return;
   }
   state_ = State::kRunning;
-  if (!registry_) return;
-  read_status();
   std::int64_t newest = 0;
   const Result<elastic::Target> target = elastic::newest_target(*registry_, &newest);
-  if (!target.ok()) return;
-  const std::int64_t first = status_.target > 0 ? status_.target + 1
-                             : order.ok()       ? order->first_target
-                                                : 1;
+  if (!target.ok()) {
+    registry_broken(target.error());
+    return;
+  }
+  target_version_ = newest;
+  read_status();
+  const std::int64_t first = std::max(newest - kMostTargets, status_.target > 0 ? status_.target
+                                                             : order.ok() ? order->first_target
+                                                                          : 1);
   for (std::int64_t version = first; version <= newest; ++version) {
     const Result<std::optional<std::string>> text = registry_->at(elastic::kTargetRecord, version);
     if (!text.ok() || !text->has_value()) continue;
-    const json record = parse_json(**text);
-    targets_[version] = strings_of(record.is_object() ? record["devices"] : json());
+    const json record = parse_untrusted(**text);
+    (version == status_.target ? kept_ : targets_[version]) =
+        devices_in(field_of(record, "devices"));
   }
   target_workers_ = target->workers;
   target_batch_ = batch_;
@@ -109,17 +135,68 @@ void SupervisedJob::adopt() {
 }
 
 void SupervisedJob::read_status() {
+  if (distrusted_) {
+    kill_all();
+    return;
+  }
+  check_locks();
   struct stat now {};
-  if (stat(folder_.status_file().c_str(), &now) != 0) return;
+  if (lstat(folder_.status_file().c_str(), &now) != 0) return;
   const FileVersion version{now.st_ino, now.st_mtim.tv_sec * 1'000'000'000L + now.st_mtim.tv_nsec};
   if (version == status_version_) return;
   status_version_ = version;
-  const Result<std::string> text = read_file(folder_.status_file());
-  LauncherStatus status = parse_status(parse_json(text.ok() ? *text : ""));
-  if (!status.known) return;
+  if (S_ISREG(now.st_mode) && now.st_size == 0) return;  // after a power failure
+  const Result<json> read = read_job_object(folder_.path(), "status.json", kMostStatusBytes);
+  if (!read.ok() && read.error().code != ErrorCode::kInvalidInput) {
+    status_version_ = {};  // tried again
+    return;
+  }
+  std::string problem = read.ok() ? status_problem(*read) : read.error().message;
+  if (problem.empty() && state_ != State::kIdle && whole_in(*read, "target") > target_version_) {
+    problem = fmt::format("status.json: `target` is {}; expected at most {}, the newest target",
+                          whole_in(*read, "target"), target_version_);
+  }
+  if (!problem.empty()) {
+    errors_.note("status", "status.json", problem + "; what was read before stays valid");
+    return;
+  }
+  LauncherStatus status;
+  status.known = true;
+  status.state = text_of(*read, "state");
+  status.message = plain_text(text_of(*read, "message"));
+  status.target = whole_in(*read, "target");
+  status.devices = devices_in(field_of(*read, "devices"));
+  json in_use = json::array();
+  if (const json* workers = field_of(*read, "workers")) {
+    for (const json& worker : *workers) {
+      if (const json* device = field_of(worker, "device")) in_use.push_back(*device);
+    }
+  }
+  status.in_use = devices_in(&in_use);
   status_ = std::move(status);
   // A status written before the launcher first read a target says nothing about devices.
+  if (const auto obeyed = targets_.find(status_.target); obeyed != targets_.end()) {
+    kept_ = obeyed->second;
+  }
   if (status_.target > 0) targets_.erase(targets_.begin(), targets_.upper_bound(status_.target));
+}
+
+// The locks tell whether processes of the job are alive. If the job has removed or replaced one,
+// nothing tells it, and all its processes are killed.
+void SupervisedJob::check_locks() {
+  if (state_ != State::kRunning || Clock::now() < next_lock_check_) return;
+  next_lock_check_ = Clock::now() + kLockCheckEvery;
+  for (const char* name : {"supervisor.lock", "workers.lock"}) {
+    struct stat lock {};
+    const bool exists = lstat((folder_.path() + "/" + name).c_str(), &lock) == 0;
+    if (exists && S_ISREG(lock.st_mode)) continue;
+    if (!exists && name == std::string_view("workers.lock")) continue;  // not taken yet
+    errors_.note("folder", name,
+                 "the lock is gone; expected the file that the supervisor holds; "
+                 "the job's processes are ended");
+    kill_all();
+    clear_way(folder_.path(), name);
+  }
 }
 
 void SupervisedJob::forget_status() {
@@ -132,27 +209,107 @@ void SupervisedJob::count_held() {
   if (state_ == State::kIdle) return;
   held_ = status_.in_use;
   if (status_.target > 0) held_.insert(status_.devices.begin(), status_.devices.end());
+  // Whatever the status says, the job may use what it was given.
+  held_.insert(kept_.begin(), kept_.end());
   for (const auto& [version, devices] : targets_) held_.insert(devices.begin(), devices.end());
 }
 
-std::optional<json> SupervisedJob::result() const {
-  if (!is_file(folder_.result_file())) return std::nullopt;
-  const Result<std::string> text = read_file(folder_.result_file());
-  json value = parse_json(text.ok() ? *text : "");
-  if (!value.is_object()) return std::nullopt;
-  return value;
+Result<std::optional<json>> SupervisedJob::result() const {
+  struct stat status {};
+  const bool empty = lstat(folder_.result_file().c_str(), &status) == 0 &&
+                     S_ISREG(status.st_mode) && status.st_size == 0;
+  if (empty) return std::optional<json>();  // after a power failure
+  Result<json> read = read_job_object(folder_.path(), "result.json", kMostResultBytes);
+  if (!read.ok()) {
+    if (read.error().code == ErrorCode::kNotFound) return std::optional<json>();
+    return read.error();
+  }
+  const std::string problem = result_problem(*read);
+  if (!problem.empty()) return invalid_input(problem);
+  return std::optional<json>(std::move(*read));
 }
 
-void SupervisedJob::read_events(std::vector<Notice>& notices) {
-  // Read all lines, because nobody reads them again once the processes are gone.
-  for (std::int64_t before = -1; before != events_.offset();) {
-    before = events_.offset();
-    for (EventTail::Line& line : events_.read()) {
-      if (string_of(line.value, "type") == "started") progress_.started(line.value);
-      line.value["events_offset"] = line.end;
-      tell(notices, Notice::Kind::kEvent, std::move(line.value));
-    }
+bool SupervisedJob::read_events(std::vector<Notice>& notices) {
+  if (distrusted_) return true;
+  const std::int64_t before = events_.offset();
+  EventTail::Piece piece = events_.read();
+  if (!piece.readable.ok()) {
+    errors_.note("events", "events.jsonl", piece.readable.error().message + "; it is not read");
   }
+  if (piece.skipped > 0) {
+    errors_.note("events", fmt::format("events.jsonl, byte {}", piece.skipped_at),
+                 piece.why + "; such lines are skipped", piece.skipped);
+  }
+  std::int64_t begin = before;
+  std::int64_t dropped = 0;
+  for (EventTail::Line& line : piece.lines) {
+    const std::int64_t at = std::exchange(begin, line.end);
+    const std::string problem = line_problem(line.value);
+    if (!problem.empty()) {
+      errors_.note("events", fmt::format("events.jsonl, byte {}", at),
+                   problem + "; such lines are skipped");
+      continue;
+    }
+    if (text_of(line.value, "type") == "started") progress_.started(line.value);
+    if (!budget_.take(line.end - at, Clock::now())) {
+      ++dropped;
+      continue;
+    }
+    line.value["events_offset"] = line.end;
+    tell(notices, Notice::Kind::kEvent, std::move(line.value));
+  }
+  if (dropped > 0) {
+    errors_.note("too-many-events", "events.jsonl",
+                 fmt::format("the job writes more lines than the log takes ({} at once and {} per "
+                             "second); the others are dropped",
+                             LineBudget::kLineBurst, LineBudget::kLinesPerSecond),
+                 dropped);
+  }
+  return !piece.more;
+}
+
+// Nobody reads the lines again once the processes are gone, so the job does not end before. But a
+// job that wrote without measure does not keep its devices for ever.
+bool SupervisedJob::read_last_events(std::vector<Notice>& notices) {
+  const std::int64_t before = events_.offset();
+  if (read_events(notices)) return true;
+  read_after_end_ += events_.offset() - before;
+  if (read_after_end_ < kMostAfterEnd) return false;
+  errors_.note("too-many-events", "events.jsonl",
+               fmt::format("{} bytes were not read when the job ended; they are dropped",
+                           events_.skip_all()));
+  return true;
+}
+
+void SupervisedJob::tell_errors(std::vector<Notice>& notices) {
+  if (const std::string problem = progress_.take_problem(); !problem.empty()) {
+    errors_.note("progress", "registry", problem + "; its progress is not known");
+  }
+  if (at_rest()) errors_.sum_up();
+  for (json& body : errors_.take()) tell(notices, Notice::Kind::kError, std::move(body));
+}
+
+// Without its registry the job can neither be resized nor asked to stop: its processes are ended,
+// and it restarts from its checkpoint a few times.
+void SupervisedJob::registry_broken(const Error& error) {
+  if (error.code != ErrorCode::kInvalidInput) return;  // may succeed later
+  errors_.note("registry", "registry",
+               error.message + "; its processes are ended and it restarts from its checkpoint");
+  if (state_ != State::kRunning || stop_since_) return;
+  broken_ = error.message;
+  stop_since_ = Clock::now() - std::chrono::duration_cast<Clock::duration>(
+                                   std::chrono::duration<double>(options_.term_after_s));
+}
+
+void SupervisedJob::distrust(const std::string& problem, std::vector<Notice>& notices) {
+  const bool first = !std::exchange(cancelled_, true);
+  distrusted_ = true;
+  registry_.reset();
+  asked_ = true;
+  if (!first) return;
+  tell(notices, Notice::Kind::kFailed,
+       {{"message",
+         fmt::format("its folder {} cannot be read: {}", folder_.path(), plain_text(problem))}});
 }
 
 // --- What a supervisor needs ---
@@ -203,10 +360,21 @@ Status SupervisedJob::write_target(int workers, const DeviceSet& devices, bool s
     target.at = elastic::unix_seconds();
     return ok_status();
   });
-  if (!changed.ok()) return changed;
   std::int64_t version = 0;
-  const Result<elastic::Target> newest = elastic::newest_target(*registry_, &version);
-  if (!newest.ok()) return newest.error();
+  if (changed.ok()) {
+    const Result<elastic::Target> newest = elastic::newest_target(*registry_, &version);
+    if (!newest.ok()) {
+      changed = newest.error();
+    } else if (version <= target_version_) {
+      changed = invalid_input(fmt::format("{}: the target's version {} follows {}",
+                                          folder_.registry_folder(), version, target_version_));
+    }
+  }
+  if (!changed.ok()) {
+    registry_broken(changed.error());
+    return changed;
+  }
+  target_version_ = version;
   targets_[version] = devices;
   target_workers_ = workers;
   target_batch_ = batch_;
@@ -230,9 +398,12 @@ Status SupervisedJob::make_ready(const std::vector<std::string>& devices) {
   Status made = make_directories(own_directory ? launch.processes.directory : folder_.path());
   if (!made.ok()) return made;
   mend_folder();
-  auto registry = elastic::FileRegistry::open(folder_.registry_folder());
+  auto registry = JobRegistry::create(folder_.path());
   if (!registry.ok()) return registry.error();
   registry_ = std::move(*registry);
+  target_version_ = 0;
+  kept_.clear();
+  read_after_end_ = 0;
   std::remove(folder_.status_file().c_str());
   forget_status();
   targets_.clear();
@@ -242,22 +413,33 @@ Status SupervisedJob::make_ready(const std::vector<std::string>& devices) {
   return write_supervision(launch, targets_.rbegin()->first);
 }
 
-// After a power failure, small files that were written last may be empty. None of them is needed;
-// everything that matters is in the checkpoints.
+// After a power failure, small files that were written last may be empty, and a job may have left
+// anything. None of it is needed; everything that matters is in the checkpoints. What is no file is
+// moved aside: a start must not wait for a fifo or follow a link.
 void SupervisedJob::mend_folder() const {
-  if (is_file(folder_.settings_file()) && !folder_.read_settings().ok()) {
+  const std::string& folder = folder_.path();
+  for (const char* name : {"supervisor.log", "supervisor.lock", "workers.lock", "supervise.json",
+                           "status.json", "result.json", "job.json", "secret", "events.jsonl"}) {
+    clear_way(folder, name);
+  }
+  const Result<json> settings = read_job_object(folder, "job.json", kMostSettingsBytes);
+  if (!settings.ok() || !elastic::parse_settings(*settings, "job.json").ok()) {
     std::remove(folder_.settings_file().c_str());
   }
-  if (is_file(folder_.secret_file()) && !folder_.read_secret().ok()) {
+  const Result<std::string> secret = read_job_file(folder, "secret", elastic::kSecretBytes);
+  if (!secret.ok() || secret->size() != elastic::kSecretBytes || !folder_.read_secret().ok()) {
     std::remove(folder_.secret_file().c_str());
   }
-  if (is_file(folder_.result_file()) && !result()) std::remove(folder_.result_file().c_str());
-  if (!is_directory(folder_.registry_folder())) return;
-  auto registry = elastic::FileRegistry::open(folder_.registry_folder());
-  if (!registry.ok()) return;
-  if (!elastic::newest_view(**registry).ok() || !elastic::newest_target(**registry).ok()) {
-    remove_tree(folder_.registry_folder());
-  }
+  const Result<std::optional<json>> before = result();
+  if (!before.ok() || !before->has_value()) std::remove(folder_.result_file().c_str());
+  JobRegistry registry(folder);
+  const Result<elastic::View> view = elastic::newest_view(registry);
+  const Result<elastic::Target> target = elastic::newest_target(registry);
+  if (view.ok() && target.ok()) return;
+  // Removing a folder with a million files would take long.
+  const std::string aside = fmt::format("{}.broken.{}", folder_.registry_folder(),
+                                        Clock::now().time_since_epoch().count());
+  static_cast<void>(std::rename(folder_.registry_folder().c_str(), aside.c_str()));
 }
 
 }  // namespace rubato::control

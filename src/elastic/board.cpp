@@ -8,35 +8,9 @@
 #include <thread>
 #include <utility>
 
+#include "elastic/board_layout.h"
+
 namespace rubato::elastic {
-
-namespace {
-
-constexpr std::uint64_t kBoardMagic = 0x3230647261627572;  // "rubard02"
-constexpr std::size_t kPage = 4096;
-
-constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
-
-}  // namespace
-
-struct Board::Header {
-  std::atomic<std::uint64_t> magic;  // written last
-  std::int32_t logical_workers;
-  std::uint64_t gradient_floats;
-  std::uint64_t private_bytes;
-  std::int64_t batch;
-  alignas(64) std::atomic<std::uint32_t> pulse;
-  std::atomic<std::int32_t> sleepers;
-  alignas(64) std::atomic<std::int64_t> completed;
-  std::array<std::atomic<std::int64_t>, 2> gradient_step;
-  std::atomic<std::int32_t> watchers;
-  std::atomic<std::int32_t> used;
-  std::atomic<std::int32_t> ready_newcomers;
-  std::atomic<std::int64_t> refused_connections;
-  std::array<ViewBlock, kViewBlocks> blocks;
-};
 
 void MemberRow::note_compute(std::int64_t step, std::int64_t microseconds) {
   const std::uint64_t spent = static_cast<std::uint64_t>(
@@ -82,21 +56,22 @@ Announcement ViewBlock::announcement() const {
 
 Board::Board(Segment segment) : segment_(std::move(segment)) {
   const BoardShape s = shape();
-  gradient_offset_ = round_up(sizeof(Header), kPage);
-  slot_offset_ = gradient_offset_ + 2 * round_up(s.gradient_floats * sizeof(float), kPage);
+  gradient_offset_ = board_round_up(sizeof(Header), kBoardPage);
+  slot_offset_ =
+      gradient_offset_ + 2 * board_round_up(s.gradient_floats * sizeof(float), kBoardPage);
   private_offset_ = 64;
-  sample_offset_ = private_offset_ + round_up(s.private_bytes, 64);
+  sample_offset_ = private_offset_ + board_round_up(s.private_bytes, 64);
   slot_stride_ =
-      round_up(sample_offset_ + static_cast<std::size_t>(s.batch) * sizeof(std::int64_t), 64);
+      board_round_up(sample_offset_ + static_cast<std::size_t>(s.batch) * sizeof(std::int64_t), 64);
 }
 
 Result<Board> Board::create(const std::string& name, const BoardShape& shape) {
   const std::size_t slot =
-      round_up(64 + round_up(shape.private_bytes, 64) +
-                   static_cast<std::size_t>(shape.batch) * sizeof(std::int64_t),
-               64);
-  const std::size_t bytes = round_up(sizeof(Header), kPage) +
-                            2 * round_up(shape.gradient_floats * sizeof(float), kPage) +
+      board_round_up(64 + board_round_up(shape.private_bytes, 64) +
+                         static_cast<std::size_t>(shape.batch) * sizeof(std::int64_t),
+                     64);
+  const std::size_t bytes = board_round_up(sizeof(Header), kBoardPage) +
+                            2 * board_round_up(shape.gradient_floats * sizeof(float), kBoardPage) +
                             2 * slot * static_cast<std::size_t>(shape.logical_workers);
   Result<Segment> segment = Segment::create(name, bytes);
   if (!segment.ok()) return segment.error();
@@ -192,7 +167,7 @@ std::atomic<std::int64_t>& Board::refused_connections() const {
 }
 
 float* Board::gradient(std::int64_t step) const {
-  const std::size_t stride = round_up(header().gradient_floats * sizeof(float), kPage);
+  const std::size_t stride = board_round_up(header().gradient_floats * sizeof(float), kBoardPage);
   return reinterpret_cast<float*>(segment_.data() + gradient_offset_ +
                                   static_cast<std::size_t>(step & 1) * stride);
 }

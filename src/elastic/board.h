@@ -123,8 +123,9 @@ class Board {
   // The whole slot, for copying to the board of another node.
   std::span<std::byte> slot_bytes(int logical, std::int64_t step) const;
 
+  struct Header;  // elastic/board_layout.h
+
  private:
-  struct Header;
   explicit Board(Segment segment);
   Header& header() const;
   std::byte* slot_memory(int logical, std::int64_t step) const;

@@ -7,26 +7,11 @@
 #include <vector>
 
 #include "base/check.h"
+#include "elastic/board_layout.h"
 
 namespace rubato::elastic {
 
-namespace {
-
-constexpr std::uint64_t kDataBoardMagic = 0x3130617461647572;  // "rudata01"
-
-}  // namespace
-
-using Word = std::atomic<std::int64_t>;
-static_assert(sizeof(Word) == sizeof(std::int64_t));
-
-// A step's facts. `step` is written last and identifies the step of the others.
-struct FactsEntry {
-  Word step;
-  Word epoch;
-  Word used;
-  Word batch;
-  Word logical_workers;
-};
+using Word = DataWord;
 
 namespace {
 
@@ -35,12 +20,6 @@ std::size_t words_before_samples(const DataBoardShape& shape) {
 }
 
 }  // namespace
-
-struct DataBoard::Header {
-  std::atomic<std::uint64_t> magic;  // written last
-  DataBoardShape shape;
-  std::array<FactsEntry, 2> facts;
-};
 
 DataBoard::DataBoard(Segment segment) : segment_(std::move(segment)) {
   const DataBoardShape& shape = header().shape;

@@ -45,8 +45,9 @@ class DataBoard {
   // The ids of the samples that a step used, ordered by logical worker.
   std::span<std::int64_t> samples(std::int64_t step) const;
 
+  struct Header;  // elastic/board_layout.h
+
  private:
-  struct Header;
   explicit DataBoard(Segment segment);
   Header& header() const;
   std::atomic<std::int64_t>* words(std::int64_t step) const;

@@ -196,7 +196,7 @@ Result<Target> newest_target(Registry& registry, std::int64_t* version) {
 }
 
 Status change_target(Registry& registry, const std::function<Status(Target&)>& change) {
-  for (;;) {
+  for (int tries = 0; tries < 100; ++tries) {
     std::int64_t version = 0;
     Result<Target> target = newest_target(registry, &version);
     if (!target.ok()) return target.error();
@@ -210,6 +210,7 @@ Status change_target(Registry& registry, const std::function<Status(Target&)>& c
     if (!won.ok()) return won.error();
     if (*won) return ok_status();
   }
+  return Error{ErrorCode::kIo, "target in the registry: others change it all the time; try again"};
 }
 
 int Target::on_node(const std::string& node, const std::string& home) const {

@@ -29,7 +29,7 @@ std::int64_t FileRegistry::newest(const std::string& name) const {
   };
   if (!exists(1)) return 0;
   std::int64_t low = 1;
-  while (exists(low * 2)) low *= 2;
+  while (low < std::int64_t{1} << 40 && exists(low * 2)) low *= 2;
   std::int64_t high = low * 2;  // does not exist, or did not a moment ago
   while (high - low > 1) {
     const std::int64_t middle = low + (high - low) / 2;

@@ -17,25 +17,29 @@ class EventTailTest : public ::testing::Test {
  protected:
   void TearDown() override { std::filesystem::remove(path_); }
   void append(const std::string& text) const { std::ofstream(path_, std::ios::app) << text; }
+  EventTail tail_from(std::int64_t offset) const {
+    const std::filesystem::path path(path_);
+    return EventTail(path.parent_path().string(), path.filename().string(), offset);
+  }
   const std::string path_ =
       (std::filesystem::temp_directory_path() / fmt::format("rubato-tail-{}", getpid())).string();
 };
 
 TEST_F(EventTailTest, AFileThatIsNotThereHasNoLines) {
-  EventTail tail(path_);
-  EXPECT_TRUE(tail.read().empty());
+  EventTail tail = tail_from(0);
+  EXPECT_TRUE(tail.read().lines.empty());
 }
 
 TEST_F(EventTailTest, HalfALineWaits) {
-  EventTail tail(path_);
+  EventTail tail = tail_from(0);
   append("{\"a\":1}\n{\"a\":");
-  auto lines = tail.read();
+  auto lines = tail.read().lines;
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0].value["a"], 1);
   EXPECT_EQ(lines[0].end, 8);
-  EXPECT_TRUE(tail.read().empty());
+  EXPECT_TRUE(tail.read().lines.empty());
   append("2}\n");
-  lines = tail.read();
+  lines = tail.read().lines;
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0].value["a"], 2);
   EXPECT_EQ(tail.offset(), 16);
@@ -43,22 +47,22 @@ TEST_F(EventTailTest, HalfALineWaits) {
 
 TEST_F(EventTailTest, GoesOnAtAnOffset) {
   append("{\"a\":1}\n{\"a\":2}\n");
-  EventTail tail(path_, 8);
-  const auto lines = tail.read();
+  EventTail tail = tail_from(8);
+  const auto lines = tail.read().lines;
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0].value["a"], 2);
 }
 
 TEST_F(EventTailTest, AFileThatLostItsEndGoesOnThere) {
   append("{\"a\":1}\n{\"a\":2}\n");
-  EventTail tail(path_);
-  EXPECT_EQ(tail.read().size(), 2u);
+  EventTail tail = tail_from(0);
+  EXPECT_EQ(tail.read().lines.size(), 2u);
   std::filesystem::resize_file(path_, 11);  // half of the second line is left
-  EXPECT_TRUE(tail.read().empty());
-  EventTail next(path_, 16);  // in a daemon that starts after the power failure
+  EXPECT_TRUE(tail.read().lines.empty());
+  EventTail next = tail_from(16);  // in a daemon that starts after the power failure
   append("{\"a\":3}\n");
   for (EventTail* each : {&tail, &next}) {
-    const auto lines = each->read();
+    const auto lines = each->read().lines;
     ASSERT_EQ(lines.size(), 1u);
     EXPECT_EQ(lines[0].value["a"], 3);
   }
@@ -87,9 +91,9 @@ TEST_F(EventTailTest, NotesEveryLineOnceWhenReadersDie) {
           text.size() - written, 1 + random.below(random.chance(0.5) ? 40 : 1 << 17));
       append(text.substr(written, piece));
       written += piece;
-      EventTail tail(path_, offset);
+      EventTail tail = tail_from(offset);
       for (bool alive = true; alive;) {
-        const auto lines = tail.read();
+        const auto lines = tail.read().lines;
         alive = !lines.empty();
         for (const EventTail::Line& line : lines) {
           if (random.below(5) == 0) alive = false;
@@ -106,7 +110,7 @@ TEST_F(EventTailTest, NotesEveryLineOnceWhenReadersDie) {
 
 TEST_F(EventTailTest, GarbageIsPassedOver) {
   Random random(7);
-  EventTail tail(path_);
+  EventTail tail = tail_from(0);
   std::size_t seen = 0;
   for (int i = 0; i < 200; ++i) {
     std::string garbage;
@@ -116,7 +120,7 @@ TEST_F(EventTailTest, GarbageIsPassedOver) {
     }
     append(garbage + "\n[1]\n\"text\"\n{\"good\":" + std::to_string(i) + "}\n");
     for (int piece = 0; piece < 5; ++piece) {
-      for (const EventTail::Line& line : tail.read()) {
+      for (const EventTail::Line& line : tail.read().lines) {
         ASSERT_TRUE(line.value.is_object());
         if (line.value.contains("good")) ++seen;
       }
@@ -126,12 +130,32 @@ TEST_F(EventTailTest, GarbageIsPassedOver) {
 }
 
 TEST_F(EventTailTest, ALineWithoutEndIsPassedOver) {
-  EventTail tail(path_);
+  EventTail tail = tail_from(0);
   append(std::string(3 << 20, 'x'));
   append("\n{\"a\":1}\n");
   std::size_t seen = 0;
-  for (int piece = 0; piece < 20; ++piece) seen += tail.read().size();
+  std::int64_t skipped = 0;
+  for (int i = 0; i < 20; ++i) {
+    const EventTail::Piece piece = tail.read();
+    EXPECT_LE(piece.bytes, 4 * EventTail::kLongest);
+    seen += piece.lines.size();
+    skipped += piece.skipped;
+  }
   EXPECT_EQ(seen, 1u);
+  EXPECT_EQ(skipped, 1);
+}
+
+// The rest of a line that is too long is not a line.
+TEST_F(EventTailTest, NothingInALineThatIsTooLongIsALine) {
+  EventTail tail = tail_from(0);
+  for (int i = 0; i < 40; ++i) append(std::string(1 << 17, 'x') + "{\"a\":1}");
+  append("\n{\"a\":2}\n");
+  std::vector<nlohmann::json> seen;
+  for (int i = 0; i < 20; ++i) {
+    for (const EventTail::Line& line : tail.read().lines) seen.push_back(line.value);
+  }
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0]["a"], 2);
 }
 
 }  // namespace

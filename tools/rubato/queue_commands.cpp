@@ -124,6 +124,10 @@ int status(const QueueArguments& a, const Context& context) {
   print_line("state", job->value("phase", ""));
   print_stall(*job);
   print_line("message", job->value("message", ""));
+  for (const auto& [kind, error] : job->value("errors", json::object()).items()) {
+    print_line("error",
+               fmt::format("{}: {}", error.value("place", ""), error.value("message", "")));
+  }
   print_line("tenant", job->value("tenant", ""));
   const json result = job->value("result", json::object());
   print_line("mode", document.value("mode", result.value("mode", "consistent")));

@@ -225,7 +225,7 @@ class ExecutorTest : public ::testing::Test {
   bool was_told(JobNumber job, Notice::Kind kind) const { return !told(job, kind).empty(); }
   std::string told() const {
     static constexpr const char* kNames[] = {"held",     "event",  "progress", "stopped",
-                                             "finished", "failed", "restarted"};
+                                             "finished", "failed", "error",    "restarted"};
     std::string text;
     for (const Notice& notice : notices_) {
       text += fmt::format("{} {} {} {}\n", notice.job, kNames[static_cast<int>(notice.kind)],
