@@ -13,7 +13,9 @@ using nlohmann::json;
 
 // Leaves out the hash of the token.
 json public_json(const Tenant& tenant) {
-  return {{"name", tenant.name}, {"weight", tenant.weight}, {"quota", tenant.quota}};
+  json shown = {{"name", tenant.name}, {"weight", tenant.weight}, {"quota", tenant.quota}};
+  if (!tenant.user.empty()) shown["user"] = tenant.user;
+  return shown;
 }
 
 }  // namespace
@@ -69,10 +71,19 @@ Reply set_tenant(const Call& call) {
   const std::string name = call.text("tenant");
   const double weight = call.body.value("weight", 1.0);
   const int quota = call.body.value("quota", 0);
+  const std::string user = call.body.value("user", "");
+  if (!user.empty()) {  // a mistake in it must not cost the token of a new tenant
+    const Result<control::UnixUser> found = control::find_unix_user(user);
+    if (!found.ok()) return error_reply(invalid_input("user: " + found.error().message));
+  }
   const Result<std::string> token = call.controller.set_tenant(call.caller, name, weight, quota,
                                                                call.body.value("new_token", false));
   if (!token.ok()) return error_reply(token.error());
-  json answer = public_json(Tenant{.name = name, .weight = weight, .quota = quota});
+  if (call.body.contains("user")) {
+    const Status linked = call.controller.set_tenant_user(call.caller, name, user);
+    if (!linked.ok()) return error_reply(linked.error());
+  }
+  json answer = public_json(Tenant{.name = name, .weight = weight, .quota = quota, .user = user});
   if (!token->empty()) answer["token"] = *token;
   return json_reply(answer);
 }

@@ -229,12 +229,17 @@ json component_schemas() {
   const json quota =
       with_help(integer_schema(0, 1'000'000), "maximum number of devices; 0: no limit");
   schemas["SetTenant"] = object_schema(
-      json::array(), {{"weight", weight}, {"quota", quota}, {"new_token", {{"type", "boolean"}}}});
+      json::array(), {{"weight", weight},
+                      {"quota", quota},
+                      {"new_token", {{"type", "boolean"}}},
+                      {"user", with_help({{"type", "string"}, {"maxLength", 64}},
+                                         "unix user that runs its jobs; empty: none")}});
   schemas["Tenant"] = object_schema(
       {"name", "weight", "quota"},
       {{"name", text()},
        {"weight", weight},
        {"quota", quota},
+       {"user", with_help(text(), "unix user that runs its jobs; missing: none")},
        {"token",
         with_help(text(), "present only when a token was just created; returned only once")}});
   schemas["TenantList"] = object_schema({"tenants"}, {{"tenants", list_of("Tenant")}});

@@ -23,6 +23,8 @@ struct ControllerOptions {
   Machine machine;
   double round_every_s = 5;  // run a round at least this often while jobs are active
   StallRule stall{};
+  Isolation isolation{};
+  bool local_users = false;  // every local user is a tenant, even without an administrator's word
 };
 
 // The caller of a command. An administrator can see and change everything. A tenant can see and
@@ -30,6 +32,7 @@ struct ControllerOptions {
 struct Caller {
   std::string tenant;  // may be empty for an administrator, whose jobs then belong to "default"
   bool admin = false;
+  std::string user{};  // unix user of a caller on the local socket
 };
 
 // Samples and counters for /metrics; see api/metrics.cpp.
@@ -81,9 +84,17 @@ class Controller {
   virtual Result<std::string> set_tenant(const Caller& caller, const std::string& name,
                                          double weight, int quota, bool new_token) = 0;
 
+  // The unix user that runs the tenant's jobs, and that is the tenant on the local socket. Empty:
+  // none. Jobs that were submitted before keep theirs.
+  virtual Status set_tenant_user(const Caller& caller, const std::string& name,
+                                 const std::string& user) = 0;
+
   // --- Reads: from any thread ---
   // The owner of a token, if the token is valid. Takes the same time for every token.
   virtual std::optional<Caller> authenticate(std::string_view token) const = 0;
+  // The caller behind a process on this machine: an administrator for root and the daemon's own
+  // user, else the tenant with that user.
+  virtual std::optional<Caller> local_caller(uid_t uid) const = 0;
   virtual Result<JobRecord> job(const Caller& caller, JobNumber job) const = 0;
   // Finds a job by number ("12", "j12") or by name: the active job of that name, or the newest if
   // none is active. If several active jobs have the name, the error lists their ids. "12" is

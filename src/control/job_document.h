@@ -37,6 +37,11 @@ struct JobDocument {
   double checkpoint_every_s = 30;  // `checkpoint: {every: 30s, keep: 2}`
   int checkpoint_keep = 2;
   std::string device_type{};  // empty: any
+  // `env_from: {NAME: file:/path}`: variables whose values are read when the job starts
+  std::map<std::string, std::string> env_from{};
+  std::string user{};             // unix user that runs it; empty: the daemon's (isolation.h)
+  std::int64_t memory_bytes = 0;  // `memory: 4GB`, of all its processes; 0: no limit
+  double cpus = 0;                // processors' worth of time; 0: no limit
 
   bool operator==(const JobDocument&) const = default;
 };

@@ -46,7 +46,11 @@ class LiveController final : public Controller {
   Result<std::string> set_tenant(const Caller& caller, const std::string& name, double weight,
                                  int quota, bool new_token) override;
 
+  Status set_tenant_user(const Caller& caller, const std::string& name,
+                         const std::string& user) override;
+
   std::optional<Caller> authenticate(std::string_view token) const override;
+  std::optional<Caller> local_caller(uid_t uid) const override;
   Result<JobRecord> job(const Caller& caller, JobNumber job) const override;
   Result<JobNumber> find_job(const Caller& caller, std::string_view text) const override;
   std::vector<JobRecord> jobs(const Caller& caller, bool active, JobNumber after,
@@ -117,6 +121,10 @@ class LiveController final : public Controller {
   Status check_possible(const JobDocument& document) const;
   // Checks that the program exists and can be executed where the job will run.
   static Status check_startable(const JobDocument& document);
+  // Fills in the unix user of a submitted job, or says why it has none (live_controller_users.cpp).
+  Status settle_user(const Caller& caller, const std::string& tenant, JobDocument& document) const;
+  // What the submitter may not see must not be found out by submitting.
+  AsUser rights_for(const JobDocument& document) const;
   bool was_submitted(const std::string& tenant, const std::string& key) const;
   Result<JobRecord> visible(const Caller& caller,
                             JobNumber job) const;  // call without the lock
@@ -156,6 +164,24 @@ class LiveController final : public Controller {
   double quiet_until_ = 0;    // earliest time: rounds must not crowd out everything else
   std::thread loop_;
 };
+
+template <typename T>
+Result<T> LiveController::ask(std::function<Result<T>()> what) {
+  auto promise = std::make_shared<std::promise<Result<T>>>();
+  std::future<Result<T>> answer = promise->get_future();
+  {
+    const MutexLock lock(inbox_mutex_);
+    if (stopping_) return Error{ErrorCode::kIo, "the daemon is stopping; retry"};
+    commands_.emplace_back(
+        [promise = std::move(promise), what = std::move(what)] { promise->set_value(what()); });
+  }
+  inbox_filled_.notify_all();
+  try {
+    return answer.get();
+  } catch (const std::future_error&) {
+    return Error{ErrorCode::kIo, "the daemon is stopping; retry"};
+  }
+}
 
 double now_unix();
 

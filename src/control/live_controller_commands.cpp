@@ -55,31 +55,14 @@ Result<std::unique_ptr<Controller>> Controller::start(const ControllerOptions& o
   if (!token.ok()) return token.error();
   auto executor = LocalExecutor::make({.folder = options.folder + "/jobs",
                                        .supervisor = options.supervisor,
-                                       .machine = options.machine});
+                                       .machine = options.machine,
+                                       .isolation = options.isolation});
   if (!executor.ok()) return executor.error();
   auto controller = std::make_unique<LiveController>(options, std::move(*store),
                                                      std::move(*executor), sha256_hex(*token));
   Status begun = controller->begin();
   if (!begun.ok()) return begun.error();
   return std::unique_ptr<Controller>(std::move(controller));
-}
-
-template <typename T>
-Result<T> LiveController::ask(std::function<Result<T>()> what) {
-  auto promise = std::make_shared<std::promise<Result<T>>>();
-  std::future<Result<T>> answer = promise->get_future();
-  {
-    const MutexLock lock(inbox_mutex_);
-    if (stopping_) return Error{ErrorCode::kIo, "the daemon is stopping; retry"};
-    commands_.emplace_back(
-        [promise = std::move(promise), what = std::move(what)] { promise->set_value(what()); });
-  }
-  inbox_filled_.notify_all();
-  try {
-    return answer.get();
-  } catch (const std::future_error&) {
-    return Error{ErrorCode::kIo, "the daemon is stopping; retry"};
-  }
 }
 
 Status LiveController::check_possible(const JobDocument& document) const {
@@ -127,7 +110,12 @@ Result<JobRecord> LiveController::submit(const Caller& caller, JobDocument docum
   std::string tenant = !document.tenant.empty() ? document.tenant : caller.tenant;
   if (tenant.empty()) tenant = kDefaultTenant;
   Status possible = check_possible(document);
-  if (possible.ok() && !was_submitted(tenant, key)) possible = check_startable(document);
+  if (possible.ok()) possible = check_limits(options_.isolation, document);
+  if (possible.ok()) possible = settle_user(caller, tenant, document);
+  if (possible.ok() && !was_submitted(tenant, key)) {
+    const AsUser rights = rights_for(document);
+    possible = check_startable(document);
+  }
   if (!possible.ok()) return possible.error();
   std::future<Result<JobRecord>> answer;
   {

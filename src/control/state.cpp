@@ -165,7 +165,8 @@ json to_json(const Tenant& tenant) {
   return {{"name", tenant.name},
           {"weight", tenant.weight},
           {"quota", tenant.quota},
-          {"token_sha256", tenant.token_sha256}};
+          {"token_sha256", tenant.token_sha256},
+          {"user", tenant.user}};
 }
 
 json to_json(const Reservation& reservation) {

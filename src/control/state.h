@@ -92,6 +92,7 @@ struct Tenant {
   double weight = 1;         // share of the devices relative to other tenants that want them
   int quota = 0;             // maximum number of devices; 0: no limit
   std::string token_sha256;  // hex; the token itself is not kept
+  std::string user{};        // unix user that runs its jobs; empty: none
 };
 nlohmann::json to_json(const Tenant& tenant);  // with token_sha256: not for the API
 

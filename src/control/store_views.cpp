@@ -22,7 +22,8 @@ std::string record_text(const JobRecord& job) {
 
 Tenant tenant_from(const json& record) {
   return {record.at("name").get<std::string>(), record.at("weight").get<double>(),
-          record.at("quota").get<int>(), record.at("token_sha256").get<std::string>()};
+          record.at("quota").get<int>(), record.at("token_sha256").get<std::string>(),
+          record.value("user", "")};
 }
 
 Reservation reservation_from(const json& record) {
