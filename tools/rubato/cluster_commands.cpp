@@ -22,6 +22,7 @@ struct ClusterArguments {
   double weight = 1;
   int quota = 0;
   bool new_token = false;
+  std::string user;
   std::vector<std::string> settings;
   bool as_json = false;
 };
@@ -62,6 +63,12 @@ void show_tenants(const json& answer) {
                quota > 0 ? std::to_string(quota) : "-"});
   }
   fmt::print("{}", table.text());
+}
+
+// Left out, the user stays as it is.
+json with_user(json body, const ClusterArguments& arguments) {
+  if (!arguments.user.empty()) body["user"] = arguments.user;
+  return body;
 }
 
 void show_new_tenant(const json& tenant) {
@@ -161,11 +168,13 @@ void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen
   set->add_option("--quota", a->quota, "Maximum number of devices; 0: no limit")
       ->capture_default_str();
   set->add_flag("--new-token", a->new_token, "Replace its token");
+  set->add_option("--user", a->user, "Unix user that runs its jobs and is this tenant locally");
   runs(set, [](const ClusterArguments& arguments, const ServerChoice& server) {
     return ask(server, arguments, "PUT", "/tenants/" + url_quoted(arguments.name),
-               {{"weight", arguments.weight},
-                {"quota", arguments.quota},
-                {"new_token", arguments.new_token}},
+               with_user({{"weight", arguments.weight},
+                          {"quota", arguments.quota},
+                          {"new_token", arguments.new_token}},
+                         arguments),
                show_new_tenant);
   });
 

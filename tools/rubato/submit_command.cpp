@@ -47,6 +47,8 @@ constexpr FieldFlag kFieldFlags[] = {
     {"--min-runtime", "/min_runtime", "Keep devices at least this long (15m, 2h)"},
     {"--checkpoint-every", "/checkpoint/every", "Time between checkpoints"},
     {"--device-type", "/device_type", "Only on devices of this type"},
+    {"--memory", "/memory", "Most memory of all its processes together (512MB, 16GB)"},
+    {"--cpus", "/cpus", "Most processors' worth of time of all its processes together"},
     {"--tenant", "/tenant", "Submit for this tenant (administrators only)"},
 };
 
