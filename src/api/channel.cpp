@@ -14,6 +14,8 @@
 #include <array>
 #include <cerrno>
 
+#include "api/local_socket.h"
+
 namespace rubato::api {
 
 namespace {
@@ -51,7 +53,8 @@ Channel::Channel(int socket, ssl_ctx_st* tls) : socket_(socket) {
   setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   sockaddr_storage peer{};
   socklen_t size = sizeof peer;
-  if (getpeername(socket_, reinterpret_cast<sockaddr*>(&peer), &size) == 0) {
+  address_ = local_address(socket_);
+  if (address_.empty() && getpeername(socket_, reinterpret_cast<sockaddr*>(&peer), &size) == 0) {
     std::array<char, INET6_ADDRSTRLEN> text{};
     if (peer.ss_family == AF_INET) {
       const auto* v4 = reinterpret_cast<const sockaddr_in*>(&peer);

@@ -44,7 +44,7 @@ class Channel {
   void end_writing();
   // True if the peer has closed its side or the connection is broken.
   bool peer_gone() const;
-  const std::string& address() const { return address_; }  // of the peer
+  const std::string& address() const { return address_; }  // of the peer; or local_address()
   int port() const { return port_; }
 
  private:

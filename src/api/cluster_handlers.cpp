@@ -13,12 +13,14 @@ using nlohmann::json;
 
 // Leaves out the hash of the token.
 json public_json(const Tenant& tenant) {
-  return {{"name", tenant.name},
-          {"weight", tenant.weight},
-          {"quota", tenant.quota},
-          {"max_queued", tenant.max_queued},
-          {"max_streams", tenant.max_streams},
-          {"token_expires", tenant.token_expires}};
+  json shown = {{"name", tenant.name},
+                {"weight", tenant.weight},
+                {"quota", tenant.quota},
+                {"max_queued", tenant.max_queued},
+                {"max_streams", tenant.max_streams},
+                {"token_expires", tenant.token_expires}};
+  if (!tenant.user.empty()) shown["user"] = tenant.user;
+  return shown;
 }
 
 }  // namespace
@@ -71,6 +73,7 @@ Reply list_tenants(const Call& call) {
 }
 
 Reply set_tenant(const Call& call) {
+  const std::string name = call.text("tenant");
   control::TenantChange change;
   const auto given = [&](const char* name, auto& field) {
     if (call.body.contains(name)) field.emplace(call.body.at(name));
@@ -81,9 +84,18 @@ Reply set_tenant(const Call& call) {
   given("max_streams", change.max_streams);
   given("expires_in_s", change.token_lasts_s);
   change.new_token = call.body.value("new_token", false);
-  const Result<control::ChangedTenant> changed =
-      call.controller.set_tenant(call.caller, call.text("tenant"), change);
+  const std::string user = call.body.value("user", "");
+  if (!user.empty()) {  // a mistake in it must not cost the token of a new tenant
+    const Result<control::UnixUser> found = control::find_unix_user(user);
+    if (!found.ok()) return error_reply(invalid_input("user: " + found.error().message));
+  }
+  Result<control::ChangedTenant> changed = call.controller.set_tenant(call.caller, name, change);
   if (!changed.ok()) return error_reply(changed.error());
+  if (call.body.contains("user")) {
+    const Status linked = call.controller.set_tenant_user(call.caller, name, user);
+    if (!linked.ok()) return error_reply(linked.error());
+    changed->tenant.user = user;
+  }
   json answer = public_json(changed->tenant);
   if (!changed->token.empty()) answer["token"] = changed->token;
   return json_reply(answer);

@@ -7,10 +7,12 @@
 #include <optional>
 #include <variant>
 
+#include "api/local_socket.h"
 #include "api/schema_check.h"
 #include "api/text_check.h"
 #include "base/json_text.h"
 #include "base/text.h"
+#include "control/as_user.h"
 
 namespace rubato::api {
 
@@ -233,6 +235,18 @@ std::variant<control::Caller, Reply> Dispatcher::find_caller(const Route& route,
   std::optional<control::Caller> caller;
   if (scheme == kScheme) {
     caller = controller_.authenticate(trim(std::string_view(header).substr(kScheme.size())));
+  }
+  const std::optional<uid_t> user = local_user(request.remote_addr);
+  if (!caller && header.empty() && user) {
+    caller = controller_.local_caller(*user);
+    if (!caller) {
+      const std::string name = control::unix_user_name(*user);
+      return error_reply(
+          403, "forbidden",
+          fmt::format("user {0} belongs to no tenant here; an administrator makes one: rubato "
+                      "tenants set {0} --user {0}",
+                      name));
+    }
   }
   if (!caller) {
     Reply reply =

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <memory>
 
+#include "api/local_socket.h"
 #include "api/reply.h"
 
 namespace rubato::api {
@@ -126,10 +127,22 @@ Status Front::listen_on(const std::string& host, int port) {
   if (listener_ < 0) {
     return Error{ErrorCode::kIo, fmt::format("cannot listen on {}:{}: {}", host, port, problem)};
   }
+  begin_accepting();
+  return ok_status();
+}
+
+Status Front::listen_at(const std::string& path) {
+  const Result<int> listener = listen_locally(path);
+  if (!listener.ok()) return listener.error();
+  listener_ = *listener;
+  begin_accepting();
+  return ok_status();
+}
+
+void Front::begin_accepting() {
   wake_ = eventfd(0, EFD_CLOEXEC);
   svr_sock_ = listener_;  // httplib ends streams when this is INVALID_SOCKET
   acceptor_ = std::thread([this] { accept_connections(); });
-  return ok_status();
 }
 
 void Front::stop_all() {

@@ -49,6 +49,8 @@ class Front final : private httplib::Server {
 
   // Port 0 picks a free port; see port().
   Status listen_on(const std::string& host, int port);
+  // At a unix socket that every local user may connect to. Its peers are "unix:UID".
+  Status listen_at(const std::string& path);
   int port() const { return port_; }
   // Closes all connections and returns when their threads have ended.
   void stop_all();
@@ -65,6 +67,7 @@ class Front final : private httplib::Server {
   };
   class ByteStream;
 
+  void begin_accepting();
   void accept_connections();
   void admit(int socket);
   void push_out_slowest();

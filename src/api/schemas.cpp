@@ -254,7 +254,9 @@ json component_schemas() {
        {"new_token", {{"type", "boolean"}}},
        {"expires_in_s",
         with_help({{"type", "number"}, {"minimum", 0}, {"maximum", kLongestTokenSeconds}},
-                  "seconds from now for which its token is valid; 0: for ever")}});
+                  "seconds from now for which its token is valid; 0: for ever")},
+       {"user", with_help({{"type", "string"}, {"maxLength", 64}},
+                          "unix user that runs its jobs; empty: none")}});
   schemas["Tenant"] = object_schema(
       {"name", "weight", "quota"},
       {{"name", text()},
@@ -263,6 +265,7 @@ json component_schemas() {
        {"max_queued", max_queued},
        {"max_streams", max_streams},
        {"token_expires", seconds("since 1970, when its token stops to be valid; 0: never")},
+       {"user", with_help(text(), "unix user that runs its jobs; missing: none")},
        {"token",
         with_help(text(), "present only when a token was just created; returned only once")}});
   schemas["TenantList"] = object_schema({"tenants"}, {{"tenants", list_of("Tenant")}});

@@ -30,10 +30,15 @@ class ServerImpl final : public Server {
         front_(options.limits, std::move(tls),
                [this](const httplib::Request& request, httplib::Response& response) {
                  dispatcher_.handle(request, response);
-               }) {}
+               }),
+        local_front_(options.limits, nullptr,
+                     [this](const httplib::Request& request, httplib::Response& response) {
+                       dispatcher_.handle(request, response);
+                     }) {}
   ~ServerImpl() override {
     streams_.stop();
     front_.stop_all();
+    local_front_.stop_all();
   }
   ServerImpl(const ServerImpl&) = delete;
   ServerImpl& operator=(const ServerImpl&) = delete;
@@ -42,6 +47,7 @@ class ServerImpl final : public Server {
     host_ = address.bracketed ? "[" + address.host + "]" : address.host;
     return front_.listen_on(address.host, address.port);
   }
+  Status listen_at(const std::string& path) { return local_front_.listen_at(path); }
   int port() const override { return front_.port(); }
   std::string url() const override {
     return fmt::format("{}://{}:{}", https_ ? "https" : "http", host_, port());
@@ -54,6 +60,7 @@ class ServerImpl final : public Server {
   Places plans_;
   Dispatcher dispatcher_;
   Front front_;
+  Front local_front_;
 };
 
 }  // namespace
@@ -79,6 +86,10 @@ Result<std::unique_ptr<Server>> Server::start(control::Controller& controller,
   auto server = std::make_unique<ServerImpl>(controller, options, std::move(tls));
   const Status listening = server->listen(*address);
   if (!listening.ok()) return listening.error();
+  if (!options.local_socket.empty()) {
+    const Status local = server->listen_at(options.local_socket);
+    if (!local.ok()) return local.error();
+  }
   return Result<std::unique_ptr<Server>>(std::move(server));
 }
 

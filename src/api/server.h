@@ -19,6 +19,8 @@ struct ServerOptions {
   // Allows listening beyond the loopback interface without TLS. Tokens are then sent unencrypted.
   bool insecure = false;
   bool open_metrics = false;  // /metrics without a token
+  // Path of a unix socket for local users, who need no token there; empty: none.
+  std::string local_socket{};
   FrontLimits limits{};
   int streams = 64;
   int plans = 4;  // concurrent POST /api/v1/plan

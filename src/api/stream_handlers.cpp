@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "api/handlers.h"
 #include "api/log_reader.h"
 #include "api/streams.h"
 #include "base/text.h"
+#include "control/as_user.h"
 
 namespace rubato::api {
 
@@ -121,7 +123,11 @@ Reply job_logs(const Call& call) {
     // Check this before reading: once the job has ended, its output is complete.
     const Result<control::JobRecord> record = controller.job(caller, job);
     const bool over = !follow || !record.ok() || ended(record->phase);
-    if (reader->read(files(), text)) return true;
+    const std::vector<std::string> logs = files();
+    // With the rights of the job's user: JOB/logs/worker-0.log might be anything.
+    const control::AsUser rights = control::AsUser::owner_of(
+        logs.empty() ? "" : std::filesystem::path(logs[0]).parent_path().parent_path().string());
+    if (reader->read(logs, text)) return true;
     return !over && !streams.wait(0.2);
   };
   return reply;

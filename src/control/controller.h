@@ -25,6 +25,8 @@ struct ControllerOptions {
   double round_every_s = 5;  // run a round at least this often while jobs are active
   StallRule stall{};
   TimeSource time = computer_time();
+  Isolation isolation{};
+  bool local_users = false;  // every local user is a tenant, even without an administrator's word
 };
 
 // The caller of a command. An administrator can see and change everything. A tenant can see and
@@ -33,6 +35,7 @@ struct Caller {
   std::string tenant;  // may be empty for an administrator, whose jobs then belong to "default"
   bool admin = false;
   std::string address{};  // where the command came from, for the log; empty: unknown
+  std::string user{};     // unix user of a caller on the local socket
 };
 
 // What to change of a tenant; what is not given stays as it is, or has its default if the tenant is
@@ -112,6 +115,11 @@ class Controller {
   // `cancel_jobs` is set. Its ended jobs stay in the log.
   virtual Status remove_tenant(const Caller& caller, const std::string& name, bool cancel_jobs) = 0;
 
+  // The unix user that runs the tenant's jobs, and that is the tenant on the local socket. Empty:
+  // none. Jobs that were submitted before keep theirs.
+  virtual Status set_tenant_user(const Caller& caller, const std::string& name,
+                                 const std::string& user) = 0;
+
   // --- Reads: from any thread ---
   // Why the store cannot be written now; empty if it can.
   virtual std::string store_problem() const = 0;
@@ -120,6 +128,9 @@ class Controller {
   // Changes when the tenant's token does (or the tenant is deleted, or its token expires). Whoever
   // was let in under another value must prove again who it is.
   virtual std::string token_version(const Caller& caller) const = 0;
+  // The caller behind a process on this machine: an administrator for root and the daemon's own
+  // user, else the tenant with that user.
+  virtual std::optional<Caller> local_caller(uid_t uid) const = 0;
   virtual Result<JobRecord> job(const Caller& caller, JobNumber job) const = 0;
   // Finds a job by number ("12", "j12") or by name: the active job of that name, or the newest if
   // none is active. If several active jobs have the name, the error lists their ids. "12" is

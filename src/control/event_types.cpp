@@ -331,7 +331,17 @@ Status tenant(State& state, const Event& event) {
   if (!tenant.token_sha256.empty() && !hex) {
     return refused(event, "token_sha256: expected 64 hexadecimal digits or nothing");
   }
+  if (const auto known = state.tenants.find(tenant.name); known != state.tenants.end()) {
+    tenant.user = known->second.user;
+  }
   state.tenants[tenant.name] = std::move(tenant);
+  return ok_status();
+}
+
+Status tenant_user(State& state, const Event& event) {
+  const auto known = state.tenants.find(text_in(event, "name"));
+  if (known == state.tenants.end()) return refused(event, "no such tenant");
+  known->second.user = text_in(event, "user");
   return ok_status();
 }
 
@@ -405,6 +415,8 @@ const std::vector<EventType>& table() {
        {{"folder", kText, true, "where it was"}, {"moved_to", kText, true, "where it is now"}, {"message", kText, true, "to whom it belongs"}}, false, nothing},
       {"renumbered", Subject::kNothing, "Numbers of jobs go on at `next_job`: those below were used in a history that is not in this log.",
        {{"next_job", kWhole, true, "number of the next job"}}, false, renumbered},
+      {"tenant_user", Subject::kTenant, "The jobs of a tenant run as another unix user from now on.",
+       {{"name", kText, true, "name of the tenant"}, {"user", kText, true, "the unix user; empty: none"}}, false, tenant_user},
   };
   // clang-format on
   return kTypes;

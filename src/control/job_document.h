@@ -46,6 +46,11 @@ struct JobDocument {
   std::string device_type{};  // empty: any
   std::string profile{};  // jobs of a tenant that name the same share measurements; empty: those
                           // with the same program (control/profile.h)
+  // `env_from: {NAME: file:/path}`: variables whose values are read when the job starts
+  std::map<std::string, std::string> env_from{};
+  std::string user{};             // unix user that runs it; empty: the daemon's (isolation.h)
+  std::int64_t memory_bytes = 0;  // `memory: 4GB`, of all its processes; 0: no limit
+  double cpus = 0;                // processors' worth of time; 0: no limit
 
   bool operator==(const JobDocument&) const = default;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <optional>
 
 #include "base/text.h"
 #include "control/shell_words.h"
@@ -36,6 +37,9 @@ constexpr Limits kKeep{1, 1000};
 constexpr Limits kRetries{0, 1000};
 constexpr double kShortestTimeLimit = 1;
 constexpr double kShortestCheckpoint = 0.01;
+constexpr Limits kMemory{16'000'000, 1LL << 50};
+constexpr double kLeastCpus = 0.01;
+constexpr double kMostCpus = 65536;
 
 Error expected(const DocumentNode& node, const std::string& what) {
   return node.error(fmt::format("{}; expected {}", node.shown(), what));
@@ -261,6 +265,71 @@ bool is_opaque(const JobDocument& document) {
   return document.program == elastic::ProgramKind::kOpaque;
 }
 
+Status read_env_from(const DocumentNode& node, JobDocument& document) {
+  constexpr std::string_view kScheme = "file:";
+  if (node.kind != Kind::kMap) return expected(node, "variables, such as {TOKEN: file:/path}");
+  if (node.entries.size() > kMostVariables) {
+    return node.error(
+        fmt::format("{} variables; expected at most {}", node.entries.size(), kMostVariables));
+  }
+  document.env_from.clear();
+  for (const auto& entry : node.entries) {
+    if (!is_variable_name(entry.name)) {
+      return invalid_input(entry.place +
+                           ": expected a name of letters, digits and _, not starting with a digit");
+    }
+    const std::string& text = entry.value.text;
+    if (!is_text(entry.value) || !text.starts_with(kScheme) || text.size() > kLongestPath ||
+        text.find('/') != kScheme.size()) {
+      return expected(entry.value, "file: and an absolute path, such as file:/home/me/token");
+    }
+    document.env_from[entry.name] = text;
+  }
+  return ok_status();
+}
+
+// Bytes as people write them: 1000000, 512MB, 16GiB.
+std::optional<std::int64_t> parse_bytes(std::string_view text) {
+  struct Unit {
+    std::string_view name;
+    std::int64_t bytes;
+  };
+  static constexpr std::array<Unit, 8> kUnits{
+      Unit{"KB", 1'000},         Unit{"MB", 1'000'000},
+      Unit{"GB", 1'000'000'000}, Unit{"TB", 1'000'000'000'000},
+      Unit{"KiB", 1LL << 10},    Unit{"MiB", 1LL << 20},
+      Unit{"GiB", 1LL << 30},    Unit{"TiB", 1LL << 40}};
+  std::int64_t unit = 1;
+  for (const Unit& one : kUnits) {
+    if (!text.ends_with(one.name)) continue;
+    unit = one.bytes;
+    text.remove_suffix(one.name.size());
+    break;
+  }
+  const auto number = parse_int(trim(text));
+  if (!number || *number < 0 || *number > kMemory.high / unit) return std::nullopt;
+  return *number * unit;
+}
+
+Status read_memory(const DocumentNode& node, JobDocument& document) {
+  const auto bytes =
+      is_text(node) || is_number(node) ? parse_bytes(node.text) : std::optional<std::int64_t>();
+  if (!bytes || *bytes < kMemory.low || *bytes > kMemory.high) {
+    return expected(node, "bytes such as 512MB or 16GiB, at least 16MB");
+  }
+  document.memory_bytes = *bytes;
+  return ok_status();
+}
+
+Status read_cpus(const DocumentNode& node, JobDocument& document) {
+  const auto value = is_number(node) ? parse_double(node.text) : std::nullopt;
+  if (!value || !(*value >= kLeastCpus) || *value > kMostCpus) {
+    return expected(node, fmt::format("a number from {} to {}", kLeastCpus, kMostCpus));
+  }
+  document.cpus = *value;
+  return ok_status();
+}
+
 Status read_devices(const DocumentNode& node, JobDocument& document) {
   const auto range = read_range(node, kDevices);
   if (!range) return range.error();
@@ -374,6 +443,33 @@ constexpr std::array kFields{
              "Jobs of a tenant that give the same name share what is measured of their speed, whatever their arguments.",
              [](const DocumentNode& n, JobDocument& d) { return read_name(n, d.profile); },
              [](const JobDocument& d) { return unless_empty(d.profile); }, name_schema},
+    JobField{"env_from", "names with file:PATH", "none",
+             "Variables whose values are secret: each is read from a file when a process of the job starts, with the rights "
+             "of the job's user. The value is not stored, logged or shown; one line feed at the end is removed.",
+             read_env_from, [](const JobDocument& d) { return d.env_from.empty() ? json() : json(d.env_from); },
+             [] {
+               return json{{"type", "object"}, {"maxProperties", kMostVariables},
+                           {"propertyNames", {{"pattern", "^[A-Za-z_][A-Za-z0-9_]{0,199}$"}}},
+                           {"additionalProperties", {{"type", "string"}, {"pattern", "^file:/"},
+                                                     {"maxLength", kLongestPath}}}};
+             }},
+    JobField{"memory", "bytes, such as 512MB or 16GB", "no limit",
+             "Most memory that all processes of the job use together; beyond it, processes are killed. Needs a daemon that "
+             "isolates jobs with systemd.",
+             read_memory, [](const JobDocument& d) { return unless_zero(d.memory_bytes); },
+             [] {
+               return json{{"anyOf", {integer_schema(kMemory),
+                                      {{"type", "string"}, {"pattern", "^[0-9]+(KB|MB|GB|TB|KiB|MiB|GiB|TiB)?$"}}}}};
+             }},
+    JobField{"cpus", "number", "no limit",
+             "Most processor time that all processes of the job use together: 2.5 is that of two and a half processors. Needs "
+             "a daemon that isolates jobs with systemd.",
+             read_cpus, [](const JobDocument& d) { return d.cpus == 0 ? json() : json(d.cpus); },
+             [] { return json{{"type", "number"}, {"minimum", kLeastCpus}, {"maximum", kMostCpus}}; }},
+    JobField{"user", "string", "who submits it, or the tenant's user",
+             "Unix user that the job runs as, where the daemon isolates jobs. Only an administrator may name another.",
+             [](const DocumentNode& n, JobDocument& d) { return read_name(n, d.user); },
+             [](const JobDocument& d) { return unless_empty(d.user); }, name_schema},
 };
 // clang-format on
 

@@ -54,9 +54,13 @@ class LiveController final : public Controller {
                                    const TenantChange& change) override;
   Status remove_tenant(const Caller& caller, const std::string& name, bool cancel_jobs) override;
 
+  Status set_tenant_user(const Caller& caller, const std::string& name,
+                         const std::string& user) override;
+
   std::string store_problem() const override;
   std::optional<Caller> authenticate(std::string_view token) const override;
   std::string token_version(const Caller& caller) const override;
+  std::optional<Caller> local_caller(uid_t uid) const override;
   Result<JobRecord> job(const Caller& caller, JobNumber job) const override;
   Result<JobNumber> find_job(const Caller& caller, std::string_view text) const override;
   std::vector<JobRecord> jobs(const Caller& caller, bool active, JobNumber after,
@@ -176,6 +180,10 @@ class LiveController final : public Controller {
   Status check_possible(const JobDocument& document) const;
   // Checks that the program exists and can be executed where the job will run.
   static Status check_startable(const JobDocument& document);
+  // Fills in the unix user of a submitted job, or says why it has none (live_controller_users.cpp).
+  Status settle_user(const Caller& caller, const std::string& tenant, JobDocument& document) const;
+  // What the submitter may not see must not be found out by submitting.
+  AsUser rights_for(const JobDocument& document) const;
   bool was_submitted(const std::string& tenant, const std::string& key) const;
   Result<JobRecord> visible(const Caller& caller,
                             JobNumber job) const;  // call without the lock

@@ -49,7 +49,8 @@ Result<std::unique_ptr<Controller>> Controller::start(const ControllerOptions& o
   if (!token.ok()) return token.error();
   auto executor = LocalExecutor::make({.folder = options.folder + "/jobs",
                                        .supervisor = options.supervisor,
-                                       .machine = options.machine});
+                                       .machine = options.machine,
+                                       .isolation = options.isolation});
   if (!executor.ok()) return executor.error();
   auto controller = std::make_unique<LiveController>(options, std::move(*store),
                                                      std::move(*executor), sha256_hex(*token));
@@ -102,7 +103,12 @@ Result<JobRecord> LiveController::submit(const Caller& caller, JobDocument docum
   std::string tenant = !document.tenant.empty() ? document.tenant : caller.tenant;
   if (tenant.empty()) tenant = kDefaultTenant;
   Status possible = check_possible(document);
-  if (possible.ok() && !was_submitted(tenant, key)) possible = check_startable(document);
+  if (possible.ok()) possible = check_limits(options_.isolation, document);
+  if (possible.ok()) possible = settle_user(caller, tenant, document);
+  if (possible.ok() && !was_submitted(tenant, key)) {
+    const AsUser rights = rights_for(document);
+    possible = check_startable(document);
+  }
   if (!possible.ok()) return possible.error();
   const Result<std::string> uid = random_uid();
   if (!uid.ok()) return uid.error();

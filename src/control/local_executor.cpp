@@ -1,6 +1,7 @@
 #include "control/local_executor.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -36,6 +37,7 @@ class LocalExecutorImpl final : public LocalExecutor {
     told_until_[record.number] =
         std::max<std::int64_t>(0, whole_in(record.progress, "events_offset"));
     if (!may_run && record.granted == 0 && record.held == 0) return ok_status();
+    const AsUser rights = rights_in(record.number);
     SupervisedJob& job = add(record.number);
     job.errors().know(record.errors);
     job.want(record.document, record.granted, record.batch);
@@ -58,6 +60,11 @@ class LocalExecutorImpl final : public LocalExecutor {
     if (document.run.empty()) return invalid_input(fmt::format("job {}: nothing to run", number));
     const auto found = jobs_.find(number);
     if (found == jobs_.end() && devices == 0) return ok_status();  // nothing to stop
+    if (devices > 0) {
+      Status given = give_folder(options_.isolation, job_folder(number), document);
+      if (!given.ok()) return given;
+    }
+    const AsUser rights = rights_in(number);
     SupervisedJob& job = found == jobs_.end() ? add(number) : *found->second;
     job.want(document, devices, batch);
     return ok_status();
@@ -70,7 +77,9 @@ class LocalExecutorImpl final : public LocalExecutor {
 
   std::vector<Notice> poll() override {
     std::vector<Notice> notices;
+    std::vector<JobNumber> growing;  // after all others have given back
     for (auto& [number, job] : jobs_) {
+      const AsUser rights = rights_in(number);
       try {
         job->observe(notices);
         job->tell_errors(notices);
@@ -83,9 +92,14 @@ class LocalExecutorImpl final : public LocalExecutor {
       told_until_[entry.first] = entry.second->events_offset();
       return true;
     });
-    for (auto& [number, job] : jobs_) job->give_back();
     for (auto& [number, job] : jobs_) {
-      if (job->wants_more()) grow(*job, notices);
+      const AsUser rights = rights_in(number);
+      job->give_back();
+      if (job->wants_more()) growing.push_back(number);
+    }
+    for (const JobNumber number : growing) {
+      const AsUser rights = rights_in(number);
+      grow(*jobs_.at(number), notices);
     }
     return notices;
   }
@@ -104,6 +118,7 @@ class LocalExecutorImpl final : public LocalExecutor {
   }
 
   std::vector<std::string> log_files(JobNumber number) const override {
+    const AsUser rights = AsUser::owner_of(job_folder(number));
     const std::string folder = job_folder(number) + "/logs";
     // worker-7.log.2, worker-7.log.1, worker-7.log
     std::vector<std::tuple<std::int64_t, std::int64_t, std::string>> files;
@@ -122,6 +137,21 @@ class LocalExecutorImpl final : public LocalExecutor {
   }
 
  private:
+  // Whatever happens in a job's folder happens with its user's rights. Groups matter only for the
+  // program and its directory; they are looked up once per user.
+  AsUser rights_in(JobNumber number) {
+    struct stat folder {};
+    if (!options_.isolation.users || lstat(job_folder(number).c_str(), &folder) != 0 ||
+        folder.st_uid == 0) {
+      return AsUser::owner_of(job_folder(number));
+    }
+    const auto known = users_.find(folder.st_uid);
+    if (known != users_.end()) return AsUser(known->second);
+    const Result<UnixUser> user = find_unix_user(std::to_string(folder.st_uid));
+    if (!user.ok()) return AsUser::owner_of(job_folder(number));
+    return AsUser(users_.emplace(folder.st_uid, *user).first->second);
+  }
+
   SupervisedJob& add(JobNumber number) {
     auto job = std::make_unique<SupervisedJob>(number, job_folder(number), options_);
     job->go_on_at(told_until_[number]);
@@ -145,6 +175,7 @@ class LocalExecutorImpl final : public LocalExecutor {
   const LocalExecutorOptions options_;
   std::vector<std::string> names_;                            // names of the devices
   std::map<JobNumber, std::unique_ptr<SupervisedJob>> jobs_;  // that run or should run
+  std::map<uid_t, UnixUser> users_;
   std::map<JobNumber, std::int64_t> told_until_;  // for the others: offset in their events.jsonl
 };
 
@@ -163,12 +194,8 @@ Result<std::unique_ptr<LocalExecutor>> LocalExecutor::make(LocalExecutorOptions 
   Status made = make_directories(options.folder);
   if (!made.ok()) return made.error();
   // The folder contains the environment variables of jobs.
-  std::error_code refused;
-  std::filesystem::permissions(options.folder, std::filesystem::perms::owner_all, refused);
-  if (refused) {
-    return Error{ErrorCode::kIo, fmt::format("{}: cannot make the folder private: {}",
-                                             options.folder, refused.message())};
-  }
+  Status reachable = open_way_to(options.isolation, options.folder);
+  if (!reachable.ok()) return reachable.error();
   return std::unique_ptr<LocalExecutor>(new LocalExecutorImpl(std::move(options)));
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "control/isolation.h"
 #include "control/job_document.h"
 #include "control/state.h"
 
@@ -60,6 +61,7 @@ struct LocalExecutorOptions {
   std::string folder;      // job folders are FOLDER/<number>
   std::string supervisor;  // program, called as: supervisor supervise FOLDER/<number>
   Machine machine;
+  Isolation isolation{};
   // If a job does not stop, its supervisor gets SIGTERM, then all its processes get SIGKILL. If a
   // worker does not leave when its job shrinks, the supervisor does the same to the worker.
   double term_after_s = 20;

@@ -44,14 +44,19 @@ struct ProcessId {
   std::uint64_t started = 0;  // clock ticks since boot
 };
 std::optional<ProcessId> identify(pid_t pid);  // empty if there is none
-// False if the process is gone.
-bool send_signal(const ProcessId& process, int signal);
-// Kills every process of this user, except the caller, that was started with this variable in its
-// environment. Returns the number of processes killed.
-int kill_all_with(const std::string& variable, const std::string& value);
+struct ProcessStat {
+  ProcessId id;
+  pid_t parent = 0;
+  char state = '?';  // as in proc(5); Z: a zombie
+};
+std::optional<ProcessStat> read_process_stat(pid_t pid);
+// The process that "PID START\n" in this file names. The file may be written by a job: at most one
+// line is read, a link or anything but a plain file is refused.
+std::optional<ProcessId> read_process_id(const std::string& path);
+// False if the process is gone or, where `user` is given, does not belong to that user. A daemon
+// with root's rights gives the user when the process id comes from a file that others can write.
+bool send_signal(const ProcessId& process, int signal, std::optional<uid_t> user = std::nullopt);
 // Whether the process was started as `PROGRAM verb argument`.
 bool is_called(pid_t pid, const std::string& verb, const std::string& argument);
-// Kills every process, except the caller, that is called like this.
-int kill_all_called(const std::string& verb, const std::string& argument);
 
 }  // namespace rubato::control

@@ -180,7 +180,8 @@ json to_json(const Tenant& tenant) {
           {"token_sha256", tenant.token_sha256},
           {"token_expires", tenant.token_expires},
           {"max_queued", tenant.max_queued},
-          {"max_streams", tenant.max_streams}};
+          {"max_streams", tenant.max_streams},
+          {"user", tenant.user}};
 }
 
 json to_json(const Reservation& reservation) {

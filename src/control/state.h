@@ -108,6 +108,7 @@ struct Tenant {
   double token_expires = 0;  // seconds since 1970; 0: never
   int max_queued = 0;        // jobs that may wait at the same time; 0: no limit
   int max_streams = 0;       // open event and log streams; 0: the server's limit for a tenant
+  std::string user{};        // unix user that runs its jobs; empty: none
 };
 nlohmann::json to_json(const Tenant& tenant);  // with token_sha256: not for the API
 

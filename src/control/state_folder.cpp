@@ -53,7 +53,8 @@ Status make_private_folder(const std::string& folder) {
   }
   struct stat info {};
   if (::stat(folder.c_str(), &info) != 0) return system_error(folder, "examine");
-  if ((info.st_mode & 077U) == 0) return ok_status();
+  // Where jobs have users of their own, others may pass through to their jobs' folders (0711).
+  if ((info.st_mode & 066U) == 0) return ok_status();
   const auto names = list_directory(folder);
   if (!names) return names.error();
   if (!names->empty() && !is_file(folder + kLockFile)) {

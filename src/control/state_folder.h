@@ -16,7 +16,7 @@ std::string default_state_folder();
 // Holds the lock of a folder until this object is destroyed or its process ends in any way.
 class FolderLock {
  public:
-  // Creates the folder (0700) if it does not exist. An existing folder that other users can read is
+  // Creates the folder (0700) if it does not exist. An existing folder that other users can list is
   // made private if it is empty or was the daemon's before; otherwise it is refused, because it
   // belongs to something else. Then takes the lock; it is an error if another process holds it.
   static Result<FolderLock> take(const std::string& folder);

@@ -27,7 +27,8 @@ Tenant tenant_from(const json& record) {
           .token_sha256 = record.at("token_sha256").get<std::string>(),
           .token_expires = record.value("token_expires", 0.0),
           .max_queued = record.value("max_queued", 0),
-          .max_streams = record.value("max_streams", 0)};
+          .max_streams = record.value("max_streams", 0),
+          .user = record.value("user", "")};
 }
 
 Reservation reservation_from(const json& record) {

@@ -2,11 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -18,6 +17,8 @@
 #include "base/file.h"
 #include "base/json_text.h"
 #include "control/job_files.h"
+#include "control/job_unit.h"
+#include "control/process_tree.h"
 #include "elastic/opaque_job.h"
 #include "elastic/worker.h"
 
@@ -30,20 +31,31 @@ using std::chrono::steady_clock;
 
 // Workers of a killed supervisor end by themselves within moments.
 constexpr auto kPatienceWithWorkers = std::chrono::seconds(2);
+// The live loop waits for this.
+constexpr auto kPatienceWithTree = std::chrono::milliseconds(50);
 
 std::string supervision_file(const std::string& folder) { return folder + "/supervise.json"; }
 std::string supervisor_lock(const std::string& folder) { return folder + "/supervisor.lock"; }
 std::string workers_lock(const std::string& folder) { return folder + "/workers.lock"; }
 
 std::optional<ProcessId> supervisor_of(const std::string& folder) {
-  const Result<std::string> text = read_job_file(folder, "supervisor.lock", 100);
-  ProcessId process;
-  if (!text.ok() || std::sscanf(text->c_str(), "%d %lu", &process.pid, &process.started) != 2) {
-    return std::nullopt;
-  }
+  const std::optional<ProcessId> process = read_process_id(supervisor_lock(folder));
   // The job can write the file, and nobody else's process must be signalled.
-  if (!is_called(process.pid, "supervise", folder)) return std::nullopt;
+  if (!process || !is_called(process->pid, "supervise", folder)) return std::nullopt;
   return process;
+}
+
+// Whoever owns the job's folder runs its processes. Processes of others are never signalled: the
+// files in the folder, which the job can write, might name them.
+uid_t user_of_job(const std::string& folder) {
+  struct stat info {};
+  if (geteuid() != 0) return geteuid();
+  return lstat(folder.c_str(), &info) == 0 ? info.st_uid : geteuid();
+}
+
+void kill_what_is_left(const std::string& folder) {
+  kill_leftovers(fmt::format("{}={}", elastic::kJobFolderVariable, folder), workers_lock(folder),
+                 user_of_job(folder));
 }
 
 void name_supervisor(const FileLock& lock) {
@@ -52,6 +64,22 @@ void name_supervisor(const FileLock& lock) {
   const std::string text = fmt::format("{} {}\n", self->pid, self->started);
   if (ftruncate(lock.file(), 0) != 0) return;
   static_cast<void>(pwrite(lock.file(), text.data(), text.size(), 0) + 1);
+}
+
+// In a service, the output goes nowhere at first (start_supervisor.h).
+void write_to_log(const std::string& folder) {
+  struct stat output {};
+  struct stat nowhere {};
+  if (fstat(STDERR_FILENO, &output) != 0 || stat("/dev/null", &nowhere) != 0 ||
+      output.st_rdev != nowhere.st_rdev || !S_ISCHR(output.st_mode)) {
+    return;
+  }
+  const std::string log = folder + "/supervisor.log";
+  const int file = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
+  if (file < 0) return;
+  dup2(file, STDOUT_FILENO);
+  dup2(file, STDERR_FILENO);
+  close(file);
 }
 
 // No process of an earlier supervisor may be alive when this one starts workers.
@@ -63,7 +91,7 @@ void take_workers_lock(const std::string& folder) {
       return;
     }
     if (steady_clock::now() - began > kPatienceWithWorkers) {
-      kill_all_with(elastic::kJobFolderVariable, folder);
+      kill_what_is_left(folder);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -106,49 +134,31 @@ Result<Supervision> read_supervision(const std::string& folder) {
                      .first_target = order["first_target"].get<std::int64_t>()};
 }
 
-Result<pid_t> start_supervisor(const std::string& program, const std::string& folder) {
-  const std::string log = folder + "/supervisor.log";
-  posix_spawn_file_actions_t files;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&files);
-  posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(),
-                                   O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK, 0600);
-  posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-  posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
-  sigset_t all;
-  sigset_t none;
-  sigfillset(&all);
-  sigemptyset(&none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-  std::array<std::string, 3> words = {program, "supervise", folder};
-  std::array<char*, 4> arguments = {words[0].data(), words[1].data(), words[2].data(), nullptr};
-  pid_t pid = 0;
-  const int code =
-      posix_spawnp(&pid, program.c_str(), &files, &attributes, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
-  if (code != 0) {
-    return Error{ErrorCode::kIo, fmt::format("cannot start {}: {}", program, std::strerror(code))};
-  }
-  return pid;
-}
-
 bool is_supervised(const std::string& folder) { return FileLock::is_held(supervisor_lock(folder)); }
-bool has_workers(const std::string& folder) { return FileLock::is_held(workers_lock(folder)); }
+bool has_workers(const std::string& folder) {
+  return FileLock::is_held(workers_lock(folder)) || is_in_unit(folder);
+}
 
 bool signal_supervisor(const std::string& folder, int signal) {
   const std::optional<ProcessId> process = supervisor_of(folder);
-  return process && is_supervised(folder) && send_signal(*process, signal);
+  return process && is_supervised(folder) && send_signal(*process, signal, user_of_job(folder));
 }
 
 void kill_supervised(const std::string& folder) {
-  kill_all_called("supervise", folder);
-  kill_all_with(elastic::kJobFolderVariable, folder);
+  kill_units(folder);
+  const uid_t user = user_of_job(folder);
+  // Found by their command line: the job may have removed the lock that names its supervisor.
+  for (const ProcessInfo& process : list_processes()) {
+    if (process.zombie || process.id.pid == getpid()) continue;
+    if (!is_called(process.id.pid, "supervise", folder)) continue;
+    // A stopped supervisor starts nothing, and what loses its parent becomes its child, so nothing
+    // escapes. It dies last, or not yet if there was not enough time.
+    if (send_signal(process.id, SIGSTOP, user) &&
+        kill_descendants(process.id, user, kPatienceWithTree)) {
+      send_signal(process.id, SIGKILL, user);
+    }
+  }
+  kill_what_is_left(folder);
 }
 
 bool retire(const std::string& folder) {
@@ -177,7 +187,8 @@ int supervise(const std::string& folder_given) {
   }
   if (child > 0) return kHandedOver;
   setsid();
-  prctl(PR_SET_CHILD_SUBREAPER, 1);  // this process reaps what workers leave behind
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // this process gets what workers leave behind
+  write_to_log(folder);
   name_supervisor(*lock);
   lock->keep();
   take_workers_lock(folder);
@@ -187,6 +198,7 @@ int supervise(const std::string& folder_given) {
     const bool opaque = order->options.settings.program == elastic::ProgramKind::kOpaque;
     const Result<elastic::LaunchResult> result =
         opaque ? elastic::run_opaque(order->options) : elastic::launch(order->options);
+    end_descendants();          // whatever workers left behind, before the job's devices are free
     if (result.ok()) return 0;  // the launcher wrote the final status
     problem = result.error();
   } else {

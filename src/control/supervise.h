@@ -35,17 +35,14 @@ Result<Supervision> read_supervision(const std::string& folder);
 inline constexpr int kHandedOver = 0;
 inline constexpr int kSupervisedAlready = 75;  // or retired in the meantime
 
-// Starts `program supervise FOLDER` with only the standard descriptors and does not wait for it.
-// The returned process exits almost immediately and must be reaped. If it exits with kHandedOver,
-// the supervisor has the lock or has had it. Safe in a multithreaded process.
-Result<pid_t> start_supervisor(const std::string& program, const std::string& folder);
-
 bool is_supervised(const std::string& folder);
 // Whether processes started by the supervisor are alive. They briefly outlive a killed supervisor.
+// A process that has closed all its files is seen only in a service of its own (job_unit.h).
 bool has_workers(const std::string& folder);
 bool signal_supervisor(const std::string& folder, int signal);
-// Kills the supervisor, even if the job has removed its lock, and every process that has the job's
-// folder in its environment.
+// Kills every process of the job: its service, its supervisors with all their descendants, even if
+// the job has removed their lock, and leftovers of a supervisor that died (kill_leftovers()). Call
+// it again until nothing runs: it waits for moments only.
 void kill_supervised(const std::string& folder);
 // Makes sure that no process of the job runs now or will run later. False if one is running.
 bool retire(const std::string& folder);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "control/isolation.h"
 #include "control/job_files.h"
 #include "control/supervise.h"
 #include "elastic/shared_memory.h"
@@ -291,7 +292,11 @@ void SupervisedJob::take(const std::vector<std::string>& devices, std::vector<No
   }
   const Status ready = make_ready(devices);
   Result<pid_t> starter = 0;
-  if (ready.ok()) starter = start_supervisor(options_.supervisor, folder_.path());
+  if (ready.ok()) {
+    const Result<Confinement> how =
+        confinement_of(options_.isolation, document_, options_.machine, folder_.path());
+    starter = how.ok() ? start_supervisor(options_.supervisor, folder_.path(), *how) : how.error();
+  }
   if (!ready.ok() || !starter.ok()) {
     if (!retire(folder_.path())) {
       state_ = State::kRunning;  // an earlier supervisor is running

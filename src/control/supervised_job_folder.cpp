@@ -339,6 +339,9 @@ elastic::LaunchOptions SupervisedJob::launch_options() const {
   elastic::ProcessOptions& processes = launch.processes;
   processes.directory = document_.dir.empty() ? folder_.path() + "/work" : document_.dir;
   processes.environment.assign(document_.env.begin(), document_.env.end());
+  for (const auto& [name, source] : document_.env_from) {
+    processes.environment_from.emplace_back(name, source.substr(source.find('/')));
+  }
   if (!options_.machine.visible.empty()) processes.device_variable = "CUDA_VISIBLE_DEVICES";
   processes.core_files = false;
   processes.most_files = options_.worker_files;

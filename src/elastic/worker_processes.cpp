@@ -51,11 +51,26 @@ void limit(decltype(RLIMIT_CORE) what, std::int64_t value) {
   setrlimit(what, &now);
 }
 
+// In a worker before its program starts. A missing secret ends the worker: its log says why.
+void set_variables_from_files(const std::vector<std::pair<std::string, std::string>>& files) {
+  for (const auto& [name, path] : files) {
+    Result<std::string> value = read_file(path);
+    if (!value.ok()) {
+      dprintf(STDERR_FILENO, "rubato: variable %s: %s\n", name.c_str(),
+              value.error().message.c_str());
+      _exit(127);
+    }
+    if (value->ends_with('\n')) value->pop_back();
+    setenv(name.c_str(), value->c_str(), 1);
+  }
+}
+
 }  // namespace
 
 nlohmann::json to_json(const ProcessOptions& options) {
   return {{"directory", options.directory},
           {"environment", options.environment},
+          {"environment_from", options.environment_from},
           {"device_variable", options.device_variable},
           {"core_files", options.core_files},
           {"most_files", options.most_files},
@@ -73,6 +88,9 @@ Result<ProcessOptions> parse_process_options(const nlohmann::json& options,
   try {
     options.at("directory").get_to(parsed.directory);
     options.at("environment").get_to(parsed.environment);
+    if (const auto found = options.find("environment_from"); found != options.end()) {
+      found->get_to(parsed.environment_from);  // earlier versions did not write it
+    }
     options.at("device_variable").get_to(parsed.device_variable);
     options.at("core_files").get_to(parsed.core_files);
     options.at("most_files").get_to(parsed.most_files);
@@ -105,6 +123,7 @@ void WorkerProcesses::become_worker(int worker, const std::string& device, pid_t
     dup2(out, STDERR_FILENO);
   }
   for (const auto& [name, value] : options_.environment) setenv(name.c_str(), value.c_str(), 1);
+  set_variables_from_files(options_.environment_from);
   for (const auto& [name, value] : variables_) setenv(name.c_str(), value.c_str(), 1);
   setenv(kJobFolderVariable, folder_.path().c_str(), 1);
   if (ordinary_) {

@@ -19,6 +19,8 @@ namespace rubato::elastic {
 struct ProcessOptions {
   std::string directory{};  // working directory of the workers; empty: the launcher's
   std::vector<std::pair<std::string, std::string>> environment{};  // added to the launcher's
+  // Variables whose values are read from files when a worker starts.
+  std::vector<std::pair<std::string, std::string>> environment_from{};
   std::string device_variable{};  // variable for its device, e.g. CUDA_VISIBLE_DEVICES, or none
   bool core_files = true;
   std::int64_t most_files = 0;         // open files of a worker; 0: the launcher's limit

@@ -110,10 +110,10 @@ finds gpu warn "different types" -- "${with_fakes[@]}"
 fake nvidia-smi 'head -c 3000 /dev/urandom'
 finds gpu warn "" -- "${with_fakes[@]}"
 if [ ! -e /proc/driver/nvidia/version ]; then
-  says "no GPU to share: no NVIDIA GPU" "--cpu-slots N" "rubato doctor" -- timeout 300 env PATH= "$RUBATOD"
+  says "no GPU to share: no NVIDIA GPU" "--cpu-slots N" "rubato doctor" -- timeout 300 env PATH= "$RUBATOD" --isolation none
 fi
 fake nvidia-smi 'printf "GPU-1, NVIDIA A\nGPU-2, NVIDIA B\n"'
-says "different types (NVIDIA A and NVIDIA B)" "--cpu-slots N" -- env "PATH=$work/bin:$PATH" timeout 300 "$RUBATOD"
+says "different types (NVIDIA A and NVIDIA B)" "--cpu-slots N" -- env "PATH=$work/bin:$PATH" timeout 300 "$RUBATOD" --isolation none
 rm "$work/bin/nvidia-smi"
 fake sinfo 'case $1 in --version) echo slurm 99.1;; *) echo 3; echo 4;; esac'
 finds slurm ok "slurm 99.1, 7 nodes" -- "${with_fakes[@]}"
@@ -173,9 +173,9 @@ finds port fail "used by another program" -- "$RUBATO" doctor --json --listen "$
 finds etcd ok "3.4.0 at $other" -- env "ETCDCTL_ENDPOINTS=$other" "${doctor[@]}"
 finds etcd warn "nothing answers" -- env ETCDCTL_ENDPOINTS=127.0.0.1:1 "${doctor[@]}"
 finds daemon warn "no rubatod answers at http://$other" -- "${doctor[@]}" --server "http://$other"
-says "another program uses this port" "rubato doctor" "--listen" -- timeout 300 "$RUBATOD" --cpu-slots 1 --listen "$other"
+says "another program uses this port" "rubato doctor" "--listen" -- timeout 300 "$RUBATOD" --isolation none --cpu-slots 1 --listen "$other"
 rm -rf "$RUBATO_STATE"
-"$RUBATOD" --cpu-slots 4000 --listen 127.0.0.1:0 >"$work/log" 2>&1 &
+"$RUBATOD" --isolation none --cpu-slots 4000 --listen 127.0.0.1:0 >"$work/log" 2>&1 &
 daemon=$!
 started+=("$daemon")
 until_true test -e "$RUBATO_STATE/server.url"
@@ -192,8 +192,8 @@ rm -rf "$RUBATO_STATE"
 # --- The state folder
 finds "state folder" ok "rubatod creates it" -- "${doctor[@]}"
 finds "state folder" fail "is not a folder" -- "${doctor[@]}" --state "$work/garbage/state"
-says "Not a directory" "--state DIR" "rubato doctor" -- env LC_ALL=C timeout 300 "$RUBATOD" --cpu-slots 1 --state "$work/garbage/state"
-says "cannot create" "--state DIR" "rubato doctor" -- timeout 300 "$RUBATOD" --cpu-slots 1 --state "$work/garbage"
+says "Not a directory" "--state DIR" "rubato doctor" -- env LC_ALL=C timeout 300 "$RUBATOD" --isolation none --cpu-slots 1 --state "$work/garbage/state"
+says "cannot create" "--state DIR" "rubato doctor" -- timeout 300 "$RUBATOD" --isolation none --cpu-slots 1 --state "$work/garbage"
 mkdir "$work/shared" && touch "$work/shared/thesis.tex" && chmod 755 "$work/shared"
 finds "state folder" fail "open to others" -- "${doctor[@]}" --state "$work/shared"
 

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "control/process_tree.h"
+
 namespace rubato::control {
 namespace {
 
@@ -90,12 +92,12 @@ TEST_F(ProcessLock, ProcessesAreFoundByTheirEnvironment) {
   };
   const pid_t meant = start(path_);
   const pid_t other = start(path_ + "0");
-  EXPECT_EQ(kill_all_with("RUBATO_LOCK_TEST", path_), 1);
+  EXPECT_EQ(kill_leftovers("RUBATO_LOCK_TEST=" + path_, path_ + ".lock", getuid()), 1);
   int status = 0;
   EXPECT_EQ(waitpid(meant, &status, 0), meant);
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(waitpid(other, nullptr, WNOHANG), 0);
-  EXPECT_EQ(kill_all_with("RUBATO_LOCK_TEST", path_ + "0"), 1);
+  EXPECT_EQ(kill_leftovers("RUBATO_LOCK_TEST=" + path_ + "0", path_ + ".lock", getuid()), 1);
   waitpid(other, nullptr, 0);
 }
 

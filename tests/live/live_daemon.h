@@ -52,13 +52,11 @@ class LiveDaemon {
   // False if the daemon does not respond in time. Its output is in log_file().
   bool start() {
     std::filesystem::remove(url_file());
-    std::vector<std::string> arguments{program_,
-                                       "--state",
-                                       state_,
-                                       "--listen",
-                                       "127.0.0.1:0",
-                                       "--cpu-slots",
-                                       std::to_string(slots_)};
+    std::vector<std::string> arguments{program_,      "--state",
+                                       state_,        "--listen",
+                                       "127.0.0.1:0", "--isolation",
+                                       "none",  // tests may run as root
+                                       "--cpu-slots", std::to_string(slots_)};
     if (!policy_.empty()) {
       arguments.emplace_back("--policy");
       arguments.push_back(policy_);

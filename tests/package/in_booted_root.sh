@@ -36,7 +36,19 @@ beyond() { [ "$(step)" -gt "$1" ]; }
 answers() { rubato cluster; }
 phase_is() { [ "$(rubato status "$1" --json | json 'd["phase"]')" = "$2" ]; }
 no_workers() { [ -z "$(workers)" ]; }
+as() { # as USER COMMAND...
+  local user=$1
+  shift
+  (cd "/home/$user" && runuser -u "$user" -- env HOME="/home/$user" "$@")
+}
+log_has() { as "$1" rubato logs "$2" | grep -q -- "$3"; } # log_has USER JOB TEXT
+number_of() { rubato status "$1" --json | json 'd["id"][1:]'; }
+is_gone() { [ ! -e "/proc/$1" ]; }
 
+if [ -d /sys/fs/cgroup/memory ]; then # see scripts/check-systemd
+  for controller in memory cpu cpuacct pids; do mount -o remount,bind,rw "/sys/fs/cgroup/$controller"; done
+  systemctl daemon-reexec
+fi
 export DEBIAN_FRONTEND=noninteractive
 check "apt installs the packages and what they need" -- bash -c \
   'apt-get -qq update && apt-get -qq install -y --no-install-recommends /packages/rubato_*.deb /packages/rubato-examples_*.deb'
@@ -46,17 +58,25 @@ check "systemd-analyze accepts the unit" -- systemd-analyze verify --man=no ruba
 systemctl reset-failed rubatod
 check "the daemon starts" -- systemctl restart rubatod
 check "root reaches it without options" -- until_true answers
-check "it runs as its own user" -- test "$(ps -o user= -p "$(main_pid)" 2>/dev/null || stat -c %U "/proc/$(main_pid)")" = rubato
-check "its state is private" -- test "$(stat -c '%U %a' /var/lib/rubato)" = "rubato 700"
-check "the administrator's token is private" -- test "$(stat -c '%U %a' /var/lib/rubato/admin.token)" = "rubato 600"
+check "it may change users, give files away and end processes, nothing else" -- grep -q '^CapEff:\s*00000000000000e1$' "/proc/$(main_pid)/status"
+check "its state can only be passed" -- test "$(stat -c '%U %a' /var/lib/rubato)" = "root 711"
+check "the administrator's token is private" -- test "$(stat -c '%U %a' /var/lib/rubato/admin.token)" = "root 600"
+for user in alice bob carol; do useradd --create-home "$user"; done
+chmod 700 /home/*
+check "a job without a user is refused" -- bash -c "rubato submit -- /bin/true 2>&1 | grep -q 'tenants set default --user'"
+check "a user without a tenant is refused" -- bash -c "cd /; runuser -u carol -- env HOME=/home/carol rubato queue 2>&1 | grep -q 'tenants set carol --user carol'"
+for user in alice bob; do rubato tenants set $user --user $user >/dev/null 2>&1; done
+check "a user with a tenant needs no token" -- as alice rubato queue
 
-rubato submit --dir /var/lib/rubato --logical-workers 4 --devices 1..2 -- $examples/train_cnn --steps 6000 >/dev/null
+as alice rubato submit --logical-workers 4 --devices 1..2 -- $examples/train_cnn --steps 6000 >/dev/null
 check "a job trains" -- until_true beyond 20
 workers_before=$(workers)
 daemon_before=$(main_pid)
 check "systemctl restart" -- systemctl restart rubatod
 check "it answers again" -- until_true answers
 check "a new daemon runs" -- test "$(main_pid)" != "$daemon_before"
+check "they run as alice" -- test "$(stat -c %U /proc/$(workers | head -1))" = alice
+check "in a service of their own" -- grep -q '/rubato.slice/rubato-j1-' "/proc/$(workers | head -1)/cgroup"
 check "the same workers keep training" -- test -n "$(comm -12 <(echo "$workers_before" | sort) <(workers | sort))"
 check "and make progress" -- until_true beyond "$(($(step) + 50))"
 kill -9 "$(main_pid)"
@@ -65,15 +85,93 @@ check "a killed daemon is restarted automatically" -- until_true answers
 check "it still knows the job" -- phase_is 1 running
 systemctl stop rubatod
 check "jobs keep training while the daemon is stopped" -- test -n "$(workers)"
-check "stop-jobs checkpoints them" -- su -s /bin/sh rubato -c 'rubatod stop-jobs --state /var/lib/rubato'
+check "stop-jobs checkpoints them" -- rubatod stop-jobs --state /var/lib/rubato
 check "no worker is left" -- until_true no_workers
-check "the log replays" -- su -s /bin/sh rubato -c 'rubatod check --state /var/lib/rubato'
+check "the log replays" -- rubatod check --state /var/lib/rubato
 systemctl start rubatod
 check "the job continues and finishes" -- until_true phase_is 1 finished
 first=$(rubato status 1 --json | json 'd["result"]["state_sha256"]')
-rubato submit --dir /var/lib/rubato --logical-workers 4 --devices 1 -- $examples/train_cnn --steps 6000 >/dev/null
+as alice rubato submit --logical-workers 4 --devices 1 -- $examples/train_cnn --steps 6000 >/dev/null
 check "the same job finishes undisturbed" -- until_true phase_is 2 finished
 check "with the same bits" -- test "$first" = "$(rubato status 2 --json | json 'd["result"]["state_sha256"]')"
+
+# --- Two users share the machine
+cat >/usr/local/bin/escape <<'PYTHON'
+#!/usr/bin/python3
+import os, sys
+if os.fork():
+    os.wait()
+    sys.exit(0)
+os.setsid()
+pid = os.fork()
+if pid:
+    with open(sys.argv[1] + ".new", "w") as file:
+        file.write(f"{pid}\n")
+    os.rename(sys.argv[1] + ".new", sys.argv[1])
+    os._exit(0)
+os.closerange(0, 4096)
+os.execve("/bin/sleep", ["sleep", "100000"], {})
+PYTHON
+cat >/usr/local/bin/busy <<'PYTHON'
+#!/usr/bin/python3
+import time
+began = time.monotonic()
+while time.monotonic() - began < 5:
+    pass
+print("too much:" if time.process_time() > 2.5 else "limited:", f"{time.process_time():.2f} s of 5 s")
+PYTHON
+cat >/usr/local/bin/spy <<'SHELL'
+#!/bin/sh
+# spy JOB WORKER: tries to read what is not its user's
+for file in admin.token rubato.db rubato.db-wal "jobs/$1/supervise.json" "jobs/$1/supervisor.lock" "jobs/$1/logs/worker-0.log"; do
+  if cat "/var/lib/rubato/$file" >/dev/null 2>&1; then echo "READ $file"; else echo "denied $file"; fi
+done
+for folder in /var/lib/rubato /var/lib/rubato/jobs "/var/lib/rubato/jobs/$1" /home/bob; do
+  if ls "$folder" >/dev/null 2>&1; then echo "READ $folder"; else echo "denied $folder"; fi
+done
+if cat "/proc/$2/environ" >/dev/null 2>&1; then echo "READ environment"; else echo "denied environment"; fi
+if kill -9 "$2" 2>/dev/null; then echo "KILLED"; else echo "denied kill"; fi
+SHELL
+chmod 755 /usr/local/bin/{escape,busy,spy}
+# shellcheck disable=SC2016 # the job's shell expands it
+as bob rubato submit --name target --devices 1 --env SECRET=hunter2 -- \
+  sh -c 'escape /home/bob/escaped; exec "$0" --steps 100000000' $examples/train_mlp >/dev/null
+check "bob's job runs and left a hidden process" -- until_true test -s /home/bob/escaped
+hidden=$(cat /home/bob/escaped)
+target=$(number_of target)
+check "it lives" -- test -e "/proc/$hidden"
+check "bob's job trains" -- until_true bash -c 'rubato status target --json | grep -q "\"step\": [1-9]"'
+victim=$(workers | head -1)
+# shellcheck disable=SC2016
+as alice rubato submit --name spy --devices 1 -- sh -c 'spy "$1" "$2"; exec "$0" --steps 3' $examples/train_mlp "$target" "$victim" >/dev/null
+check "alice's job finishes" -- until_true phase_is spy finished
+check "it ran as alice" -- log_has alice spy 'denied admin.token'
+as alice rubato logs spy | sed 's/^/    /'
+check "it read nothing of bob's or the daemon's" -- bash -c '! runuser -u alice -- env HOME=/home/alice rubato logs spy | grep -E "READ|KILLED"'
+check "all attempts were denied" -- test "$(as alice rubato logs spy | grep -c denied)" = 12
+check "alice does not see bob's job" -- bash -c "! runuser -u alice -- env HOME=/home/alice rubato status j$target"
+check "nor cancel it" -- bash -c "! runuser -u alice -- env HOME=/home/alice rubato cancel j$target"
+# shellcheck disable=SC2016
+as alice rubato submit --name hungry --devices 1 --memory 1GB -- \
+  sh -c 'python3 -c "x = bytearray(2 << 30)"; echo "memory: $?"; exec "$0" --steps 3' $examples/train_mlp >/dev/null
+check "a job beyond its memory is ended there" -- until_true log_has alice hungry 'memory: 137'
+# shellcheck disable=SC2016
+as alice rubato submit --name busy --devices 1 --cpus 0.25 -- sh -c 'busy; busy; exec "$0" --steps 3' $examples/train_mlp >/dev/null
+check "a job gets no more processors than it asked for" -- until_true log_has alice busy limited
+as alice rubato logs busy | sed 's/^/    /'
+check "not even for a while" -- bash -c '! runuser -u alice -- env HOME=/home/alice rubato logs busy | grep -q "too much"'
+check "bob's job was not disturbed" -- test -e "/proc/$victim"
+check "its hidden process lives" -- test -e "/proc/$hidden"
+began=$(date +%s.%N)
+as bob rubato cancel target >/dev/null
+for _ in $(seq 200); do
+  is_gone "$hidden" && break
+  sleep 0.01
+done
+check "it is gone within 2 s of cancel ($(python3 -c "import time; print(f'{time.time() - $began:.2f} s')"))" -- is_gone "$hidden"
+check "so is the worker" -- until_true is_gone "$victim"
+no_services() { [ -z "$(systemctl list-units --plain --no-legend 'rubato-j*')" ]; }
+check "no service of a job is left" -- until_true no_services
 check "the daemon logs to the journal" -- bash -c 'journalctl -u rubatod | grep -q listening'
 systemd-analyze security rubatod 2>/dev/null | tail -1
 check "apt purge removes everything" -- apt-get -qq purge -y rubato rubato-examples

@@ -28,19 +28,19 @@ state=/var/lib/rubato
 examples=/usr/libexec/rubato/examples
 setting() { sed -n "s/^$1=//p" /lib/systemd/system/rubatod.service; }
 
-# Starts the daemon from the unit as systemd would: user, folders, options, command.
+# Starts the daemon from the unit as systemd would: rights, folders, options, command.
 start_daemon() {
-  local user folder command
-  user=$(setting User)
+  local folder command rights
   folder=/var/lib/$(setting StateDirectory)
-  [ -d "$folder" ] || install -d -o "$user" -g "$(setting Group)" -m "$(setting StateDirectoryMode)" "$folder"
-  install -d -o "$user" -g "$user" "/run/$(setting RuntimeDirectory)"
+  [ -d "$folder" ] || install -d -m "$(setting StateDirectoryMode)" "$folder"
+  install -d "/run/$(setting RuntimeDirectory)"
+  rights=$(setting CapabilityBoundingSet | sed 's/CAP_/,+/g; s/ //g' | tr '[:upper:]' '[:lower:]')
   # shellcheck disable=SC1090
   RUBATOD_OPTIONS=$(. "$(setting EnvironmentFile | sed s/^-//)" && echo "$RUBATOD_OPTIONS")
   command=$(setting ExecStart)
   # shellcheck disable=SC2086 # systemd also splits it into words
   env -i PATH="$PATH" HOME="$folder" RUNTIME_DIRECTORY="/run/$(setting RuntimeDirectory)" \
-    setpriv --reuid="$user" --regid="$user" --init-groups --no-new-privs --inh-caps=-all --bounding-set=-all \
+    setpriv --no-new-privs --inh-caps=-all --bounding-set="-all$rights" \
     ${command%%\$*} $RUBATOD_OPTIONS >>/tmp/rubatod.log 2>&1 &
   daemon=$!
   until_true test -e /run/rubato/server.url || { cat /tmp/rubatod.log; finish; }
@@ -67,7 +67,6 @@ as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/nonex
 ldconfig
 check "dpkg installs the packages" -- dpkg -i /packages/rubato_*.deb /packages/rubato-examples_*.deb
 check "both are installed" -- test "$(dpkg-query -W -f '${db:Status-Status} ' rubato rubato-examples)" = "installed installed "
-check "the user exists" -- id rubato
 check "the installed files match the packages" -- dpkg --verify rubato rubato-examples
 for file in /usr/share/man/man1/rubato.1.gz /usr/share/man/man8/rubatod.8.gz /usr/share/rubato/openapi.json \
   /usr/share/bash-completion/completions/rubato /usr/share/zsh/vendor-completions/_rubato \
@@ -81,18 +80,22 @@ check "the simulator finds its bundled data" -- rubato sim --cluster 8x4 --polic
 sed -i 's/^RUBATOD_OPTIONS=.*/RUBATOD_OPTIONS="--cpu-slots 2 --listen 127.0.0.1:0"/' /etc/default/rubato
 start_daemon
 check "root can administer" -- rubato tenants set alice
-rubato tenants set bob 2>/dev/null >/tmp/bob.token && chown 65534 /tmp/bob.token && chmod 600 /tmp/bob.token
+check "a job without a user is refused" -- bash -c "rubato submit --tenant alice -- /bin/true 2>&1 | grep -q 'tenants set alice --user'"
+rubato tenants set bob --user nobody 2>/dev/null >/tmp/bob.token && chown 65534 /tmp/bob.token && chmod 600 /tmp/bob.token
 cd /tmp || exit 1
-check "a user without a token is refused" -- bash -c "! setpriv --reuid=65534 --regid=65534 --clear-groups rubato queue"
+check "a user of no tenant is refused" -- bash -c "! setpriv --reuid=1234 --regid=1234 --clear-groups env HOME=/nonexistent rubato queue"
+check "a tenant's user needs no token" -- as_nobody rubato queue
 check "a user's job finishes" -- as_nobody rubato --token-file /tmp/bob.token submit --wait --json \
   --name small --devices 1..2 --logical-workers 4 -- $examples/train_mlp --steps 200
 hash=$(rubato status small --json | field state_sha256)
 check "the undisturbed run finishes" -- rubato run --dir /tmp/alone --workers 1 --logical 4 -- $examples/train_mlp --steps 200
 check "the job has the bits of the undisturbed run ($hash)" -- test "$hash" = "$(field state_sha256 </tmp/alone/result.json)"
-check "the state folder is private" -- test "$(stat -c %U:%a $state)" = rubato:700
+check "the state folder can only be passed" -- test "$(stat -c %U:%a $state)" = root:711
+check "the job's folder is its user's" -- test "$(stat -c %U:%a $state/jobs/1)" = nobody:700
+check "a user cannot read the token" -- bash -c "! setpriv --reuid=65534 --regid=65534 --clear-groups cat $state/admin.token"
 
 # --- A long job survives a restart and an upgrade of the daemon
-check "a long job is accepted" -- rubato submit --name long --devices 2 --checkpoint-every 1s -- $examples/train_mlp --steps 100000000
+check "a long job is accepted" -- rubato submit --tenant bob --name long --devices 2 --checkpoint-every 1s -- $examples/train_mlp --steps 100000000
 until_true trains
 until_true further_than long 20
 before=$(workers)

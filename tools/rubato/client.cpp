@@ -87,6 +87,19 @@ Error unauthorized(const std::string& url, const std::string& token_file) {
                         token_file, url));
 }
 
+// Where local users reach the system's daemon without a token.
+constexpr std::string_view kLocalScheme = "unix:";
+constexpr const char* kSystemSocket = "/run/rubato/rubatod.sock";
+
+bool is_local(const std::string& url) { return url.starts_with(kLocalScheme); }
+
+// Without a token of one's own: neither a daemon in the user's state folder nor the right to read
+// the system daemon's.
+bool needs_local_socket(const std::string& folder) {
+  return environment("RUBATO_STATE").empty() &&
+         access((folder + "/admin.token").c_str(), R_OK) != 0 && access(kSystemSocket, W_OK) == 0;
+}
+
 }  // namespace
 
 std::string find_state_folder() {
@@ -107,7 +120,12 @@ Client::Client(std::string url, std::string token, std::string token_file,
                const std::string& ca_file)
     : url_(std::move(url)),
       token_file_(std::move(token_file)),
-      http_(std::make_unique<httplib::Client>(url_)) {
+      http_(std::make_unique<httplib::Client>(is_local(url_) ? url_.substr(kLocalScheme.size())
+                                                             : url_)) {
+  if (is_local(url_)) {
+    http_->set_address_family(AF_UNIX);
+    http_->set_default_headers({{"Host", "localhost"}});
+  }
   http_->set_connection_timeout(5);
   http_->set_read_timeout(60);
   http_->set_tcp_nodelay(true);
@@ -122,6 +140,10 @@ Client::~Client() = default;
 Result<Client> Client::make(const ServerChoice& choice) {
   const std::string folder = find_state_folder();
   std::string url = choice.url;
+  if (url.empty() && choice.token_file.empty() && needs_local_socket(folder)) {
+    url = fmt::format("{}{}", kLocalScheme, kSystemSocket);
+  }
+  if (is_local(url)) return Client(url, "", "", "");
   if (url.empty()) {
     Result<std::string> local = read_word(folder + "/server.url");
     // The system's daemon publishes its address here for users who cannot read its state folder.
@@ -136,7 +158,7 @@ Result<Client> Client::make(const ServerChoice& choice) {
   }
   if (!url.starts_with("http://") && !url.starts_with("https://")) {
     return invalid_input(
-        fmt::format("--server {}: expected http://HOST:PORT or https://HOST:PORT", url));
+        fmt::format("--server {}: expected http://HOST:PORT, https://HOST:PORT or unix:PATH", url));
   }
   while (url.ends_with('/')) url.pop_back();
   if (!choice.token_file.empty()) {

@@ -27,6 +27,7 @@ struct ClusterArguments {
   std::string expires;  // "30d" or "never"
   bool new_token = false;
   bool cancel = false;
+  std::string user;
   std::vector<std::string> settings;
   bool as_json = false;
 };
@@ -75,6 +76,7 @@ void show_tenants(const json& answer) {
   fmt::print("{}", table.text());
 }
 
+// Left out, the user stays as it is.
 void show_new_tenant(const json& tenant) {
   fmt::print(stderr, "tenant {}: weight {:g}, quota {}\n", tenant.value("name", ""),
              tenant.value("weight", 1.0), tenant.value("quota", 0));
@@ -118,6 +120,7 @@ int set_tenant(const ClusterArguments& a, const ServerChoice& server) {
   if (a.max_queued) body["max_queued"] = *a.max_queued;
   if (a.max_streams) body["max_streams"] = *a.max_streams;
   if (a.new_token) body["new_token"] = true;
+  if (!a.user.empty()) body["user"] = a.user;
   if (a.expires == "never") {
     body["expires_in_s"] = 0;
   } else if (!a.expires.empty()) {
@@ -197,6 +200,7 @@ void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen
   set->add_flag("--new-token", a->new_token, "Replace its token; open streams end");
   set->add_option("--expires", a->expires,
                   "How long its token is valid from now on: 30d, 12h, or never");
+  set->add_option("--user", a->user, "Unix user that runs its jobs and is this tenant locally");
   runs(set, set_tenant);
   CLI::App* remove = tenants->add_subcommand("rm", "Delete a tenant and its token");
   remove->add_option("name", a->name, "Name of the tenant")->required();

@@ -50,6 +50,8 @@ constexpr FieldFlag kFieldFlags[] = {
     {"--grace", "/grace", "Time of an opaque job's program between SIGTERM and SIGKILL"},
     {"--checkpoint-every", "/checkpoint/every", "Time between checkpoints"},
     {"--device-type", "/device_type", "Only on devices of this type"},
+    {"--memory", "/memory", "Most memory of all its processes together (512MB, 16GB)"},
+    {"--cpus", "/cpus", "Most processors' worth of time of all its processes together"},
     {"--tenant", "/tenant", "Submit for this tenant (administrators only)"},
 };
 

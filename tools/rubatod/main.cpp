@@ -9,6 +9,7 @@
 #include "api/server.h"
 #include "base/file.h"
 #include "control/controller.h"
+#include "control/isolation.h"
 #include "control/replay.h"
 #include "control/state_folder.h"
 #include "control/supervise.h"
@@ -24,6 +25,8 @@ struct Arguments {
   int cpu_slots = 0;
   double round_s = 5;
   std::string policy;
+  std::string isolation;
+  bool local_users = false;
   api::ServerOptions server;
   std::string folder;      // of `supervise`
   std::string file;        // of `backup`
@@ -57,6 +60,8 @@ int serve(const Arguments& arguments) {
   const sigset_t ending = ending_signals();
   pthread_sigmask(SIG_BLOCK, &ending, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  const Result<control::Isolation> isolation = control::choose_isolation(arguments.isolation);
+  if (!isolation.ok()) return fail(isolation.error());
   const Result<control::Machine> machine = control::find_machine(arguments.cpu_slots);
   if (!machine.ok()) return fail(machine.error());
   std::error_code error;
@@ -65,7 +70,9 @@ int serve(const Arguments& arguments) {
   auto controller = control::Controller::start({.folder = arguments.state,
                                                 .supervisor = self,
                                                 .machine = *machine,
-                                                .round_every_s = arguments.round_s});
+                                                .round_every_s = arguments.round_s,
+                                                .isolation = *isolation,
+                                                .local_users = arguments.local_users});
   if (!controller.ok()) return fail(controller.error());
   if (!arguments.policy.empty()) {
     const Status used =
@@ -75,7 +82,11 @@ int serve(const Arguments& arguments) {
     // A full disk is no reason not to start.
     if (!used.ok() && (*controller)->store_problem().empty()) return fail(used.error());
   }
-  auto server = api::Server::start(**controller, arguments.server);
+  api::ServerOptions serving = arguments.server;
+  if (const char* runtime = std::getenv("RUNTIME_DIRECTORY"); serving.local_socket.empty()) {
+    if (runtime != nullptr) serving.local_socket = std::string(runtime) + "/rubatod.sock";
+  }
+  auto server = api::Server::start(**controller, serving);
   if (!server.ok()) return fail(server.error());
   const std::vector<std::string> url_files = url_files_of(arguments.state);
   for (const std::string& file : url_files) {
@@ -181,6 +192,17 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
   app.add_option("--policy", arguments.policy, "Scheduling policy (default: the one used last)");
+  app.add_option(
+         "--isolation", arguments.isolation,
+         "user: every job runs as its submitter's unix user (needs root); none: all jobs run "
+         "as the daemon's user (the default unless it is root)")
+      ->check(CLI::IsMember({"user", "none"}))
+      ->envname("RUBATO_ISOLATION");
+  app.add_option("--socket", arguments.server.local_socket,
+                 "Unix socket on which local users need no token (default: rubatod.sock in the "
+                 "service's runtime folder)");
+  app.add_flag("--local-users", arguments.local_users,
+               "Every local user may submit jobs, as a tenant of the same name");
   app.add_option("--tls-cert", arguments.server.tls_certificate, "Certificate chain (PEM)");
   app.add_option("--tls-key", arguments.server.tls_key, "Private key (PEM)");
   app.add_flag("--insecure", arguments.server.insecure,

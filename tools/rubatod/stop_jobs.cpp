@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "control/as_user.h"
 #include "control/state_folder.h"
 #include "control/supervise.h"
 
@@ -15,6 +16,7 @@ namespace rubato {
 namespace {
 
 bool runs(const std::string& folder) {
+  const control::AsUser rights = control::AsUser::owner_of(folder);
   return control::is_supervised(folder) || control::has_workers(folder);
 }
 
@@ -29,6 +31,7 @@ Result<int> stop_jobs(const std::string& state, double patience_s) {
   std::set<std::string> running;
   for (const auto& entry : std::filesystem::directory_iterator(state + "/jobs", error)) {
     const std::string folder = entry.path().string();
+    const control::AsUser rights = control::AsUser::owner_of(folder);
     if (!runs(folder)) continue;
     running.insert(folder);
     control::signal_supervisor(folder, SIGTERM);
@@ -39,7 +42,10 @@ Result<int> stop_jobs(const std::string& state, double patience_s) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     std::erase_if(running, [](const std::string& folder) { return !runs(folder); });
     if (steady_clock::now() < deadline) continue;
-    for (const std::string& folder : running) control::kill_supervised(folder);
+    for (const std::string& folder : running) {
+      const control::AsUser rights = control::AsUser::owner_of(folder);
+      control::kill_supervised(folder);
+    }
   }
   return count;
 }

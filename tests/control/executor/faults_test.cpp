@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 
 #include "control/executor/executor_fixture.h"
+#include "control/start_supervisor.h"
 #include "control/supervise.h"
 #include "elastic/shared_memory.h"
 #include "test_paths.h"
