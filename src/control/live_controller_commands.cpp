@@ -5,6 +5,7 @@
 #include "base/sha256.h"
 #include "control/live_controller.h"
 #include "control/pins.h"
+#include "control/quota_check.h"
 #include "elastic/command_check.h"
 #include "elastic/secret.h"
 
@@ -127,7 +128,11 @@ Result<JobRecord> LiveController::submit(const Caller& caller, JobDocument docum
   std::string tenant = !document.tenant.empty() ? document.tenant : caller.tenant;
   if (tenant.empty()) tenant = kDefaultTenant;
   Status possible = check_possible(document);
-  if (possible.ok() && !was_submitted(tenant, key)) possible = check_startable(document);
+  if (possible.ok() && !was_submitted(tenant, key)) {
+    possible = check_startable(document);
+    const ReadLock lock(mutex_);
+    if (possible.ok()) possible = check_quota(document, tenant, store_->state());
+  }
   if (!possible.ok()) return possible.error();
   std::future<Result<JobRecord>> answer;
   {
