@@ -5,6 +5,7 @@
 
 #include "api/dispatch.h"
 #include "api/listen_address.h"
+#include "api/tls_name.h"
 
 namespace rubato::api {
 
@@ -20,26 +21,28 @@ class ServerImpl final : public Server {
  public:
   ServerImpl(control::Controller& controller, const ServerOptions& options, TlsContext tls)
       : https_(tls != nullptr),
+        tls_(tls.get()),
         streams_(options.streams),
-        plans_(options.plans),
+        plans_({.most = options.plans}),
         dispatcher_(controller, streams_, plans_,
                     {.open_metrics = options.open_metrics,
                      .per_token = options.per_token,
                      .per_address = options.per_address},
                     [this] { return front_.counts(); }),
         front_(options.limits, std::move(tls),
-               [this](const httplib::Request& request, httplib::Response& response) {
-                 dispatcher_.handle(request, response);
-               }) {}
+               [this](const httplib::Request& request, httplib::Response& response,
+                      const Front::Gone& gone) { dispatcher_.handle(request, response, gone); }) {}
   ~ServerImpl() override {
     streams_.stop();
+    plans_.stop();
     front_.stop_all();
   }
   ServerImpl(const ServerImpl&) = delete;
   ServerImpl& operator=(const ServerImpl&) = delete;
 
   Status listen(const ListenAddress& address) {
-    host_ = address.bracketed ? "[" + address.host + "]" : address.host;
+    const std::string name = name_for_clients(address.host, tls_);
+    host_ = name.find(':') != std::string::npos ? "[" + name + "]" : name;
     return front_.listen_on(address.host, address.port);
   }
   int port() const override { return front_.port(); }
@@ -49,9 +52,10 @@ class ServerImpl final : public Server {
 
  private:
   const bool https_;
+  ssl_ctx_st* const tls_;  // owned by front_
   std::string host_;
   Streams streams_;
-  Places plans_;
+  Plans plans_;
   Dispatcher dispatcher_;
   Front front_;
 };
