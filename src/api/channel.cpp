@@ -2,10 +2,12 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 
 #include "api/local_socket.h"
 
@@ -32,6 +35,13 @@ std::string tls_problem() {
 void TlsContextDeleter::operator()(ssl_ctx_st* context) const { SSL_CTX_free(context); }
 
 Result<TlsContext> make_tls_context(const std::string& certificate, const std::string& key) {
+  for (const std::string& file : {certificate, key}) {
+    if (access(file.c_str(), R_OK) == 0) continue;
+    const bool forbidden = errno == EACCES;
+    return invalid_input(
+        fmt::format("cannot read {}: {}{}", file, std::strerror(errno),
+                    forbidden ? "; the user that runs the daemon must be able to read it" : ""));
+  }
   TlsContext context(SSL_CTX_new(TLS_server_method()));
   if (!context) return Error{ErrorCode::kIo, "TLS: " + tls_problem()};
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
@@ -40,9 +50,16 @@ Result<TlsContext> make_tls_context(const std::string& certificate, const std::s
   if (SSL_CTX_use_certificate_chain_file(context.get(), certificate.c_str()) != 1) {
     return invalid_input(certificate + ": not a PEM certificate (" + tls_problem() + ")");
   }
-  if (SSL_CTX_use_PrivateKey_file(context.get(), key.c_str(), SSL_FILETYPE_PEM) != 1 ||
-      SSL_CTX_check_private_key(context.get()) != 1) {
-    return invalid_input(key + ": not the PEM key of the certificate (" + tls_problem() + ")");
+  if (SSL_CTX_use_PrivateKey_file(context.get(), key.c_str(), SSL_FILETYPE_PEM) != 1) {
+    const bool of_another = ERR_GET_REASON(ERR_peek_error()) == X509_R_KEY_VALUES_MISMATCH;
+    const std::string problem = tls_problem();
+    return invalid_input(
+        of_another ? fmt::format("{} is not the key of the certificate {}", key, certificate)
+                   : fmt::format("{}: not a PEM key ({})", key, problem));
+  }
+  if (SSL_CTX_check_private_key(context.get()) != 1) {  // of another kind, such as RSA and EC
+    ERR_clear_error();
+    return invalid_input(fmt::format("{} is not the key of the certificate {}", key, certificate));
   }
   return context;
 }

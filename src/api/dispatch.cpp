@@ -185,6 +185,9 @@ std::optional<Reply> read_body(const Route& route, const httplib::Request& reque
   } catch (const json::exception& problem) {
     return error_reply(400, "invalid", std::string("the body is not JSON: ") + problem.what());
   }
+  if (const auto name = repeated_field(request.body)) {
+    return error_reply(400, "invalid", fmt::format("the field '{}' is there twice", *name));
+  }
   // The reader of job documents checks them itself, with better messages.
   if (route.takes_yaml) return std::nullopt;
   if (const auto fault = check_schema(route.body, call.body, openapi())) {
@@ -268,7 +271,8 @@ std::variant<control::Caller, Reply> Dispatcher::find_caller(const Route& route,
   return std::move(*caller);
 }
 
-Reply Dispatcher::answer(const httplib::Request& request, const Route*& route) {
+Reply Dispatcher::answer(const httplib::Request& request, const std::function<bool()>& gone,
+                         const Route*& route) {
   if (const double wait = by_address_.take(request.remote_addr, Clock::now()); wait > 0) {
     metrics_.limited("address");
     return too_many(wait);
@@ -292,18 +296,20 @@ Reply Dispatcher::answer(const httplib::Request& request, const Route*& route) {
             .wants_events = accept.find("text/event-stream") != std::string::npos,
             .streams = streams_,
             .plans = plans_,
+            .gone = gone,
             .metrics_of_server = metrics};
   if (auto refused = read_parameters(*route, request, call.parameters)) return *refused;
   if (auto refused = read_body(*route, request, call)) return *refused;
   return route->handle(call);
 }
 
-void Dispatcher::handle(const httplib::Request& request, httplib::Response& response) {
+void Dispatcher::handle(const httplib::Request& request, httplib::Response& response,
+                        const std::function<bool()>& gone) {
   const Clock::time_point begin = Clock::now();
   const Route* route = nullptr;
   Reply reply;
   try {
-    reply = answer(request, route);
+    reply = answer(request, gone, route);
   } catch (const std::exception& problem) {
     // Our bug. It must not bring the daemon down, and it must be visible.
     reply = error_reply(500, "internal", problem.what());

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "api/metrics.h"
+#include "api/plans.h"
 #include "api/rate_limit.h"
 #include "api/route.h"
 #include "api/streams.h"
@@ -23,7 +24,7 @@ struct DispatchOptions {
 class Dispatcher {
  public:
   // `front` supplies the connection counts for /metrics.
-  Dispatcher(control::Controller& controller, Streams& streams, Places& plans,
+  Dispatcher(control::Controller& controller, Streams& streams, Plans& plans,
              const DispatchOptions& options, std::function<FrontCounts()> front)
       : controller_(controller),
         streams_(streams),
@@ -33,19 +34,21 @@ class Dispatcher {
         by_token_(options.per_token),
         by_address_(options.per_address) {}
 
-  // Thread-safe.
-  void handle(const httplib::Request& request, httplib::Response& response);
+  // Thread-safe. `gone`: whether the client has closed the connection.
+  void handle(const httplib::Request& request, httplib::Response& response,
+              const std::function<bool()>& gone);
 
  private:
   // Sets `route` to the matching route, if there is one.
-  Reply answer(const httplib::Request& request, const Route*& route);
+  Reply answer(const httplib::Request& request, const std::function<bool()>& gone,
+               const Route*& route);
   // The caller, or the error response if the caller may not use this route.
   std::variant<control::Caller, Reply> find_caller(const Route& route,
                                                    const httplib::Request& request);
 
   control::Controller& controller_;
   Streams& streams_;
-  Places& plans_;
+  Plans& plans_;
   const std::function<FrontCounts()> front_;
   const DispatchOptions options_;
   RateLimiter by_token_;

@@ -38,6 +38,9 @@ std::string_view status_words(int status) {
   }
 }
 
+// The connection whose request this thread is answering. httplib passes no such thing on.
+thread_local const Channel* answered = nullptr;
+
 }  // namespace
 
 // One request as httplib sees it: the head comes from memory, the response goes to the connection.
@@ -84,7 +87,7 @@ Front::Front(const FrontLimits& limits, TlsContext tls, Handler handler)
   // Every request is answered here, before httplib matches patterns or reads a body.
   set_pre_routing_handler(
       [handler = std::move(handler)](const httplib::Request& request, httplib::Response& response) {
-        handler(request, response);
+        handler(request, response, [channel = answered] { return channel->peer_gone(); });
         return HandlerResponse::Handled;
       });
 }
@@ -276,6 +279,7 @@ void Front::serve(Connection& connection) {
 
 bool Front::answer(Channel& channel, Connection& connection, RawRequest request, bool last) {
   ByteStream stream(channel, connection, request.head, limits_.write_s);
+  answered = &channel;
   bool closed = false;
   return process_request(stream, last, closed, [&](httplib::Request& parsed) {
     parsed.body = std::move(request.body);

@@ -38,9 +38,12 @@ struct FrontCounts {
 
 class Front final : private httplib::Server {
  public:
+  // True if the client has closed the connection. Quick; valid until the handler returns.
+  using Gone = std::function<bool()>;
   // Called concurrently by many threads. The request's header "content-type" has the type of the
   // body. Must not throw.
-  using Handler = std::function<void(const httplib::Request&, httplib::Response&)>;
+  using Handler =
+      std::function<void(const httplib::Request&, httplib::Response&, const Gone& gone)>;
 
   Front(const FrontLimits& limits, TlsContext tls, Handler handler);
   ~Front() override;  // calls stop_all()

@@ -2,7 +2,7 @@
 
 #include "api/handlers.h"
 #include "api/job_text.h"
-#include "api/places.h"
+#include "api/plans.h"
 
 namespace rubato::api {
 
@@ -14,8 +14,14 @@ using control::JobRecord;
 using nlohmann::json;
 
 Result<JobDocument> read_document(const Call& call) {
-  if (!call.yaml.empty()) return control::parse_job_yaml(call.yaml, "body");
-  return control::parse_job_json(call.body);
+  Result<JobDocument> document = call.yaml.empty() ? control::parse_job_json(call.body)
+                                                   : control::parse_job_yaml(call.yaml, "body");
+  // Nobody knows in which folder the caller is.
+  if (document.ok() && !document->dir.empty() && !document->dir.starts_with('/')) {
+    return invalid_input(
+        fmt::format("/dir: '{}' is a relative path; over HTTP it must be absolute", document->dir));
+  }
+  return document;
 }
 
 Reply job_reply(const Call& call, JobNumber number) {
@@ -97,21 +103,15 @@ Reply explain_job(const Call& call) {
 }
 
 Reply plan_job(const Call& call) {
-  const Result<JobDocument> document = read_document(call);
+  Result<JobDocument> document = read_document(call);
   if (!document.ok()) return error_reply(document.error());
-  // A plan simulates all active jobs and can take a second of CPU time.
-  const std::shared_ptr<void> place = call.plans.enter();
-  if (!place) {
-    Reply reply = error_reply(
-        429, "too-many-plans",
-        fmt::format(
-            "{} plans are in progress, which is the limit; retry after the time in Retry-After",
-            call.plans.most()));
-    reply.headers["Retry-After"] = "1";
-    return reply;
-  }
-  const Result<json> plan = call.controller.plan(call.caller, *document);
-  return plan.ok() ? json_reply(*plan) : error_reply(plan.error());
+  // Only what the work may still use when the caller is gone.
+  return call.plans.run(call.caller.admin ? "" : call.caller.tenant, call.gone,
+                        [&controller = call.controller, caller = call.caller,
+                         document = std::move(*document)](const Plans::Abandoned& abandoned) {
+                          const Result<json> plan = controller.plan(caller, document, abandoned);
+                          return plan.ok() ? json_reply(*plan) : error_reply(plan.error());
+                        });
 }
 
 }  // namespace rubato::api

@@ -2,6 +2,7 @@
 // routes is in routes.cpp.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -11,7 +12,7 @@
 
 namespace rubato::api {
 
-class Places;
+class Plans;
 class Streams;
 
 // A checked request: its parameters and body match the route's declarations.
@@ -23,7 +24,8 @@ struct Call {
   std::string yaml;           // the body, if it is YAML
   bool wants_events = false;  // Accept: text/event-stream
   Streams& streams;
-  Places& plans;
+  Plans& plans;
+  const std::function<bool()>& gone;     // the caller has closed the connection
   const std::string& metrics_of_server;  // Prometheus text, for /metrics
 
   std::string text(const char* name) const { return parameters.value(name, ""); }

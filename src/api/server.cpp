@@ -5,6 +5,7 @@
 
 #include "api/dispatch.h"
 #include "api/listen_address.h"
+#include "api/tls_name.h"
 
 namespace rubato::api {
 
@@ -20,23 +21,24 @@ class ServerImpl final : public Server {
  public:
   ServerImpl(control::Controller& controller, const ServerOptions& options, TlsContext tls)
       : https_(tls != nullptr),
+        tls_(tls.get()),
         streams_(options.streams),
-        plans_(options.plans),
+        plans_({.most = options.plans}),
         dispatcher_(controller, streams_, plans_,
                     {.open_metrics = options.open_metrics,
                      .per_token = options.per_token,
                      .per_address = options.per_address},
                     [this] { return front_.counts(); }),
         front_(options.limits, std::move(tls),
-               [this](const httplib::Request& request, httplib::Response& response) {
-                 dispatcher_.handle(request, response);
-               }),
-        local_front_(options.limits, nullptr,
-                     [this](const httplib::Request& request, httplib::Response& response) {
-                       dispatcher_.handle(request, response);
-                     }) {}
+               [this](const httplib::Request& request, httplib::Response& response,
+                      const Front::Gone& gone) { dispatcher_.handle(request, response, gone); }),
+        local_front_(
+            options.limits, nullptr,
+            [this](const httplib::Request& request, httplib::Response& response,
+                   const Front::Gone& gone) { dispatcher_.handle(request, response, gone); }) {}
   ~ServerImpl() override {
     streams_.stop();
+    plans_.stop();
     front_.stop_all();
     local_front_.stop_all();
   }
@@ -44,7 +46,8 @@ class ServerImpl final : public Server {
   ServerImpl& operator=(const ServerImpl&) = delete;
 
   Status listen(const ListenAddress& address) {
-    host_ = address.bracketed ? "[" + address.host + "]" : address.host;
+    const std::string name = name_for_clients(address.host, tls_);
+    host_ = name.find(':') != std::string::npos ? "[" + name + "]" : name;
     return front_.listen_on(address.host, address.port);
   }
   Status listen_at(const std::string& path) { return local_front_.listen_at(path); }
@@ -55,9 +58,10 @@ class ServerImpl final : public Server {
 
  private:
   const bool https_;
+  ssl_ctx_st* const tls_;  // owned by front_
   std::string host_;
   Streams streams_;
-  Places plans_;
+  Plans plans_;
   Dispatcher dispatcher_;
   Front front_;
   Front local_front_;

@@ -36,7 +36,8 @@ class Server {
   virtual ~Server() = default;  // ends all streams and connections
 
   virtual int port() const = 0;
-  virtual std::string url() const = 0;  // "http://127.0.0.1:7117"
+  // "http://127.0.0.1:7117": for clients on this machine, see tls_name.h.
+  virtual std::string url() const = 0;
 };
 
 }  // namespace rubato::api

@@ -2,8 +2,50 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
 
 namespace rubato::api {
+
+namespace {
+
+// Follows the names of the objects that are open.
+class FieldWatch final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  std::optional<std::string> repeated{};
+
+  bool start_object(std::size_t) override {
+    open_.emplace_back();
+    return true;
+  }
+  bool end_object() override {
+    open_.pop_back();
+    return true;
+  }
+  bool key(string_t& name) override {
+    if (open_.back().insert(name).second) return true;
+    repeated = name;
+    return false;
+  }
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
+  }
+
+ private:
+  std::vector<std::set<std::string>> open_;
+};
+
+}  // namespace
 
 bool is_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
@@ -45,6 +87,12 @@ int json_depth(std::string_view text) {
     }
   }
   return deepest;
+}
+
+std::optional<std::string> repeated_field(std::string_view text) {
+  FieldWatch watch;
+  nlohmann::json::sax_parse(text, &watch);
+  return watch.repeated;
 }
 
 }  // namespace rubato::api

@@ -150,8 +150,10 @@ class Controller {
   // {"placed": bool, "devices": n, "start_in_s": s, "eta_s": s, "changes": [{job, from, to,
   // reason}], "others": {"changed": n, "devices": +-n}, "reason": code}. "changes" lists jobs that
   // the caller may see. "others" summarizes the jobs of other tenants: how many would change, and
-  // by how many devices in total.
-  virtual Result<nlohmann::json> plan(const Caller& caller, const JobDocument& document) const = 0;
+  // by how many devices in total. If "horizon_s" is not null, the time was up: the answer looks
+  // that many seconds ahead, and what comes later is unknown. Ends early once `abandoned` is true.
+  virtual Result<nlohmann::json> plan(const Caller& caller, const JobDocument& document,
+                                      const std::function<bool()>& abandoned) const = 0;
   // Devices, the jobs that hold them, reservations, policy, utilisation.
   virtual nlohmann::json cluster(const Caller& caller) const = 0;
   // Everything `rubato sim --from-live` needs (control/snapshot.h reads it).

@@ -7,6 +7,7 @@
 #include "control/json_fields.h"
 #include "control/machine_fit.h"
 #include "control/pins.h"
+#include "control/quota_check.h"
 #include "sched/reasons.h"
 
 namespace rubato::control {
@@ -39,11 +40,6 @@ Usage usage_of(const JobRecord& job, const State& state) {
     if (other.phase == Phase::kQueued && number < job.number) ++usage.ahead;
   }
   return usage;
-}
-
-int quota_of(const JobRecord& job, const State& state) {
-  const auto tenant = state.tenants.find(job.tenant);
-  return tenant == state.tenants.end() ? 0 : tenant->second.quota;
 }
 
 std::string counted(int number, const char* what) {
@@ -88,8 +84,11 @@ std::string suspended_text(const JobRecord& job, const Usage& usage, const Machi
 
 // --- Why it has less or more than before
 
-std::string change_text(const JobRecord& job, const std::optional<Reason>& reason) {
+std::string change_text(const JobRecord& job, const Usage& usage,
+                        const std::optional<Reason>& reason) {
   if (!reason) return "";
+  // Those who got its devices may be gone by now.
+  const char* others = usage.others > 0 ? "other jobs" : "jobs that have ended since";
   const auto fact = [&](const char* name) { return static_cast<int>(whole_in(job.facts, name)); };
   const bool known = job.facts.contains("before");
   switch (*reason) {
@@ -101,8 +100,8 @@ std::string change_text(const JobRecord& job, const std::optional<Reason>& reaso
       return fmt::format("it has {} and cannot use more devices",
                          counted(logical_workers_of(job), "logical worker"));
     case Reason::kShrunk:
-      if (!known) break;
-      return fmt::format("it had {} and gave {} to other jobs", fact("before"), fact("to_others"));
+      if (!known) return fmt::format("it gave devices to {}", others);
+      return fmt::format("it had {} and gave {} to {}", fact("before"), fact("to_others"), others);
     case Reason::kGrown:
       if (!known) break;
       return fmt::format("it grew from {}", counted(fact("before"), "device"));
@@ -120,7 +119,21 @@ std::string change_text(const JobRecord& job, const std::optional<Reason>& reaso
   return std::string(explanation(*reason));
 }
 
-std::string running_text(const JobRecord& job, const Usage& usage, const Machine& machine) {
+// Devices that it does not have although it could use them.
+std::string idle_text(const JobRecord& job, const Usage& usage, const State& state,
+                      const Machine& machine) {
+  const int more = std::min(usage.free(machine), device_range(job).high - job.granted);
+  if (more <= 0 || job.max_useful > 0) return "";
+  const int quota = quota_of(job.tenant, state);
+  if (quota > 0 && usage.tenant() + job.granted >= quota) {
+    return fmt::format("; tenant {} may hold {} (its quota)", job.tenant, counted(quota, "device"));
+  }
+  return fmt::format("; {} that it could use {} free, and the policy has not given it more since",
+                     counted(more, "device"), more == 1 ? "is" : "are");
+}
+
+std::string running_text(const JobRecord& job, const Usage& usage, const State& state,
+                         const Machine& machine) {
   const DeviceRange range = device_range(job);
   std::string text = range.low == range.high
                          ? fmt::format("runs on its {}", counted(job.granted, "device"))
@@ -135,15 +148,35 @@ std::string running_text(const JobRecord& job, const Usage& usage, const Machine
                        counted(job.granted, "device"), job_name_of(job.number),
                        job.held < job.granted ? fmt::format("; {} of them so far", job.held) : "");
   }
-  const std::string change = change_text(job, reason_of_code(job.reason));
-  return change.empty() ? text : text + "; " + change;
+  const std::string change = change_text(job, usage, reason_of_code(job.reason));
+  if (!change.empty()) text += "; " + change;
+  return text + idle_text(job, usage, state, machine);
 }
 
 // --- Why it waits
 
+// A quota below the smallest size of the job: it can never run.
+bool above_quota(const JobRecord& job, const State& state) {
+  const int quota = quota_of(job.tenant, state);
+  return quota > 0 && device_range(job).low > quota;
+}
+
+std::string quota_text(const JobRecord& job, const Usage& usage, const State& state, int needs) {
+  const int quota = quota_of(job.tenant, state);
+  if (above_quota(job, state)) {
+    return fmt::format(
+        "it needs {}, but tenant {} may hold at most {} (its quota): under this "
+        "quota it can never run",
+        needs, job.tenant, quota);
+  }
+  return fmt::format("tenant {} may hold {} and holds {}", job.tenant, counted(quota, "device"),
+                     usage.tenant());
+}
+
 std::string wait_text(const JobRecord& job, const Usage& usage, const State& state,
                       const Machine& machine) {
-  const auto reason = reason_of_code(job.reason);
+  const auto reason =
+      is_reason_to_wait(job.reason) ? reason_of_code(job.reason) : std::optional<Reason>();
   const bool known = reason && job.facts.contains("needs");
   const int needs = known ? static_cast<int>(whole_in(job.facts, "needs")) : device_range(job).low;
   const int free = known ? static_cast<int>(whole_in(job.facts, "free")) : usage.free(machine);
@@ -159,20 +192,22 @@ std::string wait_text(const JobRecord& job, const Usage& usage, const State& sta
       return text + fmt::format("; it needs {}, and {} can be used at all now", needs,
                                 whole_in(job.facts, "usable"));
     case Reason::kTenantQuota:
-      return text + fmt::format("; tenant {} may hold {} and holds {}", job.tenant,
-                                counted(quota_of(job, state), "device"), usage.tenant());
+      return text + "; " + quota_text(job, usage, state, needs);
     case Reason::kTenantShare:
       return text + fmt::format("; tenant {} has its share ({}), other tenants hold {}", job.tenant,
                                 counted(usage.tenant(), "device"), usage.other_tenants);
     default:
-      return text + fmt::format("; {}", explanation(*reason));
+      text += fmt::format("; {}", explanation(*reason));
+      if (usage.others > 0) text += fmt::format("; other jobs hold {}", usage.others);
+      return text;
   }
 }
 
 std::string remedy_for(const JobRecord& job, const Usage& usage, const State& state,
                        const Machine& machine) {
-  const int quota = quota_of(job, state);
+  const int quota = quota_of(job.tenant, state);
   const int least = device_range(job).low;
+  if (above_quota(job, state)) return quota_remedy(job.tenant, quota, least);
   if (job.scale > 0) {
     return fmt::format("'rubato scale {} 0' removes its pin and leaves its devices to the policy",
                        job_name_of(job.number));
@@ -204,7 +239,7 @@ std::string hint_of(const JobRecord& job) {
   return hint != job.result.end() && hint->is_string() ? "; " + hint->get<std::string>() : "";
 }
 
-json numbers_of(const JobRecord& job, const Usage& usage, const Machine& machine) {
+json numbers_of(const JobRecord& job, const Usage& usage, const Machine& machine, int quota) {
   return {{"devices", job.granted},
           {"held", job.held},
           {"pinned", job.scale},
@@ -214,10 +249,32 @@ json numbers_of(const JobRecord& job, const Usage& usage, const Machine& machine
           {"reserved", usage.reserved},
           {"granted_to_others", usage.others},
           {"free", usage.free(machine)},
+          {"granted_to_tenant", usage.tenant()},
+          {"quota", quota},
           {"queued_before", usage.ahead}};
 }
 
 }  // namespace
+
+bool is_reason_to_wait(std::string_view code) {
+  const std::optional<Reason> reason = reason_of_code(code);
+  if (!reason) return false;
+  switch (*reason) {
+    case Reason::kWaitsForDevices:
+    case Reason::kTooFewUsable:
+    case Reason::kWaitsBehind:
+    case Reason::kHeldBack:
+    case Reason::kPreempted:
+    case Reason::kNodeDown:
+    case Reason::kReclaimed:
+    case Reason::kNotWorthwhile:
+    case Reason::kTenantShare:
+    case Reason::kTenantQuota:
+      return true;
+    default:
+      return false;
+  }
+}
 
 json facts_json(const DecisionFacts& facts) {
   return {{"before", facts.before}, {"after", facts.after},   {"needs", facts.needs},
@@ -230,7 +287,7 @@ json explain(const JobRecord& job, const State& state, const Machine& machine,
   json answer = {{"job", job_name_of(job.number)},
                  {"phase", std::string(to_string(job.phase))},
                  {"code", job.reason.empty() ? std::string(to_string(job.phase)) : job.reason},
-                 {"numbers", numbers_of(job, usage, machine)},
+                 {"numbers", numbers_of(job, usage, machine, quota_of(job.tenant, state))},
                  {"blockers", json::array()},
                  {"remedy", ""}};
   switch (job.phase) {
@@ -241,12 +298,13 @@ json explain(const JobRecord& job, const State& state, const Machine& machine,
         answer["remedy"] = problem->remedy;
         break;
       }
+      if (!is_reason_to_wait(job.reason)) answer["code"] = kUndecided;
       answer["text"] = wait_text(job, usage, state, machine);
       answer["blockers"] = blockers_of(job, state, own);
       answer["remedy"] = remedy_for(job, usage, state, machine);
       break;
     case Phase::kRunning:
-      answer["text"] = running_text(job, usage, machine);
+      answer["text"] = running_text(job, usage, state, machine);
       if (job.scale > 0) {
         if (!pin_suspended(job)) answer["code"] = std::string(code(Reason::kPinned));
         answer["remedy"] = remedy_for(job, usage, state, machine);
@@ -256,6 +314,7 @@ json explain(const JobRecord& job, const State& state, const Machine& machine,
       }
       break;
     case Phase::kPaused:
+      answer["code"] = std::string(to_string(job.phase));
       answer["text"] = "paused by its owner";
       answer["remedy"] = fmt::format("rubato resume {}", job_name_of(job.number));
       break;

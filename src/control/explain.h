@@ -10,6 +10,11 @@
 
 namespace rubato::control {
 
+// The code of a queued job about which nothing has been decided yet.
+inline constexpr const char* kUndecided = "undecided";
+// Whether this code says why a job has no devices. What a job was told while it ran does not.
+bool is_reason_to_wait(std::string_view code);
+
 // The facts of a decision as events and job records have them.
 nlohmann::json facts_json(const DecisionFacts& facts);
 

@@ -67,7 +67,8 @@ class LiveController final : public Controller {
                               int limit) const override;
   Result<nlohmann::json> why(const Caller& caller, JobNumber job) const override;
   Result<nlohmann::json> profile(const Caller& caller, JobNumber job) const override;
-  Result<nlohmann::json> plan(const Caller& caller, const JobDocument& document) const override;
+  Result<nlohmann::json> plan(const Caller& caller, const JobDocument& document,
+                              const std::function<bool()>& abandoned) const override;
   nlohmann::json cluster(const Caller& caller) const override;
   Result<nlohmann::json> snapshot(const Caller& caller) const override;
   std::vector<Tenant> tenants(const Caller& caller) const override;

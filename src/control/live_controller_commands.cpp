@@ -5,6 +5,7 @@
 #include "base/sha256.h"
 #include "control/live_controller.h"
 #include "control/pins.h"
+#include "control/quota_check.h"
 #include "control/tokens.h"
 #include "elastic/command_check.h"
 
@@ -106,8 +107,12 @@ Result<JobRecord> LiveController::submit(const Caller& caller, JobDocument docum
   if (possible.ok()) possible = check_limits(options_.isolation, document);
   if (possible.ok()) possible = settle_user(caller, tenant, document);
   if (possible.ok() && !was_submitted(tenant, key)) {
-    const AsUser rights = rights_for(document);
-    possible = check_startable(document);
+    {
+      const AsUser rights = rights_for(document);
+      possible = check_startable(document);
+    }
+    const ReadLock lock(mutex_);
+    if (possible.ok()) possible = check_quota(document, tenant, store_->state());
   }
   if (!possible.ok()) return possible.error();
   const Result<std::string> uid = random_uid();

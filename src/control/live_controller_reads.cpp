@@ -9,6 +9,8 @@
 #include "control/explain.h"
 #include "control/live_controller.h"
 #include "control/machine_fit.h"
+#include "control/plan.h"
+#include "control/quota_check.h"
 
 namespace rubato::control {
 
@@ -46,6 +48,9 @@ Result<JobRecord> LiveController::visible(const Caller& caller, JobNumber job) c
 
 JobRecord LiveController::with_progress(const JobRecord& record) const {
   JobRecord shown = record;
+  if (record.phase == Phase::kQueued && !is_reason_to_wait(record.reason)) {
+    shown.reason = kUndecided;
+  }
   const auto live = live_.find(record.number);
   if (live == live_.end()) return shown;
   if (live->second.progress.total_steps > 0 || live->second.progress.step > 0) {
@@ -191,13 +196,24 @@ Snapshot LiveController::take_snapshot(const Caller& caller) const {
   return snapshot;
 }
 
-Result<nlohmann::json> LiveController::plan(const Caller& caller,
-                                            const JobDocument& document) const {
+Result<nlohmann::json> LiveController::plan(const Caller& caller, const JobDocument& document,
+                                            const std::function<bool()>& abandoned) const {
   Status possible = check_possible(document);
   if (!possible.ok()) return possible.error();
   JobDocument filled = document;
   if (!caller.admin) filled.tenant = caller.tenant;
-  return plan_for(take_snapshot(caller), filled);
+  if (filled.tenant.empty()) filled.tenant = "default";
+  Profile known;
+  {
+    const ReadLock lock(mutex_);
+    possible = check_quota(filled, filled.tenant, store_->state());
+    JobRecord record;
+    record.document = filled;
+    record.tenant = filled.tenant;
+    known = known_profile(store_->state(), record, options_.machine.type);
+  }
+  if (!possible.ok()) return possible.error();
+  return plan_for(take_snapshot(caller), filled, known, {.should_stop = abandoned});
 }
 
 Result<nlohmann::json> LiveController::snapshot(const Caller& caller) const {

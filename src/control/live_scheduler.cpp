@@ -30,9 +30,7 @@ LiveScheduler::LiveScheduler(const Machine& machine, std::function<double()> now
                {Node{.id = NodeId(0), .type = DeviceTypeId(0), .devices = machine.devices}}),
       now_(std::move(now)) {}
 
-Result<std::unique_ptr<LiveScheduler>> LiveScheduler::make(const Machine& machine,
-                                                           const LivePolicy& policy,
-                                                           std::function<double()> now) {
+Result<std::unique_ptr<Policy>> make_live_policy(const LivePolicy& policy) {
   const Result<const PolicyInfo*> info = find_policy(policy.name);
   if (!info.ok()) return info.error();
   const Result<std::unique_ptr<Policy>> checked = make_policy(**info, policy.settings, kSeed);
@@ -46,11 +44,21 @@ Result<std::unique_ptr<LiveScheduler>> LiveScheduler::make(const Machine& machin
         return std::move(*make_policy(*info, settings, kSeed));  // checked above
       },
       rules);
-  auto pinned = std::make_unique<PinnedPolicy>(std::move(shared), std::move(rules));
+  return std::unique_ptr<Policy>(
+      std::make_unique<PinnedPolicy>(std::move(shared), std::move(rules)));
+}
+
+Result<std::unique_ptr<LiveScheduler>> LiveScheduler::make(const Machine& machine,
+                                                           const LivePolicy& policy,
+                                                           std::function<double()> now) {
+  const Result<const PolicyInfo*> info = find_policy(policy.name);
+  if (!info.ok()) return info.error();
+  Result<std::unique_ptr<Policy>> made = make_live_policy(policy);
+  if (!made.ok()) return made.error();
   std::unique_ptr<LiveScheduler> live(new LiveScheduler(machine, std::move(now)));
   live->policy_name_ = policy.name;
   live->scheduler_ =
-      std::make_unique<Scheduler>(live->cluster_, **info, std::move(pinned), *live, *live);
+      std::make_unique<Scheduler>(live->cluster_, **info, std::move(*made), *live, *live);
   return live;
 }
 

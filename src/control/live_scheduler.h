@@ -21,6 +21,10 @@ struct LivePolicy {
   std::map<std::string, Tenant> tenants;
 };
 
+// The policy as the daemon runs it: an instance of its own for each tenant, with their weights and
+// quotas and with pins around it.
+Result<std::unique_ptr<Policy>> make_live_policy(const LivePolicy& policy);
+
 class LiveScheduler final : public Clock, public Executor {
  public:
   static Result<std::unique_ptr<LiveScheduler>> make(const Machine& machine,

@@ -107,7 +107,7 @@ Result<Replay> run(const Past& past, const Snapshot& snapshot, const std::string
   }
   ResizeModel resize = live_resize_model();
   if (past.start_s > 0) resize.stop_s = past.start_s;
-  Result<Forecast> simulated = forecast(snapshot, policy, settings, resize);
+  Result<Forecast> simulated = forecast(snapshot, policy, settings, {.resize = resize});
   if (!simulated.ok()) return simulated.error();
   Replay result;
   result.simulated_share = simulated->summary.allocated_ratio;

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
-
-#include "sched/pinned_policy.h"
+#include <limits>
 
 namespace rubato::control {
 
@@ -104,7 +102,10 @@ LiveWorkload workload_of(const Snapshot& snapshot) {
     return a_runs != b_runs ? a_runs : a->record.submitted_at < b->record.submitted_at;
   });
   for (const SnapshotJob* job : order) {
-    LiveJob known(job->record, job->profile, snapshot.machine);
+    const LiveJob known(job->record, job->profile, snapshot.machine);
+    if (known.spec().allowed_types == 0 || known.spec().min_devices > snapshot.machine.devices) {
+      continue;
+    }
     WorkloadJob& sim = live.workload.jobs.emplace_back();
     sim.spec = known.spec();
     sim.spec.id = JobId(live.numbers.size());
@@ -114,6 +115,8 @@ LiveWorkload workload_of(const Snapshot& snapshot) {
     const std::optional<std::int64_t> steps_left = known.steps_left();
     const bool measured = steps_left && !job->profile.empty() && sim.spec.batch.known();
     live.guessed.push_back(!measured);
+    const std::optional<Seconds> left_s = known.seconds_left(sim.spec.min_devices);
+    live.device_s += sim.spec.min_devices * (measured && left_s ? *left_s : kGuessedLength);
     if (!measured) {
       sim.spec.batch = {};
       sim.spec.requested_batch = 0;
@@ -132,30 +135,86 @@ LiveWorkload workload_of(const Snapshot& snapshot) {
   return live;
 }
 
+namespace {
+
+constexpr Seconds kFarthest = 60 * 86'400.0;  // nobody plans further ahead
+
+// Decisions of a policy with an interval. Each costs time, and what is far ahead is a guess anyway.
+Seconds interval_for(const LiveWorkload& live) {
+  constexpr double kDecisions = 200;
+  constexpr Seconds kLongest = 60;
+  return std::clamp(live.device_s / live.cluster.devices() / kDecisions, 1.0, kLongest);
+}
+
+// The devices that `decided` gave each job, as the past of a simulation that begins now.
+SimStart start_of(const LiveWorkload& live, const Snapshot& snapshot, const LiveScheduler& decided,
+                  const ResizeModel& resize) {
+  std::map<JobNumber, int> had;
+  for (const SnapshotJob& job : snapshot.jobs) had[job.record.number] = job.record.granted;
+  SimStart start;
+  for (std::size_t i = 0; i < live.numbers.size(); ++i) {
+    SimStart::Job& row = start.jobs.emplace_back();
+    const JobState* state = decided.state(live.numbers[i]);
+    if (state == nullptr) continue;  // turned away
+    row.past = {.allocation = state->allocation,
+                .changed_at_s = std::min(0.0, state->changed_at_s - snapshot.at),
+                .executed_s = state->executed_until_change_s,
+                .service = state->service_until_change,
+                .starts = state->starts,
+                .resizes = state->resizes};
+    if (!live.workload.jobs[i].application) row.past.allocation.batch = 0;
+    const int before = had[live.numbers[i]];
+    if (before == 0) {
+      row.pause_s = resize.stop_s;
+    } else if (before != state->allocation.devices()) {
+      row.pause_s = resize.stop_free_s.value_or(resize.stop_s);
+    }
+  }
+  return start;
+}
+
+}  // namespace
+
 Result<Forecast> forecast(const Snapshot& snapshot, const std::string& policy,
-                          const Settings& settings, const ResizeModel& resize) {
+                          const Settings& settings, const ForecastOptions& wanted) {
   const Result<const PolicyInfo*> info = find_policy(policy);
   if (!info.ok()) return info.error();
   const LiveWorkload live = workload_of(snapshot);
   Forecast result;
   if (live.workload.jobs.empty()) return result;
   SimOptions options;
-  options.resize = resize;
+  options.resize = wanted.resize;
   options.settings = settings;
-  // The daemon runs a round whenever something was measured. The simulator does so only if asked.
+  const Seconds interval_s = wanted.interval_s ? *wanted.interval_s : interval_for(live);
   for (const ParamSpec& param : (*info)->params) {
-    if (param.name == "interval") options.settings.try_emplace("interval", "1");
+    if (param.name != "interval") continue;
+    options.settings.try_emplace("interval", fmt::format("{}", interval_s));
   }
   if (snapshot.reserved > 0) {
     options.serving_load.push_back(
         {.time_s = 0, .type = DeviceTypeId(0), .devices = snapshot.reserved});
   }
-  auto made = make_policy(**info, options.settings, options.seed);
+  options.limits = {.horizon_s = kFarthest, .until_job = {}, .should_stop = wanted.should_stop};
+  const auto until = std::find(live.numbers.begin(), live.numbers.end(), wanted.until);
+  if (until != live.numbers.end()) {
+    options.limits.until_job = static_cast<std::size_t>(until - live.numbers.begin());
+  }
+  if (wanted.decided != nullptr) {
+    options.start = start_of(live, snapshot, *wanted.decided, wanted.resize);
+    options.start->decides_again_s = wanted.decides_again_s
+                                         ? std::max(*wanted.decides_again_s, interval_s)
+                                         : std::numeric_limits<double>::infinity();
+  }
+  auto made = make_live_policy(
+      {.name = policy, .settings = options.settings, .tenants = snapshot.policy.tenants});
   if (!made.ok()) return made.error();
-  Result<SimResult> simulated = simulate(live.cluster, live.workload, **info,
-                                         std::make_unique<PinnedPolicy>(std::move(*made)), options);
+  Result<SimResult> simulated =
+      simulate(live.cluster, live.workload, **info, std::move(*made), options);
   if (!simulated.ok()) return simulated.error();
   result.summary = simulated->summary;
+  if (simulated->end == SimEnd::kHorizon || simulated->end == SimEnd::kStopped) {
+    result.looked_s = simulated->end_s;
+  }
   for (std::size_t i = 0; i < simulated->jobs.size(); ++i) {
     const JobResult& job = simulated->jobs[i];
     ForecastJob& row = result.jobs.emplace_back();
@@ -165,84 +224,6 @@ Result<Forecast> forecast(const Snapshot& snapshot, const std::string& policy,
     if (job.finished()) row.finish_s = job.finish_s;
   }
   return result;
-}
-
-Result<nlohmann::json> plan_for(const Snapshot& snapshot, const JobDocument& document) {
-  // What happens now: ask the real scheduler, with all jobs in their current state.
-  auto live =
-      LiveScheduler::make(snapshot.machine, snapshot.policy, [at = snapshot.at] { return at; });
-  if (!live.ok()) return live.error();
-  JobNumber last = 0;
-  for (const SnapshotJob& job : snapshot.jobs) {
-    const Status added = (*live)->add(job.record, job.profile);
-    if (!added.ok()) return added.error();
-    last = std::max(last, job.record.number);
-  }
-  static_cast<void>((*live)->set_reserved(snapshot.reserved));
-  SnapshotJob fresh;
-  fresh.record.number = last + 1;
-  fresh.record.document = document;
-  fresh.record.tenant = document.tenant.empty() ? "default" : document.tenant;
-  fresh.record.submitted_at = snapshot.at;
-  fresh.profile = Profile(document.mode == ElasticMode::kAdaptive ? 0 : document.logical_workers);
-  const std::string key = profile_key(fresh.record, snapshot.machine.type);
-  for (const SnapshotJob& job : snapshot.jobs) {
-    if (profile_key(job.record, snapshot.machine.type) == key) fresh.profile = job.profile;
-  }
-  const Status added = (*live)->add(fresh.record, fresh.profile);
-  if (!added.ok()) return added.error();
-  std::vector<Action> actions;
-  const Result<RoundRecord> round = (*live)->round(actions);
-  if (!round.ok()) return round.error();
-
-  const JobState* state = (*live)->state(fresh.record.number);
-  nlohmann::json changes = nlohmann::json::array();
-  std::set<JobNumber> hidden;
-  for (const SnapshotJob& job : snapshot.jobs) {
-    if (job.hidden) hidden.insert(job.record.number);
-  }
-  int hidden_changed = 0;
-  int hidden_devices = 0;
-  for (const Action& action : actions) {
-    const JobNumber number = number_of(action.job);
-    if (number == fresh.record.number) continue;
-    if (hidden.contains(number)) {
-      ++hidden_changed;
-      hidden_devices += action.after.devices() - action.before.devices();
-      continue;
-    }
-    changes.push_back({{"job", job_name_of(number)},
-                       {"from", action.before.devices()},
-                       {"to", action.after.devices()},
-                       {"reason", std::string(code(action.reason))}});
-  }
-  const int devices = state == nullptr ? 0 : state->allocation.devices();
-  nlohmann::json answer = {
-      {"placed", devices > 0},
-      {"devices", devices},
-      {"batch", state == nullptr ? 0 : state->allocation.batch},
-      {"reason", std::string(code(state == nullptr ? Reason::kRejected : state->reason))},
-      {"text", std::string(explanation(state == nullptr ? Reason::kRejected : state->reason))},
-      {"device_type", snapshot.machine.type},
-      {"changes", std::move(changes)},
-      {"others", {{"changed", hidden_changed}, {"devices", hidden_devices}}},
-      {"start_in_s", nullptr},
-      {"eta_s", nullptr},
-      {"guessed", true}};
-
-  // What happens later: simulate from here.
-  Snapshot after = snapshot;
-  after.jobs.push_back(std::move(fresh));
-  const Result<Forecast> next = forecast(after, snapshot.policy.name, snapshot.policy.settings);
-  if (next.ok() && !next->jobs.empty()) {
-    for (const ForecastJob& job : next->jobs) {
-      if (job.job != after.jobs.back().record.number) continue;
-      if (job.start_s) answer["start_in_s"] = devices > 0 ? 0.0 : *job.start_s;
-      if (job.finish_s) answer["eta_s"] = *job.finish_s;
-      answer["guessed"] = job.guessed;
-    }
-  }
-  return answer;
 }
 
 }  // namespace rubato::control

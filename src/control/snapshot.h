@@ -39,24 +39,36 @@ struct LiveWorkload {
   Workload workload;
   std::vector<JobNumber> numbers;  // of the workload's jobs
   std::vector<bool> guessed;       // whether the length is unknown and was assumed
+  double device_s = 0;             // device-seconds of all jobs on their smallest sizes
 };
+// Jobs that can never run on this machine are left out.
 LiveWorkload workload_of(const Snapshot& snapshot);
 
 struct ForecastJob {
   JobNumber job = 0;
-  std::optional<Seconds> start_s;  // from now; empty: never
+  std::optional<Seconds> start_s;  // from now; empty: never, or after `looked_s`
   std::optional<Seconds> finish_s;
   bool guessed = false;
 };
 struct Forecast {
   std::vector<ForecastJob> jobs;
   SimSummary summary;
+  // How far it looked, if it did not look to the end; what comes later is unknown.
+  std::optional<Seconds> looked_s{};
+};
+struct ForecastOptions {
+  ResizeModel resize = live_resize_model();
+  // A scheduler that has just decided, with all jobs of the snapshot: the forecast continues from
+  // there. Null: the forecast begins with a decision of its own.
+  const LiveScheduler* decided = nullptr;
+  std::optional<Seconds> decides_again_s{};  // with `decided`: when that policy wants to be woken
+  // Seconds between two decisions of a policy that has an interval. The daemon decides whenever
+  // something was measured, which 1 s comes close to. Empty: as many as the work left is worth.
+  std::optional<Seconds> interval_s = 1;
+  JobNumber until = 0;                  // looks no further than the end of this job; 0: of all
+  std::function<bool()> should_stop{};  // see SimLimits
 };
 Result<Forecast> forecast(const Snapshot& snapshot, const std::string& policy,
-                          const Settings& settings,
-                          const ResizeModel& resize = live_resize_model());
-
-// What would happen to this document if it were submitted now (see Controller::plan).
-Result<nlohmann::json> plan_for(const Snapshot& snapshot, const JobDocument& document);
+                          const Settings& settings, const ForecastOptions& options = {});
 
 }  // namespace rubato::control

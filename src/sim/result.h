@@ -69,8 +69,17 @@ struct SimSummary {
   double wall_s = 0;
 };
 
+enum class SimEnd {
+  kDone,      // nothing was left to do, or nothing that could ever run
+  kJobEnded,  // SimLimits::until_job
+  kHorizon,   // SimLimits::horizon_s
+  kStopped,   // SimLimits::should_stop
+};
+
 struct SimResult {
   SimSummary summary;
+  SimEnd end = SimEnd::kDone;
+  Seconds end_s = 0;            // the simulated second at which it ended
   std::vector<JobResult> jobs;  // in order of the workload
   std::vector<TimelinePoint> timeline;
 };

@@ -55,6 +55,7 @@ class Simulation final : public Executor {
     const auto start = std::chrono::steady_clock::now();
     const Status done = options_.round_s ? run_rounds(*options_.round_s) : run_events();
     if (!done) return done.error();
+    result_.end_s = clock_.now;
     finish_summary();
     result_.summary.wall_s =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -84,14 +85,33 @@ class Simulation final : public Executor {
     return scheduler_.running() == 0 && all_arrived() && next_external() == kNever;
   }
 
+  // True if a limit ends the simulation before it reaches `next`.
+  bool ends_before(Seconds next) {
+    const SimLimits& limits = options_.limits;
+    if (limits.until_job) {
+      const JobResult& job = result_.jobs[*limits.until_job];
+      if (job.finished() || job.dropped) result_.end = SimEnd::kJobEnded;
+    }
+    if (result_.end == SimEnd::kDone && next > limits.horizon_s) {
+      move_clock(limits.horizon_s);
+      result_.end = SimEnd::kHorizon;
+    }
+    if (result_.end == SimEnd::kDone && limits.should_stop && limits.should_stop()) {
+      result_.end = SimEnd::kStopped;
+    }
+    return result_.end != SimEnd::kDone;
+  }
+
   Status run_events() {
-    Seconds wake = kNever;
+    Seconds wake = options_.start ? options_.start->decides_again_s : kNever;
     int idle_rounds = 0;
     while (idle_rounds <= kPatience) {
       const Seconds next = std::min({next_arrival(), next_job_event(), next_external(), wake});
       if (next == kNever || (all_arrived() && scheduler_.jobs().empty())) break;
+      if (ends_before(next)) break;
       const bool woken = wake <= next;
-      if (process_until(next) || woken) {
+      const bool decided_elsewhere = options_.start && next <= 0;
+      if ((process_until(next) && !decided_elsewhere) || woken) {
         auto at = decide();
         if (!at) return at.error();
         wake = *at;
@@ -107,6 +127,7 @@ class Simulation final : public Executor {
       if (scheduler_.jobs().empty()) {
         index = std::max(index, std::ceil(next_arrival() / round));
       }
+      if (ends_before(index * round)) break;
       process_until(index * round);
       if (scheduler_.jobs().empty()) continue;
       auto decided = decide();
@@ -184,9 +205,21 @@ class Simulation final : public Executor {
     JobKnowledge knowledge = jobs_[i]->knowledge();
     knowledge.resize_cost_s = options_.resize.stop_free_s.value_or(
         job.spec.resize_cost_s.value_or(options_.resize.stop_s));
-    const Status accepted = scheduler_.submit(job.spec, knowledge);
+    const bool has_past = options_.start && i < options_.start->jobs.size();
+    const Status accepted =
+        has_past ? scheduler_.adopt(job.spec, knowledge, options_.start->jobs[i].past)
+                 : scheduler_.submit(job.spec, knowledge);
     RUBATO_CHECK(accepted.ok(), accepted.ok() ? "" : accepted.error().message.c_str());
+    if (has_past) resume(i, options_.start->jobs[i]);
     note_timeline();
+  }
+
+  // The job keeps the devices it had before the simulation.
+  void resume(std::size_t i, const SimStart::Job& before) {
+    if (before.past.allocation.empty()) return;
+    jobs_[i]->set_allocation(before.past.allocation, clock_.now, before.pause_s);
+    result_.jobs[i].start_s = clock_.now;
+    reschedule(i);
   }
 
   // True if the job finished.

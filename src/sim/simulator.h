@@ -2,11 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <vector>
 
 #include "base/result.h"
 #include "sched/policy.h"
+#include "sched/scheduler.h"
 #include "sim/result.h"
 #include "sim/sim_job.h"
 #include "sim/workload.h"
@@ -36,6 +38,23 @@ struct ServingLoad {
   int devices = 0;
 };
 
+// Where a simulation continues: a decision was made elsewhere at second 0.
+struct SimStart {
+  struct Job {
+    JobPast past;
+    Seconds pause_s = 0;  // before it computes on its devices
+  };
+  std::vector<Job> jobs;        // that arrive at second 0, by index
+  Seconds decides_again_s = 0;  // the next decision comes then, or at an event before
+};
+
+// When a simulation ends before its workload does. It looks at this between two decisions.
+struct SimLimits {
+  Seconds horizon_s = std::numeric_limits<double>::infinity();
+  std::optional<std::size_t> until_job{};  // ends once this job has ended
+  std::function<bool()> should_stop{};     // asked often; must be quick
+};
+
 struct SimOptions {
   // Decides every `round_s` seconds (at 1, 2, 3, ... times the interval), as clusters with a
   // scheduling interval do. Without a value: at every arrival, completion, node or serving event,
@@ -56,11 +75,13 @@ struct SimOptions {
   std::function<void(int finished_jobs)>
       on_progress;  // called from time to time, from the simulating thread
   std::function<void(const Scheduler&)> on_round;  // called after every decision
+  SimLimits limits{};
+  std::optional<SimStart> start{};  // not with round_s; empty: second 0 has its own decision
 };
 
 // Runs the whole workload. Deterministic: the same input gives the same result, except for measured
 // wall times. Jobs that can never run again (because their nodes stay down) are left unfinished. An
-// invalid plan ends the simulation with an error.
+// invalid plan ends the simulation with an error. SimResult::end says whether a limit ended it.
 Result<SimResult> simulate(const Cluster& cluster, const Workload& workload,
                            const PolicyInfo& policy, const SimOptions& options);
 // The same with a policy that the caller made, such as one for pinned jobs or several tenants

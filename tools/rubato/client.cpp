@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <httplib.h>
+#include <openssl/x509.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,6 +40,23 @@ Result<std::string> read_word(const std::string& file) {
   return std::string(word);
 }
 
+// Explains why the certificate was refused and says what to do. `verified`: OpenSSL's result; if it
+// has nothing against the certificate, it is the name that does not fit.
+std::string certificate_problem(const std::string& url, long verified) {
+  if (verified == X509_V_OK) {
+    return fmt::format(
+        "its certificate is for another name than the one in {}; give the name that the "
+        "certificate is for with --server https://NAME:PORT or RUBATO_SERVER",
+        url);
+  }
+  return fmt::format(
+      "its certificate is not trusted ({}); give the file of the certificate or of its authority "
+      "with --ca-file FILE or RUBATO_CA_FILE",
+      X509_verify_cert_error_string(verified));
+}
+
+constexpr int kAnswerWithin = 60;  // seconds for an answer
+
 // Explains an error of httplib and says what to do.
 std::string connection_problem(httplib::Error error) {
   switch (error) {
@@ -50,10 +68,10 @@ std::string connection_problem(httplib::Error error) {
              "daemon with --server URL or RUBATO_SERVER";
     case httplib::Error::Read:
     case httplib::Error::Write:
-      return "the connection broke, or no answer came in time; try again, and see the daemon's log";
-    case httplib::Error::SSLServerVerification:
-      return "its certificate is not trusted, or is for another host name; give --ca-file FILE or "
-             "RUBATO_CA_FILE, and the name that the certificate is for with --server";
+      return fmt::format(
+          "it did not answer within {} s, or the connection broke; try again, and "
+          "see the daemon's log",
+          kAnswerWithin);
     case httplib::Error::SSLConnection:
     case httplib::Error::SSLLoadingCerts:
       return "TLS failed; check --ca-file and whether the daemon serves https";
@@ -127,7 +145,7 @@ Client::Client(std::string url, std::string token, std::string token_file,
     http_->set_default_headers({{"Host", "localhost"}});
   }
   http_->set_connection_timeout(5);
-  http_->set_read_timeout(60);
+  http_->set_read_timeout(kAnswerWithin);
   http_->set_tcp_nodelay(true);
   http_->set_keep_alive(true);
   if (!token.empty()) http_->set_bearer_token_auth(token);
@@ -181,6 +199,17 @@ Error Client::unreachable(const std::string& why) const {
   return {ErrorCode::kIo, fmt::format("cannot reach {}: {}", url_, why)};
 }
 
+Error Client::broken(httplib::Error error) const {
+  if (error == httplib::Error::SSLServerVerification) {
+    return unreachable(certificate_problem(url_, http_->get_openssl_verify_result()));
+  }
+  // It was reached, so "cannot reach" would mislead.
+  if (error == httplib::Error::Read || error == httplib::Error::Write) {
+    return {ErrorCode::kIo, fmt::format("{}: {}", url_, connection_problem(error))};
+  }
+  return unreachable(connection_problem(error));
+}
+
 Result<json> Client::get(const std::string& path) { return send("GET", path, nullptr); }
 
 Result<json> Client::send(const std::string& method, const std::string& path, const json& body,
@@ -194,7 +223,7 @@ Result<json> Client::send(const std::string& method, const std::string& path, co
     request.set_header("Content-Type", "application/json");
   }
   const httplib::Result result = http_->send(request);
-  if (!result) return unreachable(connection_problem(result.error()));
+  if (!result) return broken(result.error());
   if (result->status == 401) return unauthorized(url_, token_file_);
   if (result->status >= 400) return refused(result->status, result->body);
   if (result->body.empty()) return json(nullptr);
@@ -238,7 +267,7 @@ Status Client::stream(const std::string& path, const Headers& headers, const Rec
   if (status == 401) return unauthorized(url_, token_file_);
   if (status >= 400) return refused(status, error_body);
   if (!wanted || result) return ok_status();
-  return unreachable(connection_problem(result.error()));
+  return broken(result.error());
 }
 
 Status Client::follow_events(const std::string& path, std::int64_t after,

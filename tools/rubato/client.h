@@ -12,7 +12,8 @@
 
 namespace httplib {
 class Client;
-}
+enum class Error;
+}  // namespace httplib
 
 namespace rubato::cli {
 
@@ -60,7 +61,8 @@ class Client {
 
  private:
   Client(std::string url, std::string token, std::string token_file, const std::string& ca_file);
-  Error unreachable(const std::string& why) const;
+  rubato::Error unreachable(const std::string& why) const;
+  rubato::Error broken(httplib::Error error) const;
 
   std::string url_;
   std::string token_file_;  // the file of the token; empty if there is none

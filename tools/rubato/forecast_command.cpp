@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "commands.h"
 #include "control/snapshot.h"
@@ -28,11 +29,25 @@ json to_json(const std::string& policy, const Forecast& forecast) {
           {"mean_finish_s", forecast.summary.mean_jct_s},
           {"last_finish_s", forecast.summary.makespan_s},
           {"resizes", forecast.summary.resizes},
+          {"horizon_s", forecast.looked_s ? json(*forecast.looked_s) : json(nullptr)},
           {"jobs", std::move(jobs)}};
 }
 
-std::string in_text(const std::optional<Seconds>& seconds) {
-  return seconds ? duration_text(*seconds) : "never";
+constexpr auto kLookFor = std::chrono::seconds(30);  // for each policy
+
+// The forecast under one policy, as far as it gets in a bearable time.
+Result<Forecast> forecast_under(const Snapshot& snapshot, const std::string& policy,
+                                const Settings& settings) {
+  const auto deadline = std::chrono::steady_clock::now() + kLookFor;
+  control::ForecastOptions options;
+  options.interval_s.reset();
+  options.should_stop = [deadline] { return std::chrono::steady_clock::now() >= deadline; };
+  return control::forecast(snapshot, policy, settings, options);
+}
+
+std::string in_text(const std::optional<Seconds>& seconds, const Forecast& forecast) {
+  if (seconds) return duration_text(*seconds);
+  return forecast.looked_s ? "later" : "never";
 }
 
 void print_jobs(const Snapshot& snapshot, const Forecast& forecast) {
@@ -44,8 +59,8 @@ void print_jobs(const Snapshot& snapshot, const Forecast& forecast) {
                      [&](const auto& known) { return known.record.number == job.job; });
     if (found == snapshot.jobs.end()) continue;
     table.row({control::job_name_of(job.job), control::job_title(found->record.document),
-               std::string(control::to_string(found->record.phase)), in_text(job.start_s),
-               in_text(job.finish_s), job.guessed ? "unknown length: guessed" : ""});
+               std::string(control::to_string(found->record.phase)), in_text(job.start_s, forecast),
+               in_text(job.finish_s, forecast), job.guessed ? "unknown length: guessed" : ""});
   }
   fmt::print("{}", table.text());
 }
@@ -73,13 +88,18 @@ int forecast_live(const ServerChoice& server,
                {"RESIZES", 8, true},
                {"", 20}});
   for (const auto& [name, settings] : policies) {
-    const Result<Forecast> next = control::forecast(*snapshot, name, settings);
+    const Result<Forecast> next = forecast_under(*snapshot, name, settings);
     if (!next.ok()) return fail(next.error());
     all.push_back(to_json(name, *next));
     table.row({name, duration_text(next->summary.mean_jct_s),
                duration_text(next->summary.makespan_s), std::to_string(next->summary.resizes),
                name == snapshot->policy.name ? "active" : ""});
     if (!as_json && !comparing) print_jobs(*snapshot, *next);
+    if (!as_json && next->looked_s) {
+      fmt::print(stderr,
+                 "{}: looked {} ahead, no further; what comes later is not in the numbers\n", name,
+                 duration_text(*next->looked_s));
+    }
   }
   if (!as_json) {
     fmt::print(

@@ -47,6 +47,7 @@ int run(int argc, char** argv) {
       ->envname("RUBATO_CA_FILE");
   add_submit_commands(app, context, chosen);
   add_queue_commands(app, context, chosen);
+  add_wait(app, context, chosen);
   add_logs(app, context, chosen);
   add_change_commands(app, context, chosen);
   add_top(app, context, chosen);

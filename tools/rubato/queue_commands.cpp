@@ -1,11 +1,13 @@
 // rubato queue, status, why.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "base/json_text.h"
 #include "base/text.h"
 #include "commands.h"
+#include "control/job_document.h"
 #include "output.h"
 
 namespace rubato::cli {
@@ -18,17 +20,52 @@ struct QueueArguments {
   std::string job;
   bool all = false;
   bool as_json = false;
+  std::vector<std::string> phases;
+  std::string tenant;
+  std::string since;
+  bool newest_first = false;
 };
+
+// The jobs that the options ask for, in their order.
+Result<json> selected(const QueueArguments& a, json jobs) {
+  double since = 0;
+  if (!a.since.empty()) {
+    const Result<double> seconds = control::parse_duration(a.since);
+    if (!seconds.ok()) return invalid_input("--since: " + seconds.error().message);
+    since = unix_now() - *seconds;
+  }
+  json kept = json::array();
+  for (json& job : jobs) {
+    const std::string phase = job.value("phase", "");
+    if (!a.phases.empty() && std::find(a.phases.begin(), a.phases.end(), phase) == a.phases.end()) {
+      continue;
+    }
+    if (!a.tenant.empty() && job.value("tenant", "") != a.tenant) continue;
+    if (job.value("submitted_at", 0.0) < since) continue;
+    kept.push_back(std::move(job));
+  }
+  if (a.newest_first) std::reverse(kept.begin(), kept.end());
+  return kept;
+}
 
 int queue(const QueueArguments& a, const Context& context) {
   Result<Client> client = Client::make(context.server);
   if (!client.ok()) return fail(client.error());
-  const Result<json> jobs = client->all_jobs(!a.all);
+  // To ask for jobs that have ended is to ask for all.
+  const bool all = a.all || std::any_of(a.phases.begin(), a.phases.end(), [](const auto& phase) {
+                     return phase == "finished" || phase == "failed" || phase == "cancelled";
+                   });
+  Result<json> jobs = client->all_jobs(!all);
+  if (jobs.ok()) jobs = selected(a, std::move(*jobs));
   if (!jobs.ok()) return fail(jobs.error());
   if (a.as_json) {
     print_json({{"jobs", *jobs}});
   } else if (jobs->empty()) {
-    fmt::print(stderr, "no {}jobs; next: rubato submit -f job.yaml\n", a.all ? "" : "active ");
+    const bool filtered = !a.phases.empty() || !a.tenant.empty() || !a.since.empty();
+    fmt::print(
+        stderr, "{}\n",
+        filtered ? "no job is like that; next: rubato queue --all"
+                 : fmt::format("no {}jobs; next: rubato submit -f job.yaml", all ? "" : "active "));
   } else {
     fmt::print("{}", job_table(*jobs, unix_now()).text());
   }
@@ -193,8 +230,14 @@ void add_queue_commands(CLI::App& app, const Context& context, Command& chosen) 
         [a, run, &context, &chosen] { chosen = [a, run, &context] { return run(*a, context); }; });
     return sub;
   };
-  add("queue", "List the daemon's jobs", queue)
-      ->add_flag("--all", a->all, "Also jobs that have ended");
+  CLI::App* listing = add("queue", "List the daemon's jobs", queue);
+  listing->add_flag("--all", a->all, "Also jobs that have ended");
+  listing->add_option("--phase", a->phases, "Only jobs in one of these states")
+      ->delimiter(',')
+      ->check(one_of({"queued", "running", "paused", "finished", "failed", "cancelled"}));
+  listing->add_option("--tenant", a->tenant, "Only jobs of this tenant");
+  listing->add_option("--since", a->since, "Only jobs submitted in the last 90s, 15m, 2h, 1d");
+  listing->add_flag("--newest-first", a->newest_first, "The newest job first");
   add("status", "Show everything about a job", status)
       ->add_option("job", a->job, kJobHelp)
       ->required();

@@ -19,6 +19,7 @@
 #include "control/job_document.h"
 #include "elastic/secret.h"
 #include "output.h"
+#include "plan_text.h"
 
 namespace rubato::cli {
 
@@ -271,28 +272,7 @@ int plan(const PlanArguments& a, const ServerChoice& server) {
     print_json(*planned);
     return placed ? 0 : 2;
   }
-  const auto time_of = [&](const char* name) {
-    const json value = planned->value(name, json());
-    return value.is_number() ? duration_text(value.get<double>()) : std::string("unknown");
-  };
-  if (placed) {
-    fmt::print("would start now on {}\n", counted(planned->value("devices", 0), "device"));
-  } else {
-    fmt::print("cannot be placed now ({}: {}); would start in {}\n", planned->value("reason", ""),
-               planned->value("text", ""), time_of("start_in_s"));
-  }
-  fmt::print("would end in {}{}\n", time_of("eta_s"),
-             planned->value("guessed", false) ? " (a guess, because its length is unknown)" : "");
-  for (const json& change : planned->value("changes", json::array())) {
-    fmt::print("{} would go from {} to {} ({})\n", change.value("job", ""), change.value("from", 0),
-               counted(change.value("to", 0), "device"), change.value("reason", ""));
-  }
-  const json others = planned->value("others", json::object());
-  if (const int changed = others.value("changed", 0); changed > 0) {
-    const int given = -others.value("devices", 0);
-    fmt::print("{} of other tenants would change ({} {} in total)\n", counted(changed, "job"),
-               given >= 0 ? "losing" : "gaining", counted(std::abs(given), "device"));
-  }
+  fmt::print("{}", plan_text(*planned));
   return placed ? 0 : 2;
 }
 

@@ -9,11 +9,13 @@
 #include "api/server.h"
 #include "base/file.h"
 #include "control/controller.h"
+#include "control/exit_deadline.h"
 #include "control/isolation.h"
 #include "control/replay.h"
 #include "control/state_folder.h"
 #include "control/supervise.h"
 #include "describe/manual_page.h"
+#include "rubato/parse_errors.h"
 #include "stop_jobs.h"
 
 namespace rubato {
@@ -99,7 +101,9 @@ int serve(const Arguments& arguments) {
   std::fflush(stdout);
   int number = 0;
   sigwait(&ending, &number);
+  control::exit_at_the_latest_after(control::kStopWithin, ending);
   fmt::print("rubatod: stopping; running jobs continue and are adopted at the next start\n");
+  std::fflush(stdout);
   for (const std::string& file : url_files) std::filesystem::remove(file, error);
   return 0;
 }
@@ -157,19 +161,21 @@ int stop(const Arguments& arguments) {
 }
 
 cli::ManualPage manual_page() {
-  return {.section = 8,
-          .what = "shares the devices of a machine among elastic training jobs",
-          .synopsis = "[\\fIOPTIONS\\fR] [\\fICOMMAND\\fR]",
-          .sections = {
-              {"SIGNALS",
-               "SIGTERM and SIGINT stop the daemon. Running jobs keep training and are adopted "
-               "at the next start, also after kill \\-9."},
-              {"FILES",
-               ".TP\n\\fI$RUBATO_STATE\\fR, \\fI/var/lib/rubato\\fR (root), "
-               "\\fI~/.local/state/rubato\\fR\nState folder: rubato.db (the event log), jobs/ "
-               "(a folder per job), admin.token, server.url. Private to its user.\n.TP\n"
-               "\\fI/etc/default/rubato\\fR\nOptions of the system service."},
-              {"SEE ALSO", "rubato(1)"}}};
+  return {
+      .section = 8,
+      .what = "shares the devices of a machine among elastic training jobs",
+      .synopsis = "[\\fIOPTIONS\\fR] [\\fICOMMAND\\fR]",
+      .sections = {
+          {"SIGNALS",
+           "SIGTERM and SIGINT stop the daemon. Running jobs keep training and are adopted "
+           "at the next start, also after kill \\-9. It ends within 10 seconds; a second signal "
+           "ends it at once."},
+          {"FILES",
+           ".TP\n\\fI$RUBATO_STATE\\fR, \\fI/var/lib/rubato\\fR (root), "
+           "\\fI~/.local/state/rubato\\fR\nState folder: rubato.db (the event log), jobs/ "
+           "(a folder per job), admin.token, server.url. Private to its user.\n.TP\n"
+           "\\fI/etc/default/rubato\\fR\nOptions of the system service."},
+          {"SEE ALSO", "rubato(1)"}}};
 }
 
 int run(int argc, char** argv) {
@@ -186,10 +192,10 @@ int run(int argc, char** argv) {
   app.add_option("--listen", arguments.server.listen, "HOST:PORT of the API; port 0: any free port")
       ->capture_default_str();
   app.add_option("--cpu-slots", arguments.cpu_slots, "Share this many CPU slots instead of GPUs")
-      ->check(CLI::Range(1, 4096));
+      ->check(cli::between(1, 4096));
   app.add_option("--round", arguments.round_s,
                  "Seconds between scheduling rounds while nothing happens")
-      ->check(CLI::Range(0.1, 3600.0))
+      ->check(cli::between(0.1, 3600))
       ->capture_default_str();
   app.add_option("--policy", arguments.policy, "Scheduling policy (default: the one used last)");
   app.add_option(
@@ -224,13 +230,18 @@ int run(int argc, char** argv) {
   stopping
       ->add_option("--patience", arguments.patience_s,
                    "Seconds after which jobs that still run are killed")
-      ->check(CLI::Range(0.0, 86400.0))
+      ->check(cli::between(0, 86'400))
       ->capture_default_str();
   CLI::App* page = app.add_subcommand("manpage", "Print the manual page rubatod(8)");
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (const std::string problem = cli::unknown_command(app, words); !problem.empty()) {
+    return fail(invalid_input(problem));
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    return fail(invalid_input(cli::parse_problem(app, error)));
   }
   if (supervise->parsed()) return control::supervise(arguments.folder);
   if (checking->parsed()) return check(arguments);
