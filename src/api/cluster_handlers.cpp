@@ -75,8 +75,8 @@ Reply list_tenants(const Call& call) {
 Reply set_tenant(const Call& call) {
   const std::string name = call.text("tenant");
   control::TenantChange change;
-  const auto given = [&](const char* name, auto& field) {
-    if (call.body.contains(name)) field.emplace(call.body.at(name));
+  const auto given = [&](const char* field_name, auto& field) {
+    if (call.body.contains(field_name)) field.emplace(call.body.at(field_name));
   };
   given("weight", change.weight);
   given("quota", change.quota);
