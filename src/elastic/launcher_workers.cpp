@@ -210,7 +210,9 @@ Status Launcher::start_worker() {
     Status begun = ordinary_.begin(*worker);
     if (!begun.ok()) return begun;
   }
-  return processes_.start(*worker, ties_.free_device(processes_));
+  Status started = processes_.start(*worker, ties_.free_device(processes_));
+  if (!started.ok() && !speaks()) ordinary_.not_started();
+  return started;
 }
 
 // A worker need not have joined the job when it ends if the launcher or the job's owner wanted its

@@ -90,7 +90,9 @@ class OpaqueJob {
     if (!begun.ok()) return begun;
     processes_.set_variable(kDevicesVariable, std::to_string(devices_.size()));
     processes_.set_variable(kTryVariable, std::to_string(program_.number_of_try()));
-    return processes_.start(*worker, rubato::join(devices_, ","));
+    Status started = processes_.start(*worker, rubato::join(devices_, ","));
+    if (!started.ok()) program_.not_started();
+    return started;
   }
 
   // The job keeps the devices of the target under which its program was started until it has ended.

@@ -72,6 +72,11 @@ Status OrdinaryProgram::begin(int worker) {
   return ok_status();
 }
 
+void OrdinaryProgram::not_started() {
+  record_.state = State::kStopped;
+  static_cast<void>(write_at_last(folder_, record_));
+}
+
 void OrdinaryProgram::stop(const WorkerProcesses& processes) {
   const auto send = [&](int signal) {
     for (const WorkerProcess& process : processes.all()) {

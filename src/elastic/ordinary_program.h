@@ -51,6 +51,8 @@ class OrdinaryProgram {
   bool may_start() const { return Clock::now() >= next_start_; }
   // Call this before the program is started.
   Status begin(int worker);
+  // It could not be started after all, so the try is repeated.
+  void not_started();
   int number_of_try() const { return record_.tries; }
   // Asks the program to end. Call it repeatedly until the program has ended. If it ended by itself
   // before, call ended() instead.

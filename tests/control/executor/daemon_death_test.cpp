@@ -204,12 +204,57 @@ class DaemonDeath : public ExecutorTest {
                                    << " lines were written and " << told.size() << " reported";
     }
   }
+
+  // Opaque jobs whose program always fails, and notes each of its runs.
+  void run_counted(std::uint64_t seed, int deaths) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    std::printf("seed %lu\n", static_cast<unsigned long>(seed));
+    Random random(seed);
+    options_.restart_after_s = 0.02;
+    JobDocument document;
+    document.mode = ElasticMode::kRigid;
+    document.program = elastic::ProgramKind::kOpaque;
+    document.max_devices = 1;
+    document.retries = 3;
+    document.run = {
+        "/bin/sh", "-c",
+        fmt::format("echo $RUBATO_TRY >>{}/runs-$RUBATO_JOB_ID; sleep 0.0$RUBATO_TRY; exit 5",
+                    root_)};
+    ASSERT_TRUE(write_file(wants_file(), "[1,1,1]").ok());
+    const auto all_ended = [&] { return has_ended(1) && has_ended(2) && has_ended(3); };
+    for (int death = 0; death < deaths && !HasFailure() && !all_ended(); ++death) {
+      const pid_t daemon = start_daemon(document);
+      std::this_thread::sleep_for(std::chrono::microseconds(random.below(40'000)));
+      kill(daemon, SIGKILL);
+      waitpid(daemon, nullptr, 0);
+    }
+    const pid_t daemon = start_daemon(document);
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (!(all_ended() && supervisors(root_).empty()) &&
+           std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    kill(daemon, SIGKILL);
+    waitpid(daemon, nullptr, 0);
+    for (JobNumber job = 1; job <= kJobs; ++job) {
+      const Result<std::string> runs = read_file(fmt::format("{}/runs-j{}", root_, job));
+      EXPECT_EQ(runs.ok() ? *runs : "", "1\n2\n3\n4\n") << job;
+    }
+    for (const nlohmann::json& outcome : outcomes()) {
+      EXPECT_EQ(outcome["body"].value("message", ""), "the program ended with code 5 (try 4 of 4)");
+    }
+    EXPECT_GE(outcomes().size(), 3u);
+  }
+
+  static std::uint64_t seed() {
+    const char* given = std::getenv("RUBATO_SEED");
+    return given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
+  }
 };
 
-TEST_F(DaemonDeath, AtFiftyRandomMomentsLosesNothing) {
-  const char* given = std::getenv("RUBATO_SEED");
-  run(given != nullptr ? std::strtoull(given, nullptr, 10) : 1, 50);
-}
+TEST_F(DaemonDeath, AtFiftyRandomMomentsLosesNothing) { run(seed(), 50); }
+
+TEST_F(DaemonDeath, AtRandomMomentsRunsNoOrdinaryProgramTwice) { run_counted(seed(), 50); }
 
 }  // namespace
 }  // namespace rubato::control
