@@ -206,7 +206,8 @@ std::string wait_text(const JobRecord& job, const Usage& usage, const State& sta
 std::string remedy_for(const JobRecord& job, const Usage& usage, const State& state,
                        const Machine& machine) {
   const int quota = quota_of(job.tenant, state);
-  const int least = device_range(job).low;
+  const int least = job.facts.contains("needs") ? static_cast<int>(whole_in(job.facts, "needs"))
+                                                : device_range(job).low;
   if (above_quota(job, state)) return quota_remedy(job.tenant, quota, least);
   if (job.scale > 0) {
     return fmt::format("'rubato scale {} 0' removes its pin and leaves its devices to the policy",

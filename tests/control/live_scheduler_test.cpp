@@ -73,6 +73,47 @@ TEST_F(LiveSchedulerTest, APinCountsMoreThanWhatWasMeasured) {
   EXPECT_EQ(action.reason, Reason::kPinned);
 }
 
+// It never started on an idle machine, and `why` said "waits for 3 devices: 8 of 8 free".
+TEST_F(LiveSchedulerTest, AJobOfPowersOfTwoStartsUnderEveryPolicy) {
+  machine_.devices = 8;
+  for (const PolicyInfo& info : policy_table()) {
+    start(info.name);
+    JobRecord job = record(1, 0);
+    job.document.min_devices = 3;
+    job.document.max_devices = 8;
+    job.document.logical_workers = 8;
+    job.document.power_of_two_sizes = true;
+    ASSERT_TRUE(scheduler_->add(job, Profile()).ok());
+    std::vector<Action> actions;
+    ASSERT_TRUE(scheduler_->round(actions).ok());
+    const int devices = scheduler_->state(1)->allocation.devices();
+    EXPECT_TRUE(devices == 4 || devices == 8) << info.name << ": " << devices;
+    // Another one that must wait is told what it waits for.
+    job.number = 2;
+    ASSERT_TRUE(scheduler_->add(job, Profile()).ok());
+    static_cast<void>(scheduler_->set_reserved(4));
+    ASSERT_TRUE(scheduler_->round(actions).ok());
+    EXPECT_EQ(scheduler_->state(2)->facts.needs, 4) << info.name;
+  }
+}
+
+TEST_F(LiveSchedulerTest, EveryPolicyHonoursAPriority) {
+  for (const PolicyInfo& info : policy_table()) {
+    start(info.name);
+    for (const JobNumber number : {1, 2}) {
+      JobRecord job = record(number, 0);
+      job.document.mode = ElasticMode::kRigid;
+      job.document.min_devices = job.document.max_devices = 4;
+      job.document.priority = number == 1 ? -1000 : 1000;
+      ASSERT_TRUE(scheduler_->add(job, Profile()).ok());
+    }
+    std::vector<Action> actions;
+    ASSERT_TRUE(scheduler_->round(actions).ok());
+    EXPECT_EQ(scheduler_->state(1)->allocation.devices(), 0) << info.name;
+    EXPECT_EQ(scheduler_->state(2)->allocation.devices(), 4) << info.name;
+  }
+}
+
 TEST_F(LiveSchedulerTest, EveryPolicyHonoursAPin) {
   for (const PolicyInfo& info : policy_table()) {
     start(info.name);
