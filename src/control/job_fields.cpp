@@ -306,7 +306,7 @@ std::optional<std::int64_t> parse_bytes(std::string_view text) {
     text.remove_suffix(one.name.size());
     break;
   }
-  const auto number = parse_int(trim(text));
+  const auto number = parse_int(text);
   if (!number || *number < 0 || *number > kMemory.high / unit) return std::nullopt;
   return *number * unit;
 }

@@ -46,6 +46,10 @@ checkpoint:
   every: 1.5m
   keep: 3
 device_type: a100
+env_from: {TOKEN: "file:/home/me/token"}
+memory: 16GB
+cpus: 2.5
+user: alice
 )";
 
 TEST(JobDocument, ReadsEveryField) {
@@ -68,6 +72,10 @@ TEST(JobDocument, ReadsEveryField) {
   EXPECT_EQ(d.checkpoint_every_s, 90);
   EXPECT_EQ(d.checkpoint_keep, 3);
   EXPECT_EQ(d.device_type, "a100");
+  EXPECT_EQ(d.env_from, (std::map<std::string, std::string>{{"TOKEN", "file:/home/me/token"}}));
+  EXPECT_EQ(d.memory_bytes, 16'000'000'000);
+  EXPECT_EQ(d.cpus, 2.5);
+  EXPECT_EQ(d.user, "alice");
 }
 
 TEST(JobDocument, NeedsOnlyWhatToRun) {
@@ -110,6 +118,15 @@ TEST(JobDocument, WaysToWriteDevices) {
   EXPECT_EQ(accepted("{run: a, logical_workers: 300}").max_devices, 256);
 }
 
+TEST(JobDocument, WaysToWriteMemory) {
+  EXPECT_EQ(accepted("{run: a, memory: 20000000}").memory_bytes, 20'000'000);
+  EXPECT_EQ(accepted("{run: a, memory: 512MiB}").memory_bytes, std::int64_t{512} << 20);
+  EXPECT_EQ(accepted("{run: a, memory: 2TB}").memory_bytes, 2'000'000'000'000);
+  for (const char* bad : {"4XB", "-4GB", "GB", "1e9", "9999999999TB", "2 TB", "[1]"}) {
+    EXPECT_NE(problem_of(fmt::format("{{run: a, memory: {}}}", bad)), "accepted") << bad;
+  }
+}
+
 TEST(JobDocument, ErrorsNamePlaceFieldAndWhatWasExpected) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"", "job.yaml:1:1: nothing; expected fields, such as run: ./train"},
@@ -118,7 +135,14 @@ TEST(JobDocument, ErrorsNamePlaceFieldAndWhatWasExpected) {
       {"run: a\ndevcies: 3\n",
        "job.yaml:2:1: devcies: unknown field (did you mean 'devices'?); expected one of run, name, "
        "dir, env, tenant, priority, mode, devices, sizes, logical_workers, batch, lr_rule, epochs, "
-       "min_runtime, time_limit, retries, grace, checkpoint, device_type, profile"},
+       "min_runtime, time_limit, retries, grace, checkpoint, device_type, profile, env_from, memory, "
+       "cpus, user"},
+      {"run: a\nenv_from: {TOKEN: secret}\n",
+       "job.yaml:2:19: env_from.TOKEN: secret; expected file: and an absolute path, such as "
+       "file:/home/me/token"},
+      {"run: a\nmemory: 1MB\n",
+       "job.yaml:2:9: memory: 1MB; expected bytes such as 512MB or 16GiB, at least 16MB"},
+      {"run: a\ncpus: 0\n", "job.yaml:2:7: cpus: 0; expected a number from 0.01 to 65536"},
       {"run: a\ncheckpoint: {evry: 3}\n",
        "job.yaml:2:14: checkpoint.evry: unknown field (did you mean 'every'?); expected one of "
        "every, keep"},

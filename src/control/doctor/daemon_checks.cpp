@@ -51,7 +51,7 @@ Finding problem_of(const MachineView& view, const std::string& folder, const std
     return {"", Level::kFail, fmt::format("{} belongs to user {}", clean(folder), info.owner),
             other};
   }
-  if ((info.mode & 077U) != 0 && !view.list(folder).empty() &&
+  if ((info.mode & 066U) != 0 && !view.list(folder).empty() &&
       !view.file(folder + "/rubato.lock").exists) {
     return {"", Level::kFail,
             fmt::format("{} is open to others and holds other files; rubatod refuses it",
