@@ -153,12 +153,17 @@ TEST(FrontOfPlans, AHandlerSeesThatItsClientIsGone) {
 class PlanRoute : public ApiTest {};
 
 TEST_F(PlanRoute, AnswersWithAThousandQueuedJobs) {
-  for (int i = 0; i < 1000; ++i) {
-    control::JobDocument document;
-    document.run = {"/bin/true"};
-    document.name = "one-of-many";
-    ASSERT_TRUE(controller_->submit(admin_caller_, document, "").ok());
+  std::vector<std::thread> clients(20);  // those that wait together become durable together
+  for (std::thread& client : clients) {
+    client = std::thread([&] {
+      for (int i = 0; i < 50; ++i) {
+        control::JobDocument document;
+        document.run = {"/bin/true"};
+        EXPECT_TRUE(controller_->submit(admin_caller_, document, "").ok());
+      }
+    });
   }
+  for (std::thread& client : clients) client.join();
   const Got got = ask("POST", "/api/v1/plan", alice_, {{"run", {"/bin/true"}}});
   ASSERT_TRUE(got.status == 200 || got.status == 503) << got.body;
   EXPECT_TRUE(got.status == 200 || got.json["error"]["code"] == "plan-too-slow") << got.body;

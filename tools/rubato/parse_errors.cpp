@@ -18,6 +18,14 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return commands;
 }
 
+// Also one that help does not list.
+const CLI::App* command_named(const CLI::App& app, const std::string& name) {
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (sub->get_name() == name) return sub;
+  }
+  return nullptr;
+}
+
 bool has_positionals(const CLI::App& app) {
   const auto options = app.get_options();
   return std::any_of(options.begin(), options.end(),
@@ -107,14 +115,11 @@ std::string unknown_command(const CLI::App& app, const std::vector<std::string>&
       if (takes_next) ++i;
       continue;
     }
-    const std::vector<const CLI::App*> commands = commands_of(*level);
-    const auto next = std::find_if(commands.begin(), commands.end(), [&](const CLI::App* command) {
-      return command->get_name() == word;
-    });
-    if (next != commands.end()) {
-      level = *next;
+    if (const CLI::App* next = command_named(*level, word)) {
+      level = next;
       continue;
     }
+    const std::vector<const CLI::App*> commands = commands_of(*level);
     if (commands.empty() || has_positionals(*level)) return "";
     std::vector<std::string> names;
     for (const CLI::App* command : commands) names.push_back(command->get_name());

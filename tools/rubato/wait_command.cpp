@@ -37,22 +37,24 @@ bool is_over(const json& job) {
 // The jobs as the daemon knows them last.
 class Watched {
  public:
-  Watched(Client client, const std::vector<std::string>& ids) : client_(std::move(client)) {
+  Watched(const ServerChoice& server, const std::vector<std::string>& ids) : server_(server) {
     for (const std::string& id : ids) jobs_.push_back({{"id", id}});
   }
 
-  // Asks about the jobs that have not ended.
+  // Asks about the jobs that have not ended. Each time anew: a restarted daemon may have another
+  // address.
   Status look(bool as_json) {
+    Result<Client> client = Client::make(server_);
+    if (!client.ok()) return Error{ErrorCode::kIo, client.error().message};
     for (json& job : jobs_) {
       if (is_over(job)) continue;
-      Result<json> now = client_.get("/jobs/" + url_quoted(job.value("id", "")));
+      Result<json> now = client->get("/jobs/" + url_quoted(job.value("id", "")));
       if (!now.ok()) return now.error();
       job = std::move(*now);
       if (!is_over(job) || as_json) continue;
       const std::string message = job.value("message", "");
-      fmt::print("{} {} {}{}\n", job.value("id", ""), job.value("name", ""), job.value("phase", ""),
-                 message.empty() ? "" : ": " + message);
-      std::fflush(stdout);
+      fmt::print(stderr, "{} {} {}{}\n", job.value("id", ""), job.value("name", ""),
+                 job.value("phase", ""), message.empty() ? "" : ": " + message);
     }
     return ok_status();
   }
@@ -64,7 +66,7 @@ class Watched {
   const json& jobs() const { return jobs_; }
 
  private:
-  Client client_;
+  const ServerChoice& server_;
   json jobs_ = json::array();
 };
 
@@ -85,9 +87,7 @@ int wait(const Context& context, const WaitArguments& a) {
     if (!job.ok()) return fail(job.error());
     ids.push_back(job->id);
   }
-  Result<Client> client = Client::make(context.server);
-  if (!client.ok()) return fail(client.error());
-  Watched watched(std::move(*client), ids);
+  Watched watched(context.server, ids);
   Clock::time_point answered = Clock::now();
   for (auto pause = kFirstLook;; pause = std::min(2 * pause, kLastLook)) {
     const Status looked = watched.look(a.as_json);
