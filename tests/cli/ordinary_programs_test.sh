@@ -68,7 +68,7 @@ ran plain 1
 
 # --- Preempted: SIGTERM, time to save, queued again, run again, and no try is lost
 exits 0 -- submit --mode opaque --devices 2 --grace 1h --name moved -- sh -c \
-  "$(counted moved "trap 'sleep 0.5; echo saved >\"$work/saved\"; exit 1' TERM; test -e '$work/saved' && exit 0; touch '$work/moving'; while :; do sleep 1000; done")"
+  "$(counted moved "trap 'sleep 0.5; echo saved >\"$work/saved\"; exit 1' TERM; test -e '$work/saved' && exit 0; touch '$work/moving'; while :; do sleep 0.05; done")"
 until_true test -e "$work/moving"
 exits 0 "reservation" -- reserve 1 --for 10m
 until_true phase_is moved queued
