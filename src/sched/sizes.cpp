@@ -34,13 +34,11 @@ void keep_to_sizes(Plan& plan, const PolicyInput& input) {
     const JobSpec& spec = input.jobs[i]->spec;
     Grant& grant = plan.grants[i];
     const int granted = grant.devices.total();
-    if (!spec.power_of_two_sizes || granted < 1) continue;
+    if (!spec.power_of_two_sizes || spec.mode == ElasticMode::kRigid || granted < 1) continue;
     const auto size = static_cast<int>(std::bit_floor(static_cast<unsigned>(granted)));
-    if (size == granted) continue;
-    const bool possible = size >= spec.min_devices && spec.mode != ElasticMode::kRigid;
-    shrink(grant, possible ? size : 0, input.cluster);
+    if (size == granted || size < spec.min_devices) continue;
+    shrink(grant, size, input.cluster);
     grant.cut_to_size = true;
-    if (!possible) grant.batch = 0;
   }
 }
 

@@ -5,8 +5,8 @@
 
 namespace rubato {
 
-// Cuts the grants of such jobs to the largest power of two within their range. A grant that reaches
-// none becomes empty.
+// Cuts the grants of such jobs to the next power of two below. Their ranges begin with one
+// (JobSpec::round_to_sizes), so a grant that reaches none is below the range: a fault of the plan.
 void keep_to_sizes(Plan& plan, const PolicyInput& input);
 
 }  // namespace rubato

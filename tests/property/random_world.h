@@ -67,12 +67,14 @@ inline ApplicationPtr random_application(Random& random, const Cluster& cluster,
   return std::make_shared<const Application>(std::move(d));
 }
 
-// A range of devices or a size that a job with power_of_two_sizes can have.
-inline bool has_power_of_two(const JobSpec& spec) {
-  const auto low = static_cast<unsigned>(spec.smallest());
-  const auto high =
-      spec.mode == ElasticMode::kRigid ? low : static_cast<unsigned>(spec.max_devices);
-  return std::bit_ceil(low) <= high;
+// Whether a job can keep to powers of two: one is in its range and within a type that it allows.
+inline bool has_power_of_two(const JobSpec& spec, const Cluster& cluster) {
+  int most = 0;
+  for (std::size_t type = 0; type < cluster.type_count(); ++type) {
+    if (spec.allows(DeviceTypeId(type))) most = std::max(most, cluster.capacity().of[type]);
+  }
+  most = std::min(most, spec.mode == ElasticMode::kRigid ? spec.smallest() : spec.max_devices);
+  return std::bit_ceil(static_cast<unsigned>(spec.smallest())) <= static_cast<unsigned>(most);
 }
 
 // What the jobs of a world have in common.
@@ -139,7 +141,7 @@ inline WorkloadJob random_job(Random& random, const Cluster& cluster, const Rand
     const DeviceTypeId type(static_cast<std::size_t>(random.below(2)));
     if (cluster.capacity()[type] >= spec.requested_devices) spec.allowed_types = 1U << type.value;
   }
-  if (random.chance(0.25)) spec.power_of_two_sizes = has_power_of_two(spec);
+  if (random.chance(0.25)) spec.power_of_two_sizes = has_power_of_two(spec, cluster);
   return job;
 }
 

@@ -110,8 +110,7 @@ class RubatoPolicy final : public Policy {
   struct Candidate {
     Outlook outlook;
     double weight = 1;
-    double least = 0;         // value of running on its fewest devices, without any cost
-    double rival = 0;         // that of the best waiting job like it (rubato_rivals.h)
+    double rival = 0;         // value of the best waiting job like it (rubato_rivals.h)
     DeviceTypeId explores{};  // the type on which it should run to measure its application
   };
 
@@ -255,17 +254,25 @@ class RubatoPolicy final : public Policy {
   void find_rivals(std::vector<Candidate>& jobs, const PolicyInput& input) const {
     std::vector<Contender> contenders;
     contenders.reserve(jobs.size());
-    for (Candidate& job : jobs) {
-      const JobSpec& spec = job.outlook.job->spec;
-      if (!job.outlook.unexplored) {
-        job.least =
-            job.weight * of_speed(book_.speed(job.outlook, reference_type(spec, input.cluster),
-                                              spec.smallest(), input.cluster));
-      }
-      contenders.push_back({&job.outlook, job.least});
+    for (const Candidate& job : jobs) {
+      const bool waits = !job.outlook.job->running() && !job.outlook.unexplored;
+      contenders.push_back({&job.outlook, waits ? most_value(job, input) : 0});
     }
     const std::vector<double> rivals = rival_values(contenders);
     for (std::size_t i = 0; i < jobs.size(); ++i) jobs[i].rival = rivals[i];
+  }
+
+  // The value of a job at its best size, without any cost.
+  double most_value(const Candidate& job, const PolicyInput& input) const {
+    double speed = 0;
+    for (std::size_t i = 0; i < input.cluster.type_count(); ++i) {
+      const DeviceTypeId type(i);
+      if (!job.outlook.job->spec.allows(type)) continue;
+      for (const int size : sizes(job.outlook, type, input)) {
+        speed = std::max(speed, book_.speed(job.outlook, type, size, input.cluster));
+      }
+    }
+    return job.weight * of_speed(speed);
   }
 
   // Every application should be measured once on every type that it may use: by a job that is
@@ -333,10 +340,7 @@ class RubatoPolicy final : public Policy {
     Seconds cost = tuning_.charges ? state.resize_cost_s : 0;
     if (state.spec.starts_over) cost += state.executed_s(input.now_s);
     const double value = job.weight * of_speed(speed);
-    // The waiting job, too, might get as many devices as this one has.
-    const double larger = job.least > 0 ? std::max(1.0, value / job.least) : 1.0;
-    return value * cost / std::max(1.0, left) +
-           larger * (std::max(0.0, job.rival - job.least) + kTie * job.rival);
+    return value * cost / std::max(1.0, left) + std::max(0.0, job.rival - value) + kTie * job.rival;
   }
 
   TypedChoices list_choices(const Candidate& job, const PolicyInput& input) const {

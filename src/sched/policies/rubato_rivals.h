@@ -18,7 +18,7 @@ namespace rubato {
 
 struct Contender {
   const Outlook* outlook = nullptr;
-  double value = 0;  // of running on its fewest devices
+  double value = 0;  // of a waiting job at its best size
 };
 
 // For every running job, the largest value of a waiting job that is like it; 0 if there is none,
