@@ -120,8 +120,11 @@ bool is_called(pid_t pid, const std::string& verb, const std::string& argument) 
   return words.size() > 2 && words[1] == verb && words[2] == argument;
 }
 
-int kill_all_called(const std::string& verb, const std::string& argument) {
-  return kill_all_that([&](pid_t pid) { return is_called(pid, verb, argument); });
+int kill_all_called_or_with(const std::string& verb, const std::string& argument,
+                            const std::string& variable, const std::string& value) {
+  const std::string entry = variable + "=" + value;
+  return kill_all_that(
+      [&](pid_t pid) { return is_called(pid, verb, argument) || has_variable(pid, entry); });
 }
 
 }  // namespace rubato::control

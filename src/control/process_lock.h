@@ -51,7 +51,9 @@ bool send_signal(const ProcessId& process, int signal);
 int kill_all_with(const std::string& variable, const std::string& value);
 // Whether the process was started as `PROGRAM verb argument`.
 bool is_called(pid_t pid, const std::string& verb, const std::string& argument);
-// Kills every process, except the caller, that is called like this.
-int kill_all_called(const std::string& verb, const std::string& argument);
+// Kills every process that is called like this or has this variable in its environment, in one
+// search.
+int kill_all_called_or_with(const std::string& verb, const std::string& argument,
+                            const std::string& variable, const std::string& value);
 
 }  // namespace rubato::control

@@ -145,9 +145,8 @@ bool signal_supervisor(const std::string& folder, int signal) {
   return process && is_supervised(folder) && send_signal(*process, signal);
 }
 
-void kill_supervised(const std::string& folder) {
-  kill_all_called("supervise", folder);
-  kill_all_with(elastic::kJobFolderVariable, folder);
+int kill_supervised(const std::string& folder) {
+  return kill_all_called_or_with("supervise", folder, elastic::kJobFolderVariable, folder);
 }
 
 bool retire(const std::string& folder) {

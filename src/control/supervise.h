@@ -45,8 +45,8 @@ bool is_supervised(const std::string& folder);
 bool has_workers(const std::string& folder);
 bool signal_supervisor(const std::string& folder, int signal);
 // Kills the supervisor, even if the job has removed its lock, and every process that has the job's
-// folder in its environment.
-void kill_supervised(const std::string& folder);
+// folder in its environment. Returns their number. Searches all processes of the machine.
+int kill_supervised(const std::string& folder);
 // Makes sure that no process of the job runs now or will run later. False if one is running.
 bool retire(const std::string& folder);
 
