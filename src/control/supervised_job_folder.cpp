@@ -104,8 +104,10 @@ void SupervisedJob::go_on_at(std::int64_t events_offset) {
 void SupervisedJob::adopt() {
   const Result<Supervision> order = read_supervision(folder_.path());
   registry_ = std::make_unique<JobRegistry>(folder_.path());
-  // Until the job is retired, a supervisor may be running or about to start.
-  if (!order.ok() && order.error().code == ErrorCode::kNotFound) {
+  // Until the job is retired, a supervisor may be running or about to start. The job may have
+  // removed the file while it runs.
+  const bool retired = !order.ok() && order.error().code == ErrorCode::kNotFound;
+  if (retired && !is_supervised(folder_.path()) && !has_workers(folder_.path())) {
     read_status();
     return;
   }
