@@ -53,9 +53,9 @@ uid_t user_of_job(const std::string& folder) {
   return lstat(folder.c_str(), &info) == 0 ? info.st_uid : geteuid();
 }
 
-void kill_what_is_left(const std::string& folder) {
-  kill_leftovers(fmt::format("{}={}", elastic::kJobFolderVariable, folder), workers_lock(folder),
-                 user_of_job(folder));
+int kill_what_is_left(const std::string& folder) {
+  return kill_leftovers(fmt::format("{}={}", elastic::kJobFolderVariable, folder),
+                        workers_lock(folder), user_of_job(folder));
 }
 
 void name_supervisor(const FileLock& lock) {
@@ -144,13 +144,15 @@ bool signal_supervisor(const std::string& folder, int signal) {
   return process && is_supervised(folder) && send_signal(*process, signal, user_of_job(folder));
 }
 
-void kill_supervised(const std::string& folder) {
+int kill_supervised(const std::string& folder) {
   kill_units(folder);
   const uid_t user = user_of_job(folder);
+  int found = 0;
   // Found by their command line: the job may have removed the lock that names its supervisor.
   for (const ProcessInfo& process : list_processes()) {
     if (process.zombie || process.id.pid == getpid()) continue;
     if (!is_called(process.id.pid, "supervise", folder)) continue;
+    ++found;
     // A stopped supervisor starts nothing, and what loses its parent becomes its child, so nothing
     // escapes. It dies last, or not yet if there was not enough time.
     if (send_signal(process.id, SIGSTOP, user) &&
@@ -158,7 +160,7 @@ void kill_supervised(const std::string& folder) {
       send_signal(process.id, SIGKILL, user);
     }
   }
-  kill_what_is_left(folder);
+  return found + kill_what_is_left(folder);
 }
 
 bool retire(const std::string& folder) {

@@ -42,8 +42,9 @@ bool has_workers(const std::string& folder);
 bool signal_supervisor(const std::string& folder, int signal);
 // Kills every process of the job: its service, its supervisors with all their descendants, even if
 // the job has removed their lock, and leftovers of a supervisor that died (kill_leftovers()). Call
-// it again until nothing runs: it waits for moments only.
-void kill_supervised(const std::string& folder);
+// it again until nothing runs: it waits for moments only. Returns the number of supervisors and
+// leftovers that it found. Searches all processes of the machine.
+int kill_supervised(const std::string& folder);
 // Makes sure that no process of the job runs now or will run later. False if one is running.
 bool retire(const std::string& folder);
 

@@ -143,7 +143,7 @@ bool SupervisedJob::all_gone() {
     return false;
   }
   orphaned_since_.reset();
-  return retire(folder_.path());
+  return swept() && retire(folder_.path());
 }
 
 void SupervisedJob::conclude(std::vector<Notice>& notices, bool just_ended) {

@@ -92,6 +92,8 @@ class SupervisedJob {
   void forget_status();
   DeviceSet devices_in(const nlohmann::json* list) const;
   void check_locks();
+  // Whether it is certain that no process is left although no lock is held.
+  bool swept();
   // Nothing if there is none; an error if there is one that cannot be read.
   Result<std::optional<nlohmann::json>> result() const;
   void count_held();
@@ -127,7 +129,6 @@ class SupervisedJob {
   // --- What it holds ---
   // The devices of all targets that the supervisor may be obeying, by version.
   std::map<std::int64_t, DeviceSet> targets_;
-  DeviceSet kept_;          // of the target that it obeys
   int target_workers_ = 0;  // of the newest target
   std::int64_t target_batch_ = 0;
   DeviceSet held_;
@@ -160,6 +161,9 @@ class SupervisedJob {
   int times_broken_ = 0;
   bool distrusted_ = false;
   Clock::time_point next_lock_check_;
+  std::map<std::string, std::uint64_t> locks_;  // inodes of its locks, as first seen
+  bool adopted_ = false;                        // an earlier daemon started its processes
+  bool swept_ = false;
 };
 
 }  // namespace rubato::control

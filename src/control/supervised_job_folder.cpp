@@ -104,12 +104,15 @@ void SupervisedJob::go_on_at(std::int64_t events_offset) {
 void SupervisedJob::adopt() {
   const Result<Supervision> order = read_supervision(folder_.path());
   registry_ = std::make_unique<JobRegistry>(folder_.path());
-  // Until the job is retired, a supervisor may be running or about to start.
-  if (!order.ok() && order.error().code == ErrorCode::kNotFound) {
+  // Until the job is retired, a supervisor may be running or about to start. The job may have
+  // removed the file while it runs.
+  const bool retired = !order.ok() && order.error().code == ErrorCode::kNotFound;
+  if (retired && !is_supervised(folder_.path()) && !has_workers(folder_.path())) {
     read_status();
     return;
   }
   state_ = State::kRunning;
+  adopted_ = true;
   std::int64_t newest = 0;
   const Result<elastic::Target> target = elastic::newest_target(*registry_, &newest);
   if (!target.ok()) {
@@ -118,15 +121,14 @@ void SupervisedJob::adopt() {
   }
   target_version_ = newest;
   read_status();
-  const std::int64_t first = std::max(newest - kMostTargets, status_.target > 0 ? status_.target
+  const std::int64_t first = std::max(newest - kMostTargets, status_.target > 0 ? status_.target + 1
                                                              : order.ok() ? order->first_target
                                                                           : 1);
   for (std::int64_t version = first; version <= newest; ++version) {
     const Result<std::optional<std::string>> text = registry_->at(elastic::kTargetRecord, version);
     if (!text.ok() || !text->has_value()) continue;
     const json record = parse_untrusted(**text);
-    (version == status_.target ? kept_ : targets_[version]) =
-        devices_in(field_of(record, "devices"));
+    targets_[version] = devices_in(field_of(record, "devices"));
   }
   target_workers_ = target->workers;
   target_batch_ = batch_;
@@ -175,9 +177,6 @@ void SupervisedJob::read_status() {
   status.in_use = devices_in(&in_use);
   status_ = std::move(status);
   // A status written before the launcher first read a target says nothing about devices.
-  if (const auto obeyed = targets_.find(status_.target); obeyed != targets_.end()) {
-    kept_ = obeyed->second;
-  }
   if (status_.target > 0) targets_.erase(targets_.begin(), targets_.upper_bound(status_.target));
 }
 
@@ -189,14 +188,38 @@ void SupervisedJob::check_locks() {
   for (const char* name : {"supervisor.lock", "workers.lock"}) {
     struct stat lock {};
     const bool exists = lstat((folder_.path() + "/" + name).c_str(), &lock) == 0;
-    if (exists && S_ISREG(lock.st_mode)) continue;
-    if (!exists && name == std::string_view("workers.lock")) continue;  // not taken yet
+    const auto seen = locks_.find(name);
+    if (!exists && seen == locks_.end() && name == std::string_view("workers.lock")) {
+      continue;  // not taken yet
+    }
+    if (exists && S_ISREG(lock.st_mode)) {
+      if (seen == locks_.end()) locks_[name] = lock.st_ino;
+      if (locks_[name] == lock.st_ino) continue;
+    }
     errors_.note("folder", name,
-                 "the lock is gone; expected the file that the supervisor holds; "
-                 "the job's processes are ended");
+                 "the lock is gone; expected the file that the supervisor holds; the job's "
+                 "processes are ended");
     kill_all();
     clear_way(folder_.path(), name);
   }
+}
+
+// A job that replaced its locks may have processes that nobody sees, and of an adopted job it is
+// not known whether it did.
+bool SupervisedJob::swept() {
+  if (swept_) return true;
+  const auto intact = [&](const char* name) {
+    struct stat lock {};
+    const auto seen = locks_.find(name);
+    return seen != locks_.end() && lstat((folder_.path() + "/" + name).c_str(), &lock) == 0 &&
+           S_ISREG(lock.st_mode) && lock.st_ino == seen->second;
+  };
+  if (!adopted_ && intact("supervisor.lock") &&
+      (!locks_.contains("workers.lock") || intact("workers.lock"))) {
+    return true;
+  }
+  swept_ = kill_supervised(folder_.path()) == 0;
+  return swept_;
 }
 
 void SupervisedJob::forget_status() {
@@ -209,8 +232,6 @@ void SupervisedJob::count_held() {
   if (state_ == State::kIdle) return;
   held_ = status_.in_use;
   if (status_.target > 0) held_.insert(status_.devices.begin(), status_.devices.end());
-  // Whatever the status says, the job may use what it was given.
-  held_.insert(kept_.begin(), kept_.end());
   for (const auto& [version, devices] : targets_) held_.insert(devices.begin(), devices.end());
 }
 
@@ -405,7 +426,8 @@ Status SupervisedJob::make_ready(const std::vector<std::string>& devices) {
   if (!registry.ok()) return registry.error();
   registry_ = std::move(*registry);
   target_version_ = 0;
-  kept_.clear();
+  locks_.clear();
+  adopted_ = swept_ = false;
   read_after_end_ = 0;
   std::remove(folder_.status_file().c_str());
   forget_status();

@@ -19,7 +19,7 @@
 namespace rubato::control {
 namespace {
 
-constexpr double kLongestTurn = 2;              // seconds, on a busy machine; 0.1 is the promise
+constexpr double kLongestTurn = 10;  // seconds, on a machine that does much else; 0.1 is promised
 constexpr std::int64_t kMostGrowth = 64 << 20;  // bytes of resident memory
 constexpr std::uint64_t kVariantsAtOnce = 5;
 
@@ -108,12 +108,11 @@ class Hostile : public ExecutorTest {
   bool has_error(JobNumber number, const std::string& kind) const {
     return job(number).errors.contains(kind);
   }
-  // Like a crash of its supervisor; the workers die with it.
-  void kill_supervisor(JobNumber number) const {
+  void signal_its_supervisor(JobNumber number, int signal) const {
     const Result<std::string> text = read_file(folder(number) + "/supervisor.lock");
     const pid_t pid = text.ok() ? static_cast<pid_t>(std::atoi(text->c_str())) : 0;
     ASSERT_GT(pid, 1);
-    kill(pid, SIGKILL);
+    kill(pid, signal);
   }
   void append(JobNumber number, const std::string& text) const {
     std::ofstream(folder(number) + "/events.jsonl", std::ios::app) << text;
@@ -157,7 +156,7 @@ TEST_F(Hostile, AResultThatCannotBeRecordedFailsTheJob) {
   for (const std::string& result : results) {
     const JobNumber number = submit_sleeper();
     std::ofstream(folder(number) + "/result.json") << result;
-    kill_supervisor(number);
+    signal_its_supervisor(number, SIGKILL);  // its workers die with it
     ASSERT_TRUE(wait([&] { return over(number); }));
     EXPECT_EQ(job(number).phase, Phase::kFailed);
     EXPECT_TRUE(job(number).message.starts_with("it ended with a result that cannot be read: "))
@@ -168,6 +167,7 @@ TEST_F(Hostile, AResultThatCannotBeRecordedFailsTheJob) {
 
 TEST_F(Hostile, AJobWithABrokenRegistryCanBeEnded) {
   const JobNumber number = submit_sleeper();
+  signal_its_supervisor(number, SIGSTOP);  // it would notice by itself
   std::ofstream(folder(number) + "/registry/target.2") << "garbage";
   ASSERT_TRUE(controller_->cancel(kAdmin, number).ok());
   ASSERT_TRUE(wait([&] { return job(number).held == 0; }));
