@@ -22,6 +22,9 @@ Error refused(const Event& event, const std::string& problem) {
   return invalid_input(fmt::format("event '{}'{}: {}", event.type, job, problem));
 }
 
+// Ids of the scheduler have 32 bits.
+constexpr JobNumber kLastJobNumber = std::numeric_limits<std::int32_t>::max() - 1;
+
 int count_in(const Event& event, const char* field) { return event.body.at(field).get<int>(); }
 std::string text_in(const Event& event, const char* field) {
   return event.body.value(field, std::string());
@@ -71,6 +74,7 @@ Status submitted(State& state, const Event& event) {
   if (!job.key.empty() && !state.keys.try_emplace({event.tenant, job.key}, event.job).second) {
     return refused(event, "its key was already used");
   }
+  job.uid = text_in(event, "uid");
   job.number = event.job;
   job.document = std::move(*document);
   job.tenant = event.tenant;
@@ -281,9 +285,32 @@ Status released(State& state, const Event& event) {
   return ok_status();
 }
 
+// The numbers below were used in a history that is not in this log.
+Status renumbered(State& state, const Event& event) {
+  const auto next = event.body.at("next_job").get<JobNumber>();
+  if (next <= state.next_job) {
+    return refused(event, fmt::format("expected a number above {}", state.next_job));
+  }
+  if (next > kLastJobNumber) return refused(event, "there is no such number");
+  state.next_job = next;
+  return ok_status();
+}
+
+Status tenant_removed(State& state, const Event& event) {
+  const std::string name = text_in(event, "name");
+  if (!state.tenants.contains(name)) return refused(event, "no such tenant");
+  state.tenants.erase(name);
+  return ok_status();
+}
+
 Status tenant(State& state, const Event& event) {
-  Tenant tenant{text_in(event, "name"), event.body.at("weight").get<double>(),
-                count_in(event, "quota"), text_in(event, "token_sha256")};
+  Tenant tenant{.name = text_in(event, "name"),
+                .weight = event.body.at("weight").get<double>(),
+                .quota = count_in(event, "quota"),
+                .token_sha256 = text_in(event, "token_sha256"),
+                .token_expires = event.body.value("token_expires", 0.0),
+                .max_queued = event.body.value("max_queued", 0),
+                .max_streams = event.body.value("max_streams", 0)};
   if (const auto problem = name_problem(tenant.name); !problem.empty()) {
     return refused(event, fmt::format("its name: {}", problem));
   }
@@ -306,7 +333,8 @@ const std::vector<EventType>& table() {
        {{"message", kText, true, "what happened"}}, true, nothing},
       {"submitted", Subject::kJob, "A job was accepted.",
        {{"document", kObject, true, "the job, as in [jobs.md](jobs.md)"},
-        {"key", kText, false, "idempotency key; a submission repeated with it returns this job"}}, false, submitted},
+        {"key", kText, false, "idempotency key; a submission repeated with it returns this job"},
+        {"uid", kText, false, "identifies the submission for ever; its folder belongs to it"}}, false, submitted},
       {"granted", Subject::kJob, "The scheduler granted the job devices. With 0 devices the job waits; the reason says why.",
        {{"devices", kCount, true, "how many"}, {"batch", kWhole, false, "total batch of an adaptive job; 0: the job's own choice"},
         {"reason", kText, true, "reason code of the decision"},
@@ -352,7 +380,16 @@ const std::vector<EventType>& table() {
       {"tenant", Subject::kTenant, "A tenant was added or changed.",
        {{"name", kText, true, "name of the tenant"}, {"weight", kNumber, true, "share relative to other tenants"},
         {"quota", kCount, true, "maximum number of devices; 0: no limit"},
-        {"token_sha256", kText, true, "SHA-256 of its token, in hexadecimal; empty: no token"}}, false, tenant},
+        {"token_sha256", kText, true, "SHA-256 of its token, in hexadecimal; empty: no token"},
+        {"token_expires", kNumber, false, "when its token stops to be valid, in seconds since 1970; 0: never"},
+        {"max_queued", kCount, false, "jobs that may wait at the same time; 0: no limit"},
+        {"max_streams", kCount, false, "streams that it may keep open; 0: the server's limit"}}, false, tenant},
+      {"tenant_removed", Subject::kTenant, "A tenant was deleted; its token is no longer valid.",
+       {{"name", kText, true, "name of the tenant"}}, false, tenant_removed},
+      {"set_aside", Subject::kNothing, "At its start the daemon found a job folder that does not belong to any job of this log (a restored or emptied database), ended its processes and renamed it.",
+       {{"folder", kText, true, "where it was"}, {"moved_to", kText, true, "where it is now"}, {"message", kText, true, "to whom it belongs"}}, false, nothing},
+      {"renumbered", Subject::kNothing, "Numbers of jobs go on at `next_job`: those below were used in a history that is not in this log.",
+       {{"next_job", kWhole, true, "number of the next job"}}, false, renumbered},
   };
   // clang-format on
   return kTypes;

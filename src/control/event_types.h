@@ -1,6 +1,7 @@
 // The table of event types: what each one changes, and the fields of its body. State::apply checks
 // events against it, the store looks up in it what an event changes, and docs/events.md is
-// generated from it.
+// generated from it. Every later program must replay today's logs: event_versions.h says which
+// changes of this table need a new version.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -112,12 +112,29 @@ Status Database::execute(const std::string& sql) {
   return ok_status();
 }
 
-Result<std::int64_t> Database::read_integer(std::string_view sql) {
-  auto statement = prepare(sql);
+namespace {
+
+template <typename Value, typename Read>
+Result<Value> first_value(Result<Statement> statement, const Read& read) {
   if (!statement) return statement.error();
   const auto row = statement->next();
   if (!row) return row.error();
-  return *row ? statement->integer(0) : 0;
+  return *row ? Value(read(*statement)) : Value();
+}
+
+}  // namespace
+
+Result<std::int64_t> Database::read_integer(std::string_view sql) {
+  return first_value<std::int64_t>(prepare(sql),
+                                   [](const Statement& row) { return row.integer(0); });
+}
+
+Result<double> Database::read_number(std::string_view sql) {
+  return first_value<double>(prepare(sql), [](const Statement& row) { return row.number(0); });
+}
+
+Result<std::string> Database::read_text(std::string_view sql) {
+  return first_value<std::string>(prepare(sql), [](const Statement& row) { return row.text(0); });
 }
 
 void Database::leave_log_alone(bool alone) {

@@ -55,6 +55,8 @@ class Database {
   Status execute(const std::string& sql);
   // The first column of the first row.
   Result<std::int64_t> read_integer(std::string_view sql);
+  Result<double> read_number(std::string_view sql);
+  Result<std::string> read_text(std::string_view sql);
   // With `alone`, closing the connection does not checkpoint the write-ahead log.
   void leave_log_alone(bool alone);
 

@@ -79,6 +79,8 @@ json to_json(const Event& event) {
   json object{{"seq", event.seq}, {"at", event.at}, {"type", event.type}, {"body", event.body}};
   if (event.job != 0) object["job"] = event.job;
   if (!event.tenant.empty()) object["tenant"] = event.tenant;
+  if (!event.by.empty()) object["by"] = event.by;
+  if (!event.from.empty()) object["from"] = event.from;
   return object;
 }
 
@@ -93,6 +95,7 @@ json to_json(const JobRecord& job) {
           {"document", to_json(job.document)},
           {"tenant", job.tenant},
           {"key", job.key},
+          {"uid", job.uid},
           {"phase", to_string(job.phase)},
           {"submitted_at", job.submitted_at},
           {"started_at", job.started_at},
@@ -134,6 +137,7 @@ Result<JobRecord> job_from_json(const json& object) {
     object.at("number").get_to(job.number);
     object.at("tenant").get_to(job.tenant);
     object.at("key").get_to(job.key);
+    job.uid = object.value("uid", "");  // younger than the first stores, like some below
     object.at("submitted_at").get_to(job.submitted_at);
     object.at("started_at").get_to(job.started_at);
     object.at("ended_at").get_to(job.ended_at);
@@ -152,7 +156,7 @@ Result<JobRecord> job_from_json(const json& object) {
     object.at("restarts").get_to(job.restarts);
     object.at("device_s").get_to(job.device_s);
     object.at("held_at").get_to(job.held_at);
-    job.stalled_since = object.value("stalled_since", 0.0);  // younger than the first stores
+    job.stalled_since = object.value("stalled_since", 0.0);
     job.progress = object.at("progress");
     job.result = object.at("result");
     return job;
@@ -165,7 +169,10 @@ json to_json(const Tenant& tenant) {
   return {{"name", tenant.name},
           {"weight", tenant.weight},
           {"quota", tenant.quota},
-          {"token_sha256", tenant.token_sha256}};
+          {"token_sha256", tenant.token_sha256},
+          {"token_expires", tenant.token_expires},
+          {"max_queued", tenant.max_queued},
+          {"max_streams", tenant.max_streams}};
 }
 
 json to_json(const Reservation& reservation) {

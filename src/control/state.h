@@ -28,6 +28,11 @@ struct Event {
   JobNumber job = 0;     // 0: not about a job
   std::string tenant;    // of the job; empty: only administrators see it
   nlohmann::json body = nlohmann::json::object();
+  // Who gave the command that it records ("admin", "tenant vision") and from where (an address).
+  // Empty: nobody, the daemon decided. Only administrators see both.
+  std::string by{};
+  std::string from{};
+  int version = 0;  // of the rules it was written under (control/event_versions.h); 0: today's
 };
 nlohmann::json to_json(const Event& event);
 
@@ -49,6 +54,9 @@ struct JobRecord {
   JobDocument document;
   std::string tenant;
   std::string key;  // idempotency key of the submission; empty: none
+  // Identifies the submission for ever, also where another history used the same number. Empty for
+  // jobs that were submitted before it existed.
+  std::string uid;
   Phase phase = Phase::kQueued;
   double submitted_at = 0;
   double started_at = 0;  // first grant; 0: not yet
@@ -92,6 +100,9 @@ struct Tenant {
   double weight = 1;         // share of the devices relative to other tenants that want them
   int quota = 0;             // maximum number of devices; 0: no limit
   std::string token_sha256;  // hex; the token itself is not kept
+  double token_expires = 0;  // seconds since 1970; 0: never
+  int max_queued = 0;        // jobs that may wait at the same time; 0: no limit
+  int max_streams = 0;       // open event and log streams; 0: the server's limit for a tenant
 };
 nlohmann::json to_json(const Tenant& tenant);  // with token_sha256: not for the API
 

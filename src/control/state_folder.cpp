@@ -98,8 +98,9 @@ Result<FolderLock> FolderLock::take(const std::string& folder) {
     std::this_thread::sleep_for(kRetry);
   }
   const std::string pid = std::to_string(::getpid()) + "\n";
-  if (::ftruncate(file, 0) != 0 ||
-      ::pwrite(file, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
+  // Written over what is there: on a full disk there may be no room for a new block.
+  if (::pwrite(file, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size()) ||
+      ::ftruncate(file, static_cast<off_t>(pid.size())) != 0) {
     return system_error(path, "write");
   }
   return lock;

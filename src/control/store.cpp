@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "base/file.h"
 #include "base/json_text.h"
 #include "base/mutex.h"
+#include "control/event_versions.h"
 #include "control/sqlite.h"
 #include "control/state_delta.h"
 #include "control/state_folder.h"
@@ -22,6 +24,7 @@ using nlohmann::json;
 
 constexpr std::size_t kLongestBody = 1 << 20;
 constexpr int kDeepestBody = 32;
+constexpr std::int64_t kSchemaWithVersions = 3;  // events have a version
 
 std::string database_path(const std::string& folder) { return folder + "/rubato.db"; }
 
@@ -52,33 +55,49 @@ Result<std::string> body_text(Event& event) {
   }
 }
 
-// Columns: seq, at, type, job, tenant, body.
+// `row` begins with the columns of kColumns.
 Result<Event> event_of(const Statement& row) {
   Event event{.seq = row.integer(0),
               .at = row.number(1),
               .type = std::string(row.text(2)),
               .job = row.integer(3),
-              .tenant = std::string(row.text(4))};
+              .tenant = std::string(row.text(4)),
+              .by = std::string(row.text(6)),
+              .from = std::string(row.text(7)),
+              .version = static_cast<int>(row.integer(8))};
   event.body = parse_json(row.text(5));
   if (event.body.is_discarded()) {
     return invalid_input(fmt::format("event {}: its body is not JSON", event.seq));
   }
+  if (auto status = upgrade_event(event); !status) return status.error();
   return event;
 }
 
-constexpr std::string_view kAllEvents =
-    "SELECT seq, at, type, job, tenant, body FROM events WHERE seq > ? ORDER BY seq LIMIT ?";
-constexpr std::string_view kEventsOfJob =
-    "SELECT seq, at, type, job, tenant, body FROM events INDEXED BY events_by_job "
-    "WHERE job = ? AND seq > ? ORDER BY seq LIMIT ?";
-constexpr std::string_view kEventsOfTenant =
-    "SELECT seq, at, type, job, tenant, body FROM events INDEXED BY events_by_tenant "
-    "WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT ?";
+constexpr std::string_view kColumns =
+    "seq, at, type, job, tenant, body, given_by, given_from, version";
+constexpr std::string_view kFirstColumns = "seq, at, type, job, tenant, body, '', '', 1";
+
+std::string all_events(std::string_view columns) {
+  return fmt::format("SELECT {} FROM events WHERE seq > ? ORDER BY seq LIMIT ?", columns);
+}
+std::string events_of_job() {
+  return fmt::format(
+      "SELECT {} FROM events INDEXED BY events_by_job WHERE job = ? AND seq > ? ORDER BY seq "
+      "LIMIT ?",
+      kColumns);
+}
+std::string events_of_tenant() {
+  return fmt::format(
+      "SELECT {} FROM events INDEXED BY events_by_tenant WHERE tenant = ? AND seq > ? ORDER BY seq "
+      "LIMIT ?",
+      kColumns);
+}
 
 // Applies all events one by one and returns the resulting state.
-Result<State> replay_events(Database& database, const std::string& path) {
+Result<State> replay_events(Database& database, const std::string& path, std::int64_t schema) {
   State state;
-  auto statement = database.prepare(kAllEvents);
+  auto statement =
+      database.prepare(all_events(schema >= kSchemaWithVersions ? kColumns : kFirstColumns));
   if (!statement) return statement.error();
   statement->bind(std::int64_t{0}).bind(std::int64_t{-1});
   while (true) {
@@ -103,11 +122,11 @@ class EventReader {
     if (auto status = database->execute("PRAGMA query_only = ON"); !status) {
       return status.error();
     }
-    auto all = database->prepare(kAllEvents);
+    auto all = database->prepare(all_events(kColumns));
     if (!all) return all.error();
-    auto of_job = database->prepare(kEventsOfJob);
+    auto of_job = database->prepare(events_of_job());
     if (!of_job) return of_job.error();
-    auto of_tenant = database->prepare(kEventsOfTenant);
+    auto of_tenant = database->prepare(events_of_tenant());
     if (!of_tenant) return of_tenant.error();
     return std::unique_ptr<EventReader>(new EventReader(std::move(*database), std::move(*all),
                                                         std::move(*of_job), std::move(*of_tenant)));
@@ -156,9 +175,11 @@ class EventReader {
 
 class SqliteStore final : public Store {
  public:
-  SqliteStore(FolderLock lock, Database database, StoreViews views, Statement insert, State state,
-              std::unique_ptr<EventReader> reader)
+  SqliteStore(FolderLock lock, std::string identity, Database database, StoreViews views,
+              Statement insert, State state, double last_at, std::unique_ptr<EventReader> reader)
       : lock_(std::move(lock)),
+        identity_(std::move(identity)),
+        last_at_(last_at),
         database_(std::move(database)),
         views_(std::move(views)),
         insert_(std::move(insert)),
@@ -175,6 +196,7 @@ class SqliteStore final : public Store {
       auto body = body_text(event);
       if (!body) return body.error();
       event.seq = ++seq;
+      event.version = kEventVersion;
       if (auto status = delta.apply(event); !status) return status;
       bodies.push_back(std::move(*body));
     }
@@ -182,11 +204,14 @@ class SqliteStore final : public Store {
       static_cast<void>(database_.execute("ROLLBACK"));
       return status;
     }
+    for (const Event& event : events) last_at_ = std::max(last_at_, event.at);
     const WriteLock lock(state_lock_);
     std::move(delta).commit(state_);
     return ok_status();
   }
 
+  const std::string& identity() const override { return identity_; }
+  double last_at() const override { return last_at_; }
   const State& state() const override { return state_; }
   SharedMutex& state_lock() const override { return state_lock_; }
 
@@ -202,13 +227,16 @@ class SqliteStore final : public Store {
     for (std::size_t i = 0; i < events.size(); ++i) {
       const Event& event = events[i];
       insert_.bind(event.seq).bind(event.at).bind(event.type).bind(event.job).bind(event.tenant);
-      if (auto status = insert_.bind(bodies[i]).run(); !status) return status;
+      insert_.bind(bodies[i]).bind(std::int64_t{event.version}).bind(event.by).bind(event.from);
+      if (auto status = insert_.run(); !status) return status;
     }
     if (auto status = views_.write(delta); !status) return status;
     return database_.execute("COMMIT");
   }
 
   FolderLock lock_;
+  const std::string identity_;
+  double last_at_;
   Database database_;
   StoreViews views_;
   Statement insert_;
@@ -218,7 +246,7 @@ class SqliteStore final : public Store {
 };
 
 Status rebuild_views(Database& database, const std::string& path, StoreViews& views) {
-  const auto state = replay_events(database, path);
+  const auto state = replay_events(database, path, current_schema_version());
   if (!state) return state.error();
   if (auto status = database.execute("BEGIN IMMEDIATE"); !status) return status;
   const auto rewrite = [&]() -> Status {
@@ -273,14 +301,18 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
     state = views->read(*database);
     if (!state) return Error{state.error().code, path + ": " + state.error().message};
   }
-  auto insert = database->prepare("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)");
+  auto insert = database->prepare("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
   if (!insert) return insert.error();
+  auto identity = database->read_text("SELECT value FROM meta WHERE name = 'identity'");
+  if (!identity) return identity.error();
+  const auto last_at = database->read_number("SELECT at FROM events ORDER BY seq DESC LIMIT 1");
+  if (!last_at) return last_at.error();
   auto reader = EventReader::open(path);
   if (!reader) return reader.error();
   database->leave_log_alone(false);
-  return std::unique_ptr<Store>(new SqliteStore(std::move(*lock), std::move(*database),
-                                                std::move(*views), std::move(*insert),
-                                                std::move(*state), std::move(*reader)));
+  return std::unique_ptr<Store>(new SqliteStore(
+      std::move(*lock), std::move(*identity), std::move(*database), std::move(*views),
+      std::move(*insert), std::move(*state), *last_at, std::move(*reader)));
 }
 
 Result<State> Store::replay(const std::string& folder) {
@@ -292,7 +324,20 @@ Result<State> Store::replay(const std::string& folder) {
   if (auto status = database->execute("PRAGMA query_only = ON"); !status) return status.error();
   const auto version = schema_version(*database, path);
   if (!version) return version.error();
-  return *version == 0 ? State{} : replay_events(*database, path);
+  return *version == 0 ? State{} : replay_events(*database, path, *version);
+}
+
+Status Store::copy(const std::string& folder, const std::string& file) {
+  const std::string path = database_path(folder);
+  if (!is_file(path)) return Error{ErrorCode::kNotFound, path + ": no such file"};
+  if (is_file(file)) return invalid_input(file + ": exists already; give the name of a new file");
+  auto database = Database::open(path);
+  if (!database) return database.error();
+  database->leave_log_alone(true);
+  if (auto status = make_private_file(file); !status) return status;
+  auto statement = database->prepare("VACUUM INTO ?");
+  if (!statement) return statement.error();
+  return statement->bind(file).run();
 }
 
 }  // namespace rubato::control

@@ -23,11 +23,17 @@ class Store {
   static Result<std::unique_ptr<Store>> open(const std::string& folder);
   // Replays the whole log from its first event. Read-only and safe while a daemon runs.
   static Result<State> replay(const std::string& folder);
+  // Writes a consistent copy of the database to a new file (0600). Safe while a daemon runs.
+  static Status copy(const std::string& folder, const std::string& file);
   virtual ~Store() = default;
 
   // Numbers the events, checks each against the state, makes them durable in one transaction and
   // applies them. All or nothing.
   virtual Status append(std::span<Event> events) = 0;
+  // Random, chosen when the store was created. A copy of a store has the same.
+  virtual const std::string& identity() const = 0;
+  // The time of the newest event; 0: there is none. For the writer's thread.
+  virtual double last_at() const = 0;
   // The writer's thread may read the state at any time. Other threads must hold state_lock() shared
   // while they read it. append() holds the lock only while it changes the state in memory, not
   // while it writes.

@@ -10,7 +10,7 @@ namespace rubato::control {
 namespace {
 
 // One entry per version, which upgrades the previous one. A released entry must never change.
-constexpr std::array<std::string_view, 2> kMigrations{
+constexpr std::array<std::string_view, 3> kMigrations{
     // 1: the log, and the views from which State is read. The views always have the state after
     // meta.view_seq.
     R"sql(
@@ -35,6 +35,14 @@ CREATE TRIGGER events_are_kept BEFORE DELETE ON events
 BEGIN SELECT RAISE(ABORT, 'events are never deleted'); END;
 CREATE TRIGGER events_are_final BEFORE UPDATE ON events
 BEGIN SELECT RAISE(ABORT, 'events are never changed'); END;
+)sql",
+    // 3: a store has an identity; events have a version and say who gave the command and from
+    // where.
+    R"sql(
+INSERT INTO meta VALUES ('identity', lower(hex(randomblob(16))));
+ALTER TABLE events ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE events ADD COLUMN given_by TEXT NOT NULL DEFAULT '';
+ALTER TABLE events ADD COLUMN given_from TEXT NOT NULL DEFAULT '';
 )sql",
 };
 

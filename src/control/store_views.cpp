@@ -21,8 +21,13 @@ std::string record_text(const JobRecord& job) {
 }
 
 Tenant tenant_from(const json& record) {
-  return {record.at("name").get<std::string>(), record.at("weight").get<double>(),
-          record.at("quota").get<int>(), record.at("token_sha256").get<std::string>()};
+  return {.name = record.at("name").get<std::string>(),
+          .weight = record.at("weight").get<double>(),
+          .quota = record.at("quota").get<int>(),
+          .token_sha256 = record.at("token_sha256").get<std::string>(),
+          .token_expires = record.value("token_expires", 0.0),
+          .max_queued = record.value("max_queued", 0),
+          .max_streams = record.value("max_streams", 0)};
 }
 
 Reservation reservation_from(const json& record) {
@@ -73,6 +78,7 @@ Result<StoreViews> StoreViews::make(Database& database) {
       {&views.update_job_, "UPDATE jobs SET phase = ?, record = ? WHERE number = ?"},
       {&views.update_document_, "UPDATE jobs SET document = ? WHERE number = ?"},
       {&views.put_tenant_, "INSERT OR REPLACE INTO tenants VALUES (?, ?)"},
+      {&views.drop_tenant_, "DELETE FROM tenants WHERE name = ?"},
       {&views.put_reservation_, "INSERT OR REPLACE INTO reservations VALUES (?, ?)"},
       {&views.drop_reservation_, "DELETE FROM reservations WHERE number = ?"},
       {&views.put_setting_, "INSERT OR REPLACE INTO settings VALUES (?, ?)"},
@@ -133,7 +139,10 @@ Status StoreViews::write(const StateDelta& delta) {
     if (auto status = put_document(found->second); !status) return status;
   }
   for (const std::string& name : delta.tenants()) {
-    auto status = put_record(put_tenant_, name, to_json(after.tenants.at(name)));
+    const auto found = after.tenants.find(name);
+    auto status = found == after.tenants.end()
+                      ? drop_tenant_.bind(name).run()
+                      : put_record(put_tenant_, name, to_json(found->second));
     if (!status) return status;
   }
   for (const std::int64_t number : delta.reservations()) {

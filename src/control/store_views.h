@@ -36,6 +36,7 @@ class StoreViews {
   Statement update_job_;
   Statement update_document_;
   Statement put_tenant_;
+  Statement drop_tenant_;
   Statement put_reservation_;
   Statement drop_reservation_;
   Statement put_setting_;
