@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "control/json_fields.h"
+#include "control/machine_fit.h"
 #include "control/pins.h"
 #include "sched/reasons.h"
 
@@ -108,6 +109,10 @@ std::string change_text(const JobRecord& job, const std::optional<Reason>& reaso
     case Reason::kReclaimed:
       if (!known) break;
       return fmt::format("it had {}, of which some were reserved for something else",
+                         fact("before"));
+    case Reason::kNodeDown:
+      if (!known) break;
+      return fmt::format("it had {}, and the machine has fewer devices than before",
                          fact("before"));
     default:
       break;
@@ -224,6 +229,12 @@ json explain(const JobRecord& job, const State& state, const Machine& machine,
                  {"remedy", ""}};
   switch (job.phase) {
     case Phase::kQueued:
+      if (const std::optional<Misfit> problem = misfit(job, machine)) {
+        answer["code"] = kDoesNotFit;
+        answer["text"] = problem->text;
+        answer["remedy"] = problem->remedy;
+        break;
+      }
       answer["text"] = wait_text(job, usage, state, machine);
       answer["blockers"] = blockers_of(job, state, own);
       answer["remedy"] = remedy_for(job, usage, state, machine);

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <utility>
 
+#include "control/machine_fit.h"
 #include "sched/pinned_policy.h"
 #include "sched/tenant_policy.h"
 
@@ -14,6 +17,10 @@ namespace {
 constexpr std::uint64_t kSeed = 1;
 
 JobId id_of(JobNumber job) { return JobId(static_cast<std::int32_t>(job)); }
+
+Allocation granted_to(const JobRecord& record) {
+  return {.shares = {{.node = NodeId(0), .devices = record.granted}}, .batch = record.batch};
+}
 
 }  // namespace
 
@@ -48,6 +55,13 @@ Result<std::unique_ptr<LiveScheduler>> LiveScheduler::make(const Machine& machin
 }
 
 Status LiveScheduler::add(const JobRecord& record, const Profile& profile) {
+  if (live_.contains(record.number)) {
+    return invalid_input(fmt::format("{} is already active", job_name_of(record.number)));
+  }
+  if (const std::optional<Misfit> problem = misfit(record, machine_)) {
+    set_aside(record, profile, problem->needs);
+    return ok_status();
+  }
   auto job = std::make_unique<LiveJob>(record, profile, machine_);
   job->refresh(record, now_());
   JobPast past{.allocation = {},
@@ -56,21 +70,44 @@ Status LiveScheduler::add(const JobRecord& record, const Profile& profile) {
                .starts = record.started_at > 0 ? 1 : 0,
                .resizes = record.resizes};
   if (record.granted > 0) {
-    past.allocation = {.shares = {{.node = NodeId(0), .devices = record.granted}},
-                       .batch = record.batch};
+    past.allocation = granted_to(record);
     past.executed_s = std::max(0.0, past.changed_at_s - record.started_at);
   }
-  Status added = scheduler_->adopt(job->spec(), job->knowledge(), std::move(past));
-  if (added.ok()) live_[record.number] = std::move(job);
-  return added;
+  const Status added = scheduler_->adopt(job->spec(), job->knowledge(), std::move(past));
+  if (!added.ok()) {
+    fmt::print(stderr, "rubatod: {}\n", added.error().message);
+    set_aside(record, profile, job->spec().min_devices);
+    return ok_status();
+  }
+  misfits_.erase(record.number);
+  live_[record.number] = std::move(job);
+  return ok_status();
+}
+
+void LiveScheduler::set_aside(const JobRecord& record, const Profile& profile, int needs) {
+  misfits_.insert_or_assign(record.number, profile);
+  if (record.granted == 0) return;
+  actions_.push_back(
+      {.job = id_of(record.number),
+       .before = granted_to(record),
+       .after = {},
+       .reason = Reason::kNodeDown,
+       .facts = {
+           .before = record.granted, .after = 0, .needs = needs, .usable = machine_.devices}});
 }
 
 void LiveScheduler::remove(JobNumber job) {
   if (scheduler_->find(id_of(job)) != nullptr) scheduler_->remove(id_of(job));
   live_.erase(job);
+  misfits_.erase(job);
 }
 
 Status LiveScheduler::refresh(const JobRecord& record) {
+  if (const auto aside = misfits_.find(record.number); aside != misfits_.end()) {
+    if (misfit(record, machine_)) return ok_status();  // it goes on waiting
+    const Profile profile = aside->second;
+    return add(record, profile);
+  }
   const auto found = live_.find(record.number);
   if (found == live_.end()) return invalid_input("the job is not active");
   found->second->refresh(record, now_());
@@ -81,9 +118,7 @@ Profile::News LiveScheduler::report(const JobRecord& record, const LiveProgress&
   const auto found = live_.find(record.number);
   if (found == live_.end()) return Profile::News::kNone;
   const Profile::News news = found->second->report(progress, now_());
-  if (news == Profile::News::kNone) return news;
-  const Status refreshed = refresh(record);  // the learned speed changed
-  RUBATO_CHECK(refreshed.ok(), "an active job was refused");
+  if (news != Profile::News::kNone) take_over(record);  // the learned speed changed
   return news;
 }
 
@@ -91,21 +126,29 @@ void LiveScheduler::note_change(const JobRecord& record, Seconds seconds) {
   const auto found = live_.find(record.number);
   if (found == live_.end()) return;
   found->second->note_change(seconds);
+  take_over(record);
+}
+
+void LiveScheduler::take_over(const JobRecord& record) {
   const Status refreshed = refresh(record);
-  RUBATO_CHECK(refreshed.ok(), "an active job was refused");
+  if (refreshed.ok()) return;
+  // The scheduler goes on with what it knew before.
+  fmt::print(stderr, "rubatod: {}: {}\n", job_name_of(record.number), refreshed.error().message);
 }
 
 std::vector<Action> LiveScheduler::set_reserved(int devices) {
-  actions_.clear();
+  const bool too_few = scheduler_->allocated() > machine_.devices;
   scheduler_->set_reserved(DeviceTypeId(0), std::min(devices, machine_.devices));
-  return std::move(actions_);
+  std::vector<Action> actions = std::exchange(actions_, {});
+  for (Action& action : actions) {
+    if (too_few && action.reason == Reason::kReclaimed) action.reason = Reason::kNodeDown;
+  }
+  return actions;
 }
 
 Result<RoundRecord> LiveScheduler::round(std::vector<Action>& actions) {
-  actions_.clear();
   Result<RoundRecord> record = scheduler_->round();
-  actions = std::move(actions_);
-  actions_.clear();
+  actions = std::exchange(actions_, {});
   for (const Action& action : actions) {
     if (action.reason == Reason::kRejected) live_.erase(number_of(action.job));
   }

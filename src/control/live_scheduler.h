@@ -27,22 +27,28 @@ class LiveScheduler final : public Clock, public Executor {
                                                      const LivePolicy& policy,
                                                      std::function<double()> now);
 
-  // Adds a job with its previous grant. Refuses a job that can never fit on this machine.
+  // Adds a job with its previous grant. A job that can never run on this machine (machine_fit.h) is
+  // set aside: it takes no part in rounds, and what it was granted is taken back with the next
+  // actions. Only a job that was already added is an error.
   Status add(const JobRecord& record, const Profile& profile);
   void remove(JobNumber job);
-  // Call this when the range, the grant or the pause in the record changed.
+  // Call this when the range, the grant or the pause in the record changed. A job that was set
+  // aside joins if it fits now.
   Status refresh(const JobRecord& record);
   // Reports the job's measurements. News::kSize calls for a new decision.
   Profile::News report(const JobRecord& record, const LiveProgress& progress);
   // Records how long a new worker of the job took to be ready.
   void note_change(const JobRecord& record, Seconds seconds);
-  // Sets the number of reserved devices. Jobs that hold them lose them immediately.
+  // Sets the number of reserved devices. Jobs that hold them lose them immediately, and so do jobs
+  // that were granted more than the machine has now.
   std::vector<Action> set_reserved(int devices);
   // Runs a scheduling round. The caller must carry out the actions.
   Result<RoundRecord> round(std::vector<Action>& actions);
 
   const LiveJob* find(JobNumber job) const;
   const JobState* state(JobNumber job) const;
+  // Jobs that can never run on this machine.
+  const std::map<JobNumber, Profile>& misfits() const { return misfits_; }
   std::span<const JobState* const> jobs() const { return scheduler_->jobs(); }
   int allocated() const { return scheduler_->allocated(); }
   int usable() const { return scheduler_->usable(); }
@@ -52,6 +58,8 @@ class LiveScheduler final : public Clock, public Executor {
   LiveScheduler(const Machine& machine, std::function<double()> now);
   Seconds now_s() const override { return now_(); }
   void apply(std::span<const Action> actions) override;
+  void set_aside(const JobRecord& record, const Profile& profile, int needs);
+  void take_over(const JobRecord& record);
 
   Machine machine_;
   Cluster cluster_;
@@ -59,6 +67,7 @@ class LiveScheduler final : public Clock, public Executor {
   std::string policy_name_;
   std::vector<Action> actions_;
   std::map<JobNumber, std::unique_ptr<LiveJob>> live_;
+  std::map<JobNumber, Profile> misfits_;
   std::unique_ptr<Scheduler> scheduler_;
 };
 

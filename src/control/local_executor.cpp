@@ -39,6 +39,7 @@ class LocalExecutorImpl final : public LocalExecutor {
     job.want(record.document, record.granted, record.batch);
     if (ended(record.phase)) job.cancel();
     job.adopt();
+    job.leave_missing(names_);
     return ok_status();
   }
 

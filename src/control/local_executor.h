@@ -81,7 +81,9 @@ class LocalExecutor {
 
   // Takes over a job of an earlier daemon, with the devices it is recorded to want. Its processes
   // may be running or not. Everything that happened meanwhile comes as notices; the runtime's
-  // events start at progress.events_offset. Processes of a job that has ended are killed.
+  // events start at progress.events_offset. Processes of a job that has ended are killed. A job
+  // that occupies a device which this machine no longer has is checkpointed and stopped, and then
+  // started again on devices that it has, if some are wanted.
   virtual Status adopt(const JobRecord& job) = 0;
   // From now on the job should have this many devices (and this batch, if > 0). 0: checkpoint, stop
   // and keep the folder. The first call with devices > 0 creates the folder.

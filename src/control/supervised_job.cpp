@@ -71,6 +71,12 @@ void SupervisedJob::cancel() {
   asked_ = true;
 }
 
+void SupervisedJob::leave_missing(const std::vector<std::string>& present) {
+  leaves_missing_ = std::any_of(held_.begin(), held_.end(), [&](const std::string& device) {
+    return std::find(present.begin(), present.end(), device) == present.end();
+  });
+}
+
 // --- What happened to the job --------------------------------------------------------------------
 
 void SupervisedJob::reap_starter() {
@@ -107,6 +113,7 @@ void SupervisedJob::observe(std::vector<Notice>& notices) {
     return;
   }
   state_ = State::kIdle;
+  leaves_missing_ = false;
   progress_.ended();
   targets_.clear();
   count_held();

@@ -53,6 +53,9 @@ class SupervisedJob {
   std::int64_t events_offset() const { return events_.offset(); }  // after the last line reported
   // Takes over what an earlier daemon left. Call `want` or `cancel` before.
   void adopt();
+  // If the job occupies a device that is not in the list, it stops first, and starts again on
+  // others if it is still wanted.
+  void leave_missing(const std::vector<std::string>& present);
 
   // Call these repeatedly, in this order:
   void observe(std::vector<Notice>& notices);
@@ -90,7 +93,7 @@ class SupervisedJob {
   void vanished(std::vector<Notice>& notices, const std::string& why);
   void give_up(std::vector<Notice>& notices, const std::string& message);
   void tell(std::vector<Notice>& notices, Notice::Kind kind, nlohmann::json body = {}) const;
-  bool should_stop() const { return wanted_ == 0 || cancelled_; }
+  bool should_stop() const { return wanted_ == 0 || cancelled_ || leaves_missing_; }
 
   const JobNumber number_;
   const elastic::JobFolder folder_;
@@ -99,7 +102,8 @@ class SupervisedJob {
   int wanted_ = 0;
   std::int64_t batch_ = 0;
   bool cancelled_ = false;
-  bool asked_ = false;  // a want() or cancel() whose end has not been reported
+  bool leaves_missing_ = false;  // until its processes are gone
+  bool asked_ = false;           // a want() or cancel() whose end has not been reported
   State state_ = State::kIdle;
   pid_t starter_ = 0;  // to be reaped
   Clock::time_point started_at_;
