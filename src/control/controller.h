@@ -13,6 +13,7 @@
 #include "control/job_health.h"
 #include "control/local_executor.h"
 #include "control/state.h"
+#include "control/steady_time.h"
 #include "control/store.h"
 
 namespace rubato::control {
@@ -23,6 +24,7 @@ struct ControllerOptions {
   Machine machine;
   double round_every_s = 5;  // run a round at least this often while jobs are active
   StallRule stall{};
+  TimeSource time = computer_time();
 };
 
 // The caller of a command. An administrator can see and change everything. A tenant can see and
@@ -30,6 +32,24 @@ struct ControllerOptions {
 struct Caller {
   std::string tenant;  // may be empty for an administrator, whose jobs then belong to "default"
   bool admin = false;
+  std::string address{};  // where the command came from, for the log; empty: unknown
+};
+
+// What to change of a tenant; what is not given stays as it is, or has its default if the tenant is
+// new.
+struct TenantChange {
+  std::optional<double> weight{};
+  std::optional<int> quota{};
+  std::optional<int> max_queued{};
+  std::optional<int> max_streams{};
+  bool new_token = false;
+  // How long the token is valid from now on, in seconds; 0: for ever. Of a new token if `new_token`
+  // is set, otherwise of the present one.
+  std::optional<double> token_lasts_s{};
+};
+struct ChangedTenant {
+  Tenant tenant;
+  std::string token{};  // a new token, which is never shown again; empty: there is none
 };
 
 // Samples and counters for /metrics; see api/metrics.cpp.
@@ -52,15 +72,20 @@ struct ControllerMetrics {
   int held = 0;         // occupied by processes
   double utilised = 0;  // held by workers that are training, neither starting nor leaving
   std::int64_t events = 0;
+  bool store_writable = true;
 };
 
 class Controller {
  public:
-  // Opens the store, adopts running jobs and starts the loop.
+  // Opens the store, adopts running jobs and starts the loop. No job keeps it from starting: one
+  // that does not fit this machine waits (machine_fit.h), and a folder that does not belong to a
+  // job of the log is set aside (job_owner.h).
   static Result<std::unique_ptr<Controller>> start(const ControllerOptions& options);
   virtual ~Controller() = default;  // ends the loop; jobs keep running
 
   // --- Commands: durable when they return ---
+  // While the store cannot be written (the disk is full), they fail with kIo and change
+  // nothing; nothing is decided either, and jobs continue as they are. It ends by itself.
   // A submission repeated with the same non-empty `key` returns the job of the first one.
   virtual Result<JobRecord> submit(const Caller& caller, JobDocument document,
                                    const std::string& key) = 0;
@@ -77,13 +102,21 @@ class Controller {
   virtual Result<Reservation> reserve(const Caller& caller, int devices, double seconds) = 0;
   virtual Status release(const Caller& caller, std::int64_t reservation) = 0;
   // Creates or changes a tenant. A new tenant gets a token; an existing one keeps its token unless
-  // `new_token` is set. Returns the new token, which is never shown again, or "" if there is none.
-  virtual Result<std::string> set_tenant(const Caller& caller, const std::string& name,
-                                         double weight, int quota, bool new_token) = 0;
+  // `new_token` is set.
+  virtual Result<ChangedTenant> set_tenant(const Caller& caller, const std::string& name,
+                                           const TenantChange& change) = 0;
+  // Deletes a tenant and its token. Refused while it has jobs that have not ended, unless
+  // `cancel_jobs` is set. Its ended jobs stay in the log.
+  virtual Status remove_tenant(const Caller& caller, const std::string& name, bool cancel_jobs) = 0;
 
   // --- Reads: from any thread ---
+  // Why the store cannot be written now; empty if it can.
+  virtual std::string store_problem() const = 0;
   // The owner of a token, if the token is valid. Takes the same time for every token.
   virtual std::optional<Caller> authenticate(std::string_view token) const = 0;
+  // Changes when the tenant's token does (or the tenant is deleted, or its token expires). Whoever
+  // was let in under another value must prove again who it is.
+  virtual std::string token_version(const Caller& caller) const = 0;
   virtual Result<JobRecord> job(const Caller& caller, JobNumber job) const = 0;
   // Finds a job by number ("12", "j12") or by name: the active job of that name, or the newest if
   // none is active. If several active jobs have the name, the error lists their ids. "12" is

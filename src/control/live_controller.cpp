@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "control/explain.h"
+#include "control/machine_fit.h"
 #include "sched/reasons.h"
 
 namespace rubato::control {
@@ -18,6 +20,7 @@ constexpr auto kIdleLook = std::chrono::milliseconds(250);
 // the last round.
 constexpr double kShortestPause = 0.05;
 constexpr double kPausePerRound = 4;
+constexpr std::size_t kMostUnwritten = 10'000;  // notices
 
 }  // namespace
 
@@ -31,6 +34,8 @@ LiveController::LiveController(const ControllerOptions& options, std::unique_ptr
     : options_(options),
       admin_token_sha256_(std::move(admin_token_sha256)),
       store_(std::move(store)),
+      time_(options.time, store_->last_at()),
+      numbers_(options.folder + "/next-job"),
       executor_(std::move(executor)),
       mutex_(store_->state_lock()) {}
 
@@ -41,76 +46,6 @@ LiveController::~LiveController() {
   }
   inbox_filled_.notify_all();
   if (loop_.joinable()) loop_.join();
-}
-
-Status LiveController::begin() {
-  Status noted = append({event(
-      "started", {{"devices", options_.machine.devices}, {"device_type", options_.machine.type}})});
-  if (!noted.ok()) return noted;
-  for (const auto& [number, job] : store_->state().jobs) {
-    const bool may_run = job.phase == Phase::kRunning || job.held > 0;
-    const bool may_continue = !ended(job.phase) && job.started_at > 0;
-    if (!may_run && !may_continue) continue;
-    Status adopted = executor_->adopt(job);
-    if (!adopted.ok()) return adopted;
-    // The end of the job became durable before its processes were gone.
-    if (ended(job.phase)) executor_->cancel(number);
-  }
-  // Account for processes that ended while no daemon ran, before other jobs get their devices.
-  std::vector<Notice> notices = executor_->poll();
-  for (const auto& [number, job] : store_->state().jobs) {
-    const int held = executor_->held(number);
-    if (job.held > held) notices.push_back({.job = number, .devices = held});
-  }
-  Status scheduling = start_scheduler();
-  if (!scheduling.ok()) return scheduling;
-  handle(std::move(notices));
-  loop_ = std::thread([this] { run(); });
-  return ok_status();
-}
-
-Status LiveController::start_scheduler() {
-  const State& state = store_->state();
-  auto made = LiveScheduler::make(
-      options_.machine,
-      {.name = state.policy, .settings = state.policy_settings, .tenants = state.tenants},
-      now_unix);
-  if (!made.ok()) return made.error();
-  const int reserved = reserved_now();
-  for (const auto& [number, job] : state.jobs) {
-    if (ended(job.phase) || job.phase == Phase::kPaused) continue;
-    Status added = (*made)->add(job, known_profile(state, job.document));
-    if (!added.ok()) return added;
-  }
-  scheduler_ = std::move(*made);
-  carry_out(scheduler_->set_reserved(reserved));
-  round_due_ = true;
-  return ok_status();
-}
-
-Event LiveController::event(std::string type, nlohmann::json body) {
-  return {
-      .at = now_unix(), .type = std::move(type), .job = 0, .tenant = "", .body = std::move(body)};
-}
-
-Event LiveController::about(const JobRecord& job, std::string type, nlohmann::json body) {
-  return {.at = now_unix(),
-          .type = std::move(type),
-          .job = job.number,
-          .tenant = job.tenant,
-          .body = std::move(body)};
-}
-
-Status LiveController::append(std::vector<Event> events) {
-  if (events.empty()) return ok_status();
-  Status done = store_->append(events);
-  if (!done.ok()) fmt::print(stderr, "rubatod: {}\n", done.error().message);
-  {
-    const MutexLock lock(news_mutex_);
-    newest_event_ = store_->state().last_seq;
-  }
-  new_events_.notify_all();
-  return done;
 }
 
 int LiveController::reserved_now() const {
@@ -138,13 +73,7 @@ void LiveController::run() {
     }
     handle_submissions(std::move(submissions));
     for (const std::function<void()>& command : commands) command();
-    handle(executor_->poll());
-    end_reservations();
-    const double now = now_unix();
-    const bool active = !scheduler_->jobs().empty();
-    const bool decides = (round_due_ || (active && now >= next_round_at_)) && now >= quiet_until_;
-    if (decides) decide();
-    if (decides || now >= next_health_at_) watch_health();
+    turn();
   }
   // No caller may wait forever for a result.
   const MutexLock lock(inbox_mutex_);
@@ -155,49 +84,110 @@ void LiveController::run() {
   commands_.clear();  // callers get std::future_error
 }
 
+void LiveController::turn() {
+  watch_store();
+  if (read_only_since_ > 0) {
+    // Jobs go on by themselves. What happens to them is recorded later.
+    if (unwritten_.size() >= kMostUnwritten) return;
+    for (Notice& notice : executor_->poll()) {
+      if (notice.kind == Notice::Kind::kProgress) {
+        static_cast<void>(handle(notice));  // people want to see it
+      } else {
+        unwritten_.push_back(std::move(notice));
+      }
+    }
+    return;
+  }
+  if (rebuild_due_ && now_unix() >= quiet_until_) start_scheduler();
+  handle(executor_->poll());
+  end_reservations();
+  for (const JobNumber job : std::exchange(not_started_, {})) start_granted(job);
+  const double now = now_unix();
+  const bool active = !scheduler_->jobs().empty();
+  const bool decides =
+      !rebuild_due_ && (round_due_ || (active && now >= next_round_at_)) && now >= quiet_until_;
+  if (decides) decide();
+  if (decides || now >= next_health_at_) watch_health();
+}
+
+// Jobs of the tenant that wait for devices.
+int LiveController::queued_of(const std::string& tenant) const {
+  const auto& jobs = store_->state().jobs;
+  const auto waits = [&](JobNumber number) {
+    const JobRecord& job = jobs.at(number);
+    return job.tenant == tenant && job.phase == Phase::kQueued ? 1 : 0;
+  };
+  int queued = 0;
+  for (const JobState* job : scheduler_->jobs()) queued += waits(number_of(job->spec.id));
+  for (const auto& [number, profile] : scheduler_->misfits()) queued += waits(number);
+  return queued;
+}
+
+Status LiveController::check_queue(const std::string& tenant, std::map<std::string, int>& queued) {
+  const auto found = store_->state().tenants.find(tenant);
+  const int most = found == store_->state().tenants.end() ? 0 : found->second.max_queued;
+  if (most == 0) return ok_status();
+  const auto [count, fresh] = queued.try_emplace(tenant, 0);
+  if (fresh) count->second = queued_of(tenant);
+  if (count->second < most) {
+    ++count->second;
+    return ok_status();
+  }
+  return Error{
+      ErrorCode::kRefused,
+      fmt::format("tenant {} may have {} waiting at the same time, and {} do; wait for one "
+                  "to start, or cancel one",
+                  tenant, most == 1 ? "1 job" : fmt::format("{} jobs", most), count->second)};
+}
+
 void LiveController::handle_submissions(std::deque<Submission> submissions) {
   if (submissions.empty()) return;
   // If two submissions in this group have the same key, the second also gets the job of the first.
   std::map<std::pair<std::string, std::string>, JobNumber> fresh_keys;
+  std::map<std::string, int> queued;
   JobNumber next = store_->state().next_job;
   std::vector<Event> events;
-  std::vector<JobNumber> numbers;
+  std::vector<Result<JobNumber>> numbers;
   std::vector<JobNumber> fresh;
   for (const Submission& submission : submissions) {
+    const std::pair key{submission.tenant, submission.key};
     if (!submission.key.empty()) {
-      const std::pair key{submission.tenant, submission.key};
-      const auto& known_keys = store_->state().keys;
-      const auto known = known_keys.find(key);
-      const auto added =
-          fresh_keys.try_emplace(key, known == known_keys.end() ? next : known->second);
-      if (known != known_keys.end() || !added.second) {
-        numbers.push_back(added.first->second);
+      const auto known = store_->state().keys.find(key);
+      const auto just_now = fresh_keys.find(key);
+      if (known != store_->state().keys.end() || just_now != fresh_keys.end()) {
+        numbers.emplace_back(just_now != fresh_keys.end() ? just_now->second : known->second);
         continue;
       }
     }
-    numbers.push_back(next);
+    if (const Status possible = check_queue(submission.tenant, queued); !possible.ok()) {
+      numbers.emplace_back(possible.error());
+      continue;
+    }
+    if (!submission.key.empty()) fresh_keys[key] = next;
+    numbers.emplace_back(next);
     fresh.push_back(next);
-    events.push_back(
-        {.at = now_unix(),
-         .type = "submitted",
-         .job = next++,
-         .tenant = submission.tenant,
-         .body = {{"document", to_json(submission.document)}, {"key", submission.key}}});
+    events.push_back(given(submission.caller, {.at = now_unix(),
+                                               .type = "submitted",
+                                               .job = next++,
+                                               .tenant = submission.tenant,
+                                               .body = {{"document", to_json(submission.document)},
+                                                        {"key", submission.key},
+                                                        {"uid", submission.uid}}}));
   }
   const Status durable = append(std::move(events));
   if (durable.ok()) {
+    numbers_.note(store_->identity(), store_->state().next_job);
     for (const JobNumber number : fresh) {
       const JobRecord& record = store_->state().jobs.at(number);
-      const Status added = scheduler_->add(record, known_profile(store_->state(), record.document));
-      if (!added.ok()) {
-        static_cast<void>(append({about(record, "failed", {{"message", added.error().message}})}));
-      }
+      static_cast<void>(scheduler_->add(record, known_profile(store_->state(), record.document)));
     }
     round_due_ = true;
   }
   for (std::size_t i = 0; i < submissions.size(); ++i) {
-    if (store_->state().jobs.contains(numbers[i])) {
-      submissions[i].answer.set_value(store_->state().jobs.at(numbers[i]));
+    if (!numbers[i].ok()) {
+      submissions[i].answer.set_value(numbers[i].error());
+    } else if (store_->state().jobs.contains(*numbers[i])) {
+      submissions[i].answer.set_value(store_->state().jobs.at(*numbers[i]));
     } else {
       submissions[i].answer.set_value(durable.error());
     }
@@ -257,6 +247,9 @@ void LiveController::note_who_waits() {
     live.waits = code(job->reason);
     live.facts = facts_json(job->facts);
   }
+  for (const auto& [number, profile] : scheduler_->misfits()) {
+    live_[number].waits = kDoesNotFit;
+  }
 }
 
 void LiveController::carry_out(const std::vector<Action>& actions) {
@@ -275,9 +268,10 @@ void LiveController::carry_out(const std::vector<Action>& actions) {
     }
   }
   if (!append(std::move(events)).ok()) {
-    // The scheduler has applied actions that are not durable. Rebuild it from the durable state.
-    const Status again = start_scheduler();
-    if (!again.ok()) fmt::print(stderr, "rubatod: {}\n", again.error().message);
+    // The scheduler has applied actions that are not durable. It is rebuilt from the durable state
+    // when the log can be written, and after a while if the log refuses the events.
+    rebuild_due_ = true;
+    quiet_until_ = std::max(quiet_until_, now_unix() + 1);
     return;
   }
   for (const Action& action : actions) {
@@ -293,14 +287,7 @@ void LiveController::carry_out(const std::vector<Action>& actions) {
         live_[record.number].grown_to = action.after.devices();
       }
     }
-    if (action.reason == Reason::kRejected) continue;
-    const Status wanted =
-        executor_->want(record.number, record.document, action.after.devices(), action.after.batch);
-    if (!wanted.ok()) {
-      handle(std::vector<Notice>{{.job = record.number,
-                                  .kind = Notice::Kind::kFailed,
-                                  .body = {{"message", wanted.error().message}}}});
-    }
+    if (action.reason != Reason::kRejected) start_granted(record.number);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <deque>
 #include <future>
+#include <set>
 #include <thread>
 
 #include "base/mutex.h"
@@ -17,6 +18,7 @@
 #include "control/controller.h"
 #include "control/eta.h"
 #include "control/job_health.h"
+#include "control/job_owner.h"
 #include "control/live_scheduler.h"
 #include "control/snapshot.h"
 
@@ -30,7 +32,7 @@ class LiveController final : public Controller {
   LiveController(const LiveController&) = delete;
   LiveController& operator=(const LiveController&) = delete;
   // Adopts running jobs and starts the loop.
-  Status begin();
+  void begin();
 
   Result<JobRecord> submit(const Caller& caller, JobDocument document,
                            const std::string& key) override;
@@ -43,10 +45,13 @@ class LiveController final : public Controller {
                     const Settings& settings) override;
   Result<Reservation> reserve(const Caller& caller, int devices, double seconds) override;
   Status release(const Caller& caller, std::int64_t reservation) override;
-  Result<std::string> set_tenant(const Caller& caller, const std::string& name, double weight,
-                                 int quota, bool new_token) override;
+  Result<ChangedTenant> set_tenant(const Caller& caller, const std::string& name,
+                                   const TenantChange& change) override;
+  Status remove_tenant(const Caller& caller, const std::string& name, bool cancel_jobs) override;
 
+  std::string store_problem() const override;
   std::optional<Caller> authenticate(std::string_view token) const override;
+  std::string token_version(const Caller& caller) const override;
   Result<JobRecord> job(const Caller& caller, JobNumber job) const override;
   Result<JobNumber> find_job(const Caller& caller, std::string_view text) const override;
   std::vector<JobRecord> jobs(const Caller& caller, bool active, JobNumber after,
@@ -69,6 +74,8 @@ class LiveController final : public Controller {
     JobDocument document;
     std::string tenant;
     std::string key;
+    std::string uid;
+    Caller caller;
     std::promise<Result<JobRecord>> answer;
   };
   // What readers may know about a job beyond its record.
@@ -84,19 +91,40 @@ class LiveController final : public Controller {
 
   // --- The loop's side (live_controller.cpp) ---
   void run();
+  void turn();  // everything that the loop does besides commands
   void handle_submissions(std::deque<Submission> submissions);
+  int queued_of(const std::string& tenant) const;
+  // Whether the tenant may submit one more. `queued` counts what was submitted together.
+  Status check_queue(const std::string& tenant, std::map<std::string, int>& queued);
   void end_reservations();
   void decide();
   void carry_out(const std::vector<Action>& actions);
   void note_who_waits();
-  Status start_scheduler();
-  Status append(std::vector<Event> events);
-  static Event event(std::string type, nlohmann::json body);
-  static Event about(const JobRecord& job, std::string type, nlohmann::json body);
   int reserved_now() const;
+  double now_unix() const { return time_.now(); }
   // Runs `what` in the loop and waits for its result.
   template <typename T>
   Result<T> ask(std::function<Result<T>()> what);
+
+  // --- Start and restart (live_controller_start.cpp) ---
+  // Folders of other histories are set aside, and numbers that they used are not used again.
+  void claim_history();
+  void adopt_jobs();
+  // Makes the scheduler anew from the durable state. No job can keep it from that.
+  void start_scheduler();
+  // Tells the executor what a job was granted, once its folder belongs to it.
+  void start_granted(JobNumber job);
+
+  // --- The log (live_controller_store.cpp) ---
+  // An append that the operating system refuses (kIo) makes the daemon read-only: further ones are
+  // tried once in a while, and in between fail at once.
+  Status append(std::vector<Event> events);
+  // While the daemon is read-only: tries to write. Records for how long it was when it is over.
+  void watch_store();
+  Event event(std::string type, nlohmann::json body) const;
+  Event about(const JobRecord& job, std::string type, nlohmann::json body) const;
+  // The event of a command: with who gave it and from where.
+  static Event given(const Caller& caller, Event event);
 
   // --- Notices from the executor (live_controller_notices.cpp) ---
   void handle(std::vector<Notice> notices);
@@ -113,7 +141,9 @@ class LiveController final : public Controller {
   // Adds a sample and drops the oldest one if there are too many.
   static void keep(std::vector<double>& samples, double value);
 
-  // --- The callers' side (live_controller_commands.cpp, live_controller_reads.cpp) ---
+  // --- The callers' side (live_controller_commands.cpp, live_controller_tenants.cpp,
+  //     live_controller_reads.cpp) ---
+  void note_cancelled(JobNumber job);
   Status check_possible(const JobDocument& document) const;
   // Checks that the program exists and can be executed where the job will run.
   static Status check_startable(const JobDocument& document);
@@ -128,6 +158,8 @@ class LiveController final : public Controller {
   const ControllerOptions options_;
   const std::string admin_token_sha256_;
   std::unique_ptr<Store> store_;
+  const SteadyTime time_;
+  NumberMark numbers_;
   std::unique_ptr<LocalExecutor> executor_;
   std::unique_ptr<LiveScheduler> scheduler_;
 
@@ -148,6 +180,12 @@ class LiveController final : public Controller {
   std::deque<std::function<void()>> commands_ RUBATO_GUARDED_BY(inbox_mutex_);
   bool stopping_ RUBATO_GUARDED_BY(inbox_mutex_) = false;
 
+  std::string problem_ RUBATO_GUARDED_BY(mutex_);  // of the store; empty: it can be written
+  double read_only_since_ = 0;                     // 0: it is not
+  double next_try_at_ = 0;                         // of writing, while it is read-only
+  bool rebuild_due_ = false;         // the scheduler knows decisions that are not in the log
+  std::set<JobNumber> not_started_;  // granted devices, but their folders could not be created yet
+
   std::vector<Notice> unwritten_;  // notices that could not be made durable yet, in order
   std::map<JobNumber, ProgressWatch> watches_;  // of jobs that hold devices
   double next_health_at_ = 0;
@@ -158,5 +196,23 @@ class LiveController final : public Controller {
 };
 
 double now_unix();
+
+template <typename T>
+Result<T> LiveController::ask(std::function<Result<T>()> what) {
+  auto promise = std::make_shared<std::promise<Result<T>>>();
+  std::future<Result<T>> answer = promise->get_future();
+  {
+    const MutexLock lock(inbox_mutex_);
+    if (stopping_) return Error{ErrorCode::kIo, "the daemon is stopping; retry"};
+    commands_.emplace_back(
+        [promise = std::move(promise), what = std::move(what)] { promise->set_value(what()); });
+  }
+  inbox_filled_.notify_all();
+  try {
+    return answer.get();
+  } catch (const std::future_error&) {
+    return Error{ErrorCode::kIo, "the daemon is stopping; retry"};
+  }
+}
 
 }  // namespace rubato::control

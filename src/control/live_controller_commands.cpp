@@ -5,8 +5,8 @@
 #include "base/sha256.h"
 #include "control/live_controller.h"
 #include "control/pins.h"
+#include "control/tokens.h"
 #include "elastic/command_check.h"
-#include "elastic/secret.h"
 
 namespace rubato::control {
 
@@ -17,12 +17,6 @@ constexpr double kLongestReservation = 366.0 * 86'400;
 
 Error refused(std::string message) { return {ErrorCode::kRefused, std::move(message)}; }
 Error forbidden() { return {ErrorCode::kForbidden, "only an administrator may do this"}; }
-
-Result<std::string> random_token() {
-  const auto bytes = elastic::random_nonce();
-  if (!bytes.ok()) return bytes.error();
-  return "rbt_" + to_hex(*bytes);
-}
 
 // The token is written once and kept. Whoever can read the file is the administrator.
 Result<std::string> admin_token(const std::string& file) {
@@ -59,27 +53,8 @@ Result<std::unique_ptr<Controller>> Controller::start(const ControllerOptions& o
   if (!executor.ok()) return executor.error();
   auto controller = std::make_unique<LiveController>(options, std::move(*store),
                                                      std::move(*executor), sha256_hex(*token));
-  Status begun = controller->begin();
-  if (!begun.ok()) return begun.error();
+  controller->begin();
   return std::unique_ptr<Controller>(std::move(controller));
-}
-
-template <typename T>
-Result<T> LiveController::ask(std::function<Result<T>()> what) {
-  auto promise = std::make_shared<std::promise<Result<T>>>();
-  std::future<Result<T>> answer = promise->get_future();
-  {
-    const MutexLock lock(inbox_mutex_);
-    if (stopping_) return Error{ErrorCode::kIo, "the daemon is stopping; retry"};
-    commands_.emplace_back(
-        [promise = std::move(promise), what = std::move(what)] { promise->set_value(what()); });
-  }
-  inbox_filled_.notify_all();
-  try {
-    return answer.get();
-  } catch (const std::future_error&) {
-    return Error{ErrorCode::kIo, "the daemon is stopping; retry"};
-  }
 }
 
 Status LiveController::check_possible(const JobDocument& document) const {
@@ -129,6 +104,8 @@ Result<JobRecord> LiveController::submit(const Caller& caller, JobDocument docum
   Status possible = check_possible(document);
   if (possible.ok() && !was_submitted(tenant, key)) possible = check_startable(document);
   if (!possible.ok()) return possible.error();
+  const Result<std::string> uid = random_uid();
+  if (!uid.ok()) return uid.error();
   std::future<Result<JobRecord>> answer;
   {
     const MutexLock lock(inbox_mutex_);
@@ -137,6 +114,8 @@ Result<JobRecord> LiveController::submit(const Caller& caller, JobDocument docum
     submission.document = std::move(document);
     submission.tenant = std::move(tenant);
     submission.key = key;
+    submission.uid = *uid;
+    submission.caller = caller;
     answer = submission.answer.get_future();
   }
   inbox_filled_.notify_all();
@@ -151,16 +130,20 @@ Status LiveController::cancel(const Caller& caller, JobNumber job) {
       return refused(
           fmt::format("{} has already ended ({})", job_name_of(job), to_string(record->phase)));
     }
-    Status done = append({about(*record, "cancelled", nlohmann::json::object())});
-    if (!done.ok()) return done;
-    scheduler_->remove(job);
-    executor_->cancel(job);
-    const WriteLock lock(mutex_);
-    live_.erase(job);
-    ++metrics_.ended_by_phase["cancelled"];
-    round_due_ = true;
-    return ok_status();
+    Status done = append({given(caller, about(*record, "cancelled", nlohmann::json::object()))});
+    if (done.ok()) note_cancelled(job);
+    return done;
   });
+}
+
+void LiveController::note_cancelled(JobNumber job) {
+  scheduler_->remove(job);
+  executor_->cancel(job);
+  not_started_.erase(job);
+  const WriteLock lock(mutex_);
+  live_.erase(job);
+  ++metrics_.ended_by_phase["cancelled"];
+  round_due_ = true;
 }
 
 Status LiveController::pause(const Caller& caller, JobNumber job) {
@@ -171,12 +154,13 @@ Status LiveController::pause(const Caller& caller, JobNumber job) {
       return refused(fmt::format("{} is {}; only a queued or running job can be paused",
                                  job_name_of(job), to_string(record->phase)));
     }
-    Status done = append({about(*record, "paused", nlohmann::json::object())});
+    Status done = append({given(caller, about(*record, "paused", nlohmann::json::object()))});
     if (!done.ok()) return done;
     scheduler_->remove(job);
     round_due_ = true;
-    if (record->started_at == 0) return ok_status();  // it never ran
-    return executor_->want(job, record->document, 0, 0);
+    // Of a job that never ran there is nothing to stop.
+    if (record->started_at > 0) static_cast<void>(executor_->want(job, record->document, 0, 0));
+    return ok_status();
   });
 }
 
@@ -188,11 +172,13 @@ Status LiveController::resume(const Caller& caller, JobNumber job) {
       return refused(
           fmt::format("{} is {}, not paused", job_name_of(job), to_string(record->phase)));
     }
-    Status done = append({about(*record, "resumed", nlohmann::json::object())});
+    Status done = append({given(caller, about(*record, "resumed", nlohmann::json::object()))});
     if (!done.ok()) return done;
     round_due_ = true;
-    return scheduler_->add(store_->state().jobs.at(job),
-                           known_profile(store_->state(), record->document));
+    // A job that does not fit this machine waits, with that reason.
+    static_cast<void>(scheduler_->add(store_->state().jobs.at(job),
+                                      known_profile(store_->state(), record->document)));
+    return ok_status();
   });
 }
 
@@ -206,11 +192,13 @@ Status LiveController::scale(const Caller& caller, JobNumber job, int devices) {
     Status possible = check_pin(*record, devices, store_->state(), options_.machine,
                                 caller.admin ? "" : caller.tenant);
     if (!possible.ok()) return possible;
-    Status done = append({about(*record, "scaled", {{"devices", devices}})});
+    Status done = append({given(caller, about(*record, "scaled", {{"devices", devices}}))});
     if (!done.ok()) return done;
     round_due_ = true;
-    if (record->phase == Phase::kPaused) return ok_status();
-    return scheduler_->refresh(store_->state().jobs.at(job));
+    if (record->phase != Phase::kPaused) {
+      static_cast<void>(scheduler_->refresh(store_->state().jobs.at(job)));
+    }
+    return ok_status();
   });
 }
 
@@ -225,11 +213,13 @@ Status LiveController::change(const Caller& caller, JobNumber job, const nlohman
           fmt::format("{} has already ended ({})", job_name_of(job), to_string(record->phase)));
     }
     if (*changed == record->document) return ok_status();
-    Status done = append({about(*record, "changed", {{"fields", fields}})});
+    Status done = append({given(caller, about(*record, "changed", {{"fields", fields}}))});
     if (!done.ok()) return done;
     round_due_ = true;
-    if (record->phase == Phase::kPaused) return ok_status();
-    return scheduler_->refresh(store_->state().jobs.at(job));
+    if (record->phase != Phase::kPaused) {
+      static_cast<void>(scheduler_->refresh(store_->state().jobs.at(job)));
+    }
+    return ok_status();
   });
 }
 
@@ -240,11 +230,11 @@ Status LiveController::use_policy(const Caller& caller, const std::string& name,
   if (!info.ok()) return info.error();
   const auto made = make_policy(**info, settings, 1);
   if (!made.ok()) return made.error();
-  return ask<std::monostate>([this, name, settings]() -> Status {
-    Status done =
-        append({event("policy", {{"name", name}, {"settings", nlohmann::json(settings)}})});
-    if (!done.ok()) return done;
-    return start_scheduler();
+  return ask<std::monostate>([this, caller, name, settings]() -> Status {
+    Status done = append(
+        {given(caller, event("policy", {{"name", name}, {"settings", nlohmann::json(settings)}}))});
+    if (done.ok()) start_scheduler();
+    return done;
   });
 }
 
@@ -253,7 +243,7 @@ Result<Reservation> LiveController::reserve(const Caller& caller, int devices, d
   if (!(seconds > 0) || seconds > kLongestReservation) {
     return invalid_input("seconds: a reservation must last more than 0 s and at most a year");
   }
-  return ask<Reservation>([this, devices, seconds]() -> Result<Reservation> {
+  return ask<Reservation>([this, caller, devices, seconds]() -> Result<Reservation> {
     const int left = options_.machine.devices - reserved_now();
     if (left < 1) {
       return invalid_input(
@@ -265,8 +255,9 @@ Result<Reservation> LiveController::reserve(const Caller& caller, int devices, d
                                        options_.machine.devices, devices));
     }
     const std::int64_t number = store_->state().next_reservation;
-    Status done = append({event(
-        "reserved", {{"number", number}, {"devices", devices}, {"until", now_unix() + seconds}})});
+    Status done = append({given(caller, event("reserved", {{"number", number},
+                                                           {"devices", devices},
+                                                           {"until", now_unix() + seconds}}))});
     if (!done.ok()) return done.error();
     carry_out(scheduler_->set_reserved(reserved_now()));
     round_due_ = true;
@@ -276,42 +267,15 @@ Result<Reservation> LiveController::reserve(const Caller& caller, int devices, d
 
 Status LiveController::release(const Caller& caller, std::int64_t reservation) {
   if (!caller.admin) return forbidden();
-  return ask<std::monostate>([this, reservation]() -> Status {
+  return ask<std::monostate>([this, caller, reservation]() -> Status {
     if (!store_->state().reservations.contains(reservation)) {
       return Error{ErrorCode::kNotFound, fmt::format("no reservation {}", reservation)};
     }
-    Status done = append({event("released", {{"number", reservation}})});
+    Status done = append({given(caller, event("released", {{"number", reservation}}))});
     if (!done.ok()) return done;
     carry_out(scheduler_->set_reserved(reserved_now()));
     round_due_ = true;
     return ok_status();
-  });
-}
-
-Result<std::string> LiveController::set_tenant(const Caller& caller, const std::string& name,
-                                               double weight, int quota, bool new_token) {
-  if (!caller.admin) return forbidden();
-  if (!(weight > 0) || weight > 1e6)
-    return invalid_input("weight: must be greater than 0 and at most 1000000");
-  if (quota < 0)
-    return invalid_input("quota: must be a maximum number of devices, or 0 for no limit");
-  return ask<std::string>([this, name, weight, quota, new_token]() -> Result<std::string> {
-    const auto known = store_->state().tenants.find(name);
-    std::string token;
-    std::string digest = known == store_->state().tenants.end() ? "" : known->second.token_sha256;
-    if (digest.empty() || new_token) {
-      Result<std::string> made = random_token();
-      if (!made.ok()) return made;
-      token = *made;
-      digest = sha256_hex(token);
-    }
-    Status done = append(
-        {event("tenant",
-               {{"name", name}, {"weight", weight}, {"quota", quota}, {"token_sha256", digest}})});
-    if (!done.ok()) return done.error();
-    Status scheduling = start_scheduler();
-    if (!scheduling.ok()) return scheduling.error();
-    return token;
   });
 }
 

@@ -5,10 +5,10 @@
 #include <chrono>
 #include <span>
 
-#include "base/sha256.h"
 #include "base/text.h"
 #include "control/explain.h"
 #include "control/live_controller.h"
+#include "control/machine_fit.h"
 
 namespace rubato::control {
 
@@ -121,25 +121,6 @@ std::vector<JobRecord> LiveController::jobs(const Caller& caller, bool active, J
   return result;
 }
 
-std::optional<Caller> LiveController::authenticate(std::string_view token) const {
-  const std::string digest = sha256_hex(token);
-  const auto same = [&](const std::string& other) {
-    if (other.size() != digest.size()) return false;
-    unsigned difference = 0;
-    for (std::size_t i = 0; i < digest.size(); ++i) {
-      difference |= static_cast<unsigned>(digest[i] ^ other[i]);
-    }
-    return difference == 0;
-  };
-  std::optional<Caller> caller;
-  const ReadLock lock(mutex_);
-  for (const auto& [name, tenant] : store_->state().tenants) {
-    if (same(tenant.token_sha256)) caller = Caller{.tenant = name, .admin = false};
-  }
-  if (same(admin_token_sha256_)) caller = Caller{.tenant = "", .admin = true};
-  return caller;
-}
-
 Result<nlohmann::json> LiveController::why(const Caller& caller, JobNumber job) const {
   const ReadLock lock(mutex_);
   const auto found = store_->state().jobs.find(job);
@@ -184,6 +165,7 @@ Snapshot LiveController::take_snapshot(const Caller& caller) const {
       .reserved = reserved_now()};
   for (const auto& [number, job] : state.jobs) {
     if (ended(job.phase) || job.phase == Phase::kPaused) continue;
+    if (misfit(job, options_.machine)) continue;  // it takes no part in what happens here
     SnapshotJob& copy = snapshot.jobs.emplace_back();
     copy.record = with_progress(job);
     const auto live = live_.find(number);
@@ -252,15 +234,6 @@ nlohmann::json LiveController::cluster(const Caller& caller) const {
           {"jobs", std::move(holders)}};
 }
 
-std::vector<Tenant> LiveController::tenants(const Caller& caller) const {
-  const ReadLock lock(mutex_);
-  std::vector<Tenant> result;
-  for (const auto& [name, tenant] : store_->state().tenants) {
-    if (may_see(caller, name)) result.push_back(tenant);
-  }
-  return result;
-}
-
 std::vector<Reservation> LiveController::reservations() const {
   const ReadLock lock(mutex_);
   std::vector<Reservation> result;
@@ -279,6 +252,7 @@ ControllerMetrics LiveController::metrics() const {
   const ReadLock lock(mutex_);
   ControllerMetrics metrics = metrics_;
   metrics.events = store_->state().last_seq;
+  metrics.store_writable = problem_.empty();
   metrics.devices = options_.machine.devices;
   metrics.reserved = reserved_now();
   for (const auto& [number, job] : store_->state().jobs) {
@@ -309,6 +283,9 @@ Result<std::vector<Event>> LiveController::events(const Caller& caller, std::int
       seen = newest_event_;
     }
     Result<std::vector<Event>> found = store_->read_events(after, limit, job, tenant);
+    if (found.ok() && !caller.admin) {
+      for (Event& event : *found) event.by = event.from = "";
+    }
     if (!found.ok() || !found->empty()) return found;
     const MutexLock lock(news_mutex_);
     while (newest_event_ == seen) {
@@ -321,6 +298,7 @@ Result<std::vector<std::string>> LiveController::log_files(const Caller& caller,
                                                            JobNumber job) const {
   const Result<JobRecord> record = visible(caller, job);
   if (!record.ok()) return record.error();
+  if (!owns_folder(executor_->job_folder(job), record->uid)) return std::vector<std::string>();
   return executor_->log_files(job);
 }
 

@@ -26,6 +26,7 @@ struct Arguments {
   std::string policy;
   api::ServerOptions server;
   std::string folder;      // of `supervise`
+  std::string file;        // of `backup`
   double patience_s = 30;  // of `stop-jobs`
 };
 
@@ -68,15 +69,19 @@ int serve(const Arguments& arguments) {
   if (!controller.ok()) return fail(controller.error());
   if (!arguments.policy.empty()) {
     const Status used =
-        (*controller)->use_policy({.tenant = "", .admin = true}, arguments.policy, {});
-    if (!used.ok()) return fail(used.error());
+        (*controller)
+            ->use_policy({.tenant = "", .admin = true, .address = "rubatod --policy"},
+                         arguments.policy, {});
+    // A full disk is no reason not to start.
+    if (!used.ok() && (*controller)->store_problem().empty()) return fail(used.error());
   }
   auto server = api::Server::start(**controller, arguments.server);
   if (!server.ok()) return fail(server.error());
   const std::vector<std::string> url_files = url_files_of(arguments.state);
   for (const std::string& file : url_files) {
     const Status told = write_file(file, (*server)->url() + "\n");
-    if (!told.ok()) return fail(told.error());
+    // Such as on a full disk: the daemon runs read-only, and its address is that of the last time.
+    if (!told.ok()) fmt::print(stderr, "rubatod: {}\n", told.error().message);
   }
   fmt::print("rubatod: {} {} devices, state in {}, listening on {}\n", machine->devices,
              machine->type, arguments.state, (*server)->url());
@@ -98,6 +103,13 @@ int check(const Arguments& arguments) {
   fmt::print("{} events, {} jobs: the log replays to {} state\n", replayed->last_seq,
              replayed->jobs.size(), same ? "the same" : "a DIFFERENT");
   return same ? 0 : 1;
+}
+
+int back_up(const Arguments& arguments) {
+  const Status copied = control::Store::copy(arguments.state, arguments.file);
+  if (!copied.ok()) return fail(copied.error());
+  fmt::print("{}: the event log of {}\n", arguments.file, arguments.state);
+  return 0;
 }
 
 // Simulates the finished jobs of the log with their measured speeds and compares with reality.
@@ -179,6 +191,9 @@ int run(int argc, char** argv) {
   supervise->add_option("folder", arguments.folder)->required();
   CLI::App* checking = app.add_subcommand(
       "check", "Replay the event log of a stopped daemon and check it against the tables");
+  CLI::App* backing = app.add_subcommand(
+      "backup", "Copy the event log to a new file (mode 0600); the daemon may run");
+  backing->add_option("file", arguments.file, "The file")->required();
   CLI::App* comparing = app.add_subcommand(
       "compare", "Simulate the finished jobs of a stopped daemon and compare with reality");
   CLI::App* stopping = app.add_subcommand(
@@ -197,6 +212,7 @@ int run(int argc, char** argv) {
   }
   if (supervise->parsed()) return control::supervise(arguments.folder);
   if (checking->parsed()) return check(arguments);
+  if (backing->parsed()) return back_up(arguments);
   if (comparing->parsed()) return compare(arguments);
   if (stopping->parsed()) return stop(arguments);
   if (page->parsed()) {

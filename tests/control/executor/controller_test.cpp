@@ -140,7 +140,7 @@ TEST_F(ControllerTest, AProgramWithFewLogicalWorkersUsesAsManyDevicesAndEnds) {
 
 // `why` of a job that never ran said "queued" and nothing else.
 TEST_F(ControllerTest, JobsThatWaitHaveAReason) {
-  ASSERT_TRUE(controller_->set_tenant(kAdmin, "red", 1, 2, false).ok());
+  ASSERT_TRUE(controller_->set_tenant(kAdmin, "red", {.quota = 2}).ok());
   JobDocument document = toy(1'000'000);
   document.tenant = "red";
   const JobNumber first = submit(document, "2");

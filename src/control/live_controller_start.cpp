@@ -1,0 +1,120 @@
+// How the daemon begins, and how it begins anew with another scheduler.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "control/live_controller.h"
+
+namespace rubato::control {
+
+void LiveController::begin() {
+  claim_history();
+  // If it cannot be written, the daemon is read-only from its start.
+  static_cast<void>(append({event("started", {{"devices", options_.machine.devices},
+                                              {"device_type", options_.machine.type}})}));
+  adopt_jobs();
+  loop_ = std::thread([this] { run(); });
+}
+
+void LiveController::claim_history() {
+  const std::string jobs = options_.folder + "/jobs";
+  const JobNumber next = store_->state().next_job;
+  // Otherwise the database is not the one of the last start, or an older copy of it.
+  const bool goes_on = numbers_.store() == store_->identity() && numbers_.next_job() <= next;
+  std::vector<Event> events;
+  const std::vector<SetAside> moved = set_aside_foreign(jobs, store_->state(), !goes_on);
+  for (const SetAside& one : moved) {
+    fmt::print(stderr, "rubatod: {}{}\n", one.message,
+               one.moved_to.empty() ? "" : "; it was moved to " + one.moved_to);
+    events.push_back(
+        event("set_aside",
+              {{"folder", one.folder}, {"moved_to", one.moved_to}, {"message", one.message}}));
+  }
+  if (!goes_on) {
+    const JobNumber free = std::max(numbers_.next_job(), highest_folder(jobs) + 1);
+    if (free > next) {
+      fmt::print(stderr,
+                 "rubatod: {}: jobs up to {} were submitted to it, but its log ends before {}; it "
+                 "was restored from an older copy, or it is new. New jobs get numbers from {} on\n",
+                 options_.folder, job_name_of(free - 1), job_name_of(next), job_name_of(free));
+      events.push_back(event("renumbered", {{"next_job", free}}));
+    }
+  }
+  for (Event& each : events) static_cast<void>(append({std::move(each)}));
+  if (read_only_since_ == 0) numbers_.note(store_->identity(), store_->state().next_job);
+}
+
+void LiveController::adopt_jobs() {
+  std::vector<Event> failed;
+  for (const auto& [number, job] : store_->state().jobs) {
+    const bool may_run = job.phase == Phase::kRunning || job.held > 0;
+    const bool may_continue = !ended(job.phase) && job.started_at > 0;
+    if (!may_run && !may_continue) continue;
+    if (!owns_folder(executor_->job_folder(number), job.uid)) {
+      if (ended(job.phase)) continue;
+      failed.push_back(about(job, "failed",
+                             {{"message", fmt::format("{} belongs to another job and could not be "
+                                                      "moved away",
+                                                      executor_->job_folder(number))}}));
+      continue;
+    }
+    const Status adopted = executor_->adopt(job);
+    if (!adopted.ok()) fmt::print(stderr, "rubatod: {}\n", adopted.error().message);
+    // The end of the job became durable before its processes were gone.
+    if (ended(job.phase)) executor_->cancel(number);
+  }
+  static_cast<void>(append(std::move(failed)));
+  // Account for processes that ended while no daemon ran, before other jobs get their devices.
+  std::vector<Notice> notices = executor_->poll();
+  for (const auto& [number, job] : store_->state().jobs) {
+    const int held = executor_->held(number);
+    if (job.held > held) notices.push_back({.job = number, .devices = held});
+  }
+  start_scheduler();
+  handle(std::move(notices));
+}
+
+void LiveController::start_scheduler() {
+  const State& state = store_->state();
+  const auto now = [this] { return now_unix(); };
+  auto made = LiveScheduler::make(
+      options_.machine,
+      {.name = state.policy, .settings = state.policy_settings, .tenants = state.tenants}, now);
+  if (!made.ok()) {
+    // Another version of the program knew the policy, or its settings.
+    const std::string message = fmt::format("{}; the policy '{}' is used until another is chosen",
+                                            made.error().message, LivePolicy().name);
+    fmt::print(stderr, "rubatod: {}\n", message);
+    static_cast<void>(append({event("warning", {{"message", message}})}));
+    made = LiveScheduler::make(options_.machine, {.settings = {}, .tenants = state.tenants}, now);
+  }
+  scheduler_ = std::move(made.value());
+  for (const auto& [number, job] : state.jobs) {
+    if (ended(job.phase) || job.phase == Phase::kPaused) continue;
+    static_cast<void>(scheduler_->add(job, known_profile(state, job.document)));
+  }
+  rebuild_due_ = false;
+  round_due_ = true;
+  carry_out(scheduler_->set_reserved(reserved_now()));
+}
+
+void LiveController::start_granted(JobNumber number) {
+  const JobRecord& record = store_->state().jobs.at(number);
+  if (ended(record.phase)) return;
+  Status done = ok_status();
+  if (record.granted > 0 && executor_->held(number) == 0) {
+    done = claim_folder(executor_->job_folder(number),
+                        {.store = store_->identity(), .job = record.uid});
+    if (!done.ok() && done.error().code == ErrorCode::kIo) {
+      not_started_.insert(number);  // such as a full disk; tried again at the next turn
+      return;
+    }
+  }
+  if (done.ok()) done = executor_->want(number, record.document, record.granted, record.batch);
+  if (done.ok()) return;
+  handle(std::vector<Notice>{
+      {.job = number, .kind = Notice::Kind::kFailed, .body = {{"message", done.error().message}}}});
+}
+
+}  // namespace rubato::control

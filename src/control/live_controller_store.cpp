@@ -1,0 +1,90 @@
+// The writing side of the log, and what the daemon does while it cannot be written.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "control/live_controller.h"
+
+namespace rubato::control {
+
+namespace {
+
+constexpr double kTryEvery = 1;  // seconds
+
+Error read_only(const std::string& problem) {
+  return {ErrorCode::kIo,
+          fmt::format("the daemon cannot write its log and is read-only; nothing was changed, and "
+                      "running jobs continue: {}. Free space on that disk; it goes on by itself",
+                      problem)};
+}
+
+}  // namespace
+
+Event LiveController::event(std::string type, nlohmann::json body) const {
+  return {
+      .at = now_unix(), .type = std::move(type), .job = 0, .tenant = "", .body = std::move(body)};
+}
+
+Event LiveController::about(const JobRecord& job, std::string type, nlohmann::json body) const {
+  return {.at = now_unix(),
+          .type = std::move(type),
+          .job = job.number,
+          .tenant = job.tenant,
+          .body = std::move(body)};
+}
+
+Event LiveController::given(const Caller& caller, Event event) {
+  event.by = caller.admin ? "admin" : "tenant " + caller.tenant;
+  event.from = caller.address;
+  return event;
+}
+
+Status LiveController::append(std::vector<Event> events) {
+  if (events.empty()) return ok_status();
+  const double now = now_unix();
+  if (read_only_since_ > 0 && now < next_try_at_) return read_only(store_problem());
+  Status done = store_->append(events);
+  if (!done.ok() && done.error().code != ErrorCode::kIo) {
+    fmt::print(stderr, "rubatod: {}\n", done.error().message);
+    return done;
+  }
+  if (!done.ok()) {
+    if (read_only_since_ == 0) {
+      read_only_since_ = now;
+      fmt::print(stderr, "rubatod: {}\n", read_only(done.error().message).message);
+    }
+    next_try_at_ = now + kTryEvery;
+  }
+  if (read_only_since_ > 0) {
+    const WriteLock lock(mutex_);
+    problem_ = done.ok() ? "" : done.error().message;
+  }
+  if (!done.ok()) return read_only(done.error().message);
+  next_try_at_ = 0;
+  {
+    const MutexLock lock(news_mutex_);
+    newest_event_ = store_->state().last_seq;
+  }
+  new_events_.notify_all();
+  return done;
+}
+
+void LiveController::watch_store() {
+  if (read_only_since_ == 0 || now_unix() < next_try_at_) return;
+  const double since = read_only_since_;
+  const std::string message =
+      fmt::format("the log could not be written for {:.0f} s; nothing was decided meanwhile",
+                  now_unix() - since);
+  if (!append({event("warning", {{"message", message}})}).ok()) return;
+  read_only_since_ = 0;
+  rebuild_due_ = true;
+  quiet_until_ = 0;
+  fmt::print(stderr, "rubatod: {}\n", message);
+}
+
+std::string LiveController::store_problem() const {
+  const ReadLock lock(mutex_);
+  return problem_;
+}
+
+}  // namespace rubato::control
