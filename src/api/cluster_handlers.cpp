@@ -13,7 +13,12 @@ using nlohmann::json;
 
 // Leaves out the hash of the token.
 json public_json(const Tenant& tenant) {
-  return {{"name", tenant.name}, {"weight", tenant.weight}, {"quota", tenant.quota}};
+  return {{"name", tenant.name},
+          {"weight", tenant.weight},
+          {"quota", tenant.quota},
+          {"max_queued", tenant.max_queued},
+          {"max_streams", tenant.max_streams},
+          {"token_expires", tenant.token_expires}};
 }
 
 }  // namespace
@@ -66,15 +71,29 @@ Reply list_tenants(const Call& call) {
 }
 
 Reply set_tenant(const Call& call) {
-  const std::string name = call.text("tenant");
-  const double weight = call.body.value("weight", 1.0);
-  const int quota = call.body.value("quota", 0);
-  const Result<std::string> token = call.controller.set_tenant(call.caller, name, weight, quota,
-                                                               call.body.value("new_token", false));
-  if (!token.ok()) return error_reply(token.error());
-  json answer = public_json(Tenant{.name = name, .weight = weight, .quota = quota});
-  if (!token->empty()) answer["token"] = *token;
+  control::TenantChange change;
+  const auto given = [&](const char* name, auto& field) {
+    if (call.body.contains(name)) field.emplace(call.body.at(name));
+  };
+  given("weight", change.weight);
+  given("quota", change.quota);
+  given("max_queued", change.max_queued);
+  given("max_streams", change.max_streams);
+  given("expires_in_s", change.token_lasts_s);
+  change.new_token = call.body.value("new_token", false);
+  const Result<control::ChangedTenant> changed =
+      call.controller.set_tenant(call.caller, call.text("tenant"), change);
+  if (!changed.ok()) return error_reply(changed.error());
+  json answer = public_json(changed->tenant);
+  if (!changed->token.empty()) answer["token"] = changed->token;
   return json_reply(answer);
+}
+
+Reply remove_tenant(const Call& call) {
+  const Status removed =
+      call.controller.remove_tenant(call.caller, call.text("tenant"), call.flag("cancel"));
+  if (!removed.ok()) return error_reply(removed.error());
+  return {.status = 204};
 }
 
 Reply get_snapshot(const Call& call) {
@@ -91,6 +110,14 @@ Reply get_metrics(const Call& call) {
           .body = metrics_text(call.controller.metrics()) + call.metrics_of_server};
 }
 
-Reply get_health(const Call&) { return json_reply({{"status", "ok"}}); }
+Reply get_health(const Call& call) {
+  if (call.controller.store_problem().empty()) return json_reply({{"status", "ok"}});
+  // Without the path, because anyone may ask.
+  return json_reply({{"status", "read-only"},
+                     {"reason",
+                      "the log cannot be written (is the disk full?); jobs continue, "
+                      "nothing can be changed; it goes on by itself"}},
+                    503);
+}
 
 }  // namespace rubato::api

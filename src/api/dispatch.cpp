@@ -241,6 +241,7 @@ std::variant<control::Caller, Reply> Dispatcher::find_caller(const Route& route,
     reply.headers["WWW-Authenticate"] = "Bearer";
     return reply;
   }
+  caller->address = request.remote_addr;
   const double wait =
       by_token_.take((caller->admin ? "admin " : "tenant ") + caller->tenant, Clock::now());
   if (wait > 0) {

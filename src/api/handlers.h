@@ -32,6 +32,7 @@ Reply make_reservation(const Call& call);
 Reply release_reservation(const Call& call);
 Reply list_tenants(const Call& call);
 Reply set_tenant(const Call& call);
+Reply remove_tenant(const Call& call);
 Reply get_snapshot(const Call& call);
 Reply get_openapi(const Call& call);
 Reply get_job_schema(const Call& call);

@@ -84,6 +84,9 @@ std::string metrics_text(const control::ControllerMetrics& m) {
   text.one("rubato_devices_utilised", "gauge",
            "Devices whose worker is training, neither starting nor leaving.", m.utilised);
   text.one("rubato_events_total", "counter", "Events in the log.", m.events);
+  text.one("rubato_store_writable", "gauge",
+           "1: the log can be written. 0: it cannot (full disk); the daemon is read-only.",
+           m.store_writable ? 1 : 0);
   return text.take();
 }
 

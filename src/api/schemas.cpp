@@ -70,6 +70,8 @@ json job_schema_full() {
   properties["document"] = schema_of("JobDocument");
   properties["facts"] = with_help(any_object(), "numbers of that decision");
   properties["key"] = with_help(text(), "idempotency key of its submission");
+  properties["uid"] =
+      with_help(text(), "identifies the submission for ever; empty for jobs of early versions");
   properties["result"] = with_help(any_object(), "result.json of a finished job");
   return object_of(std::move(properties));
 }
@@ -177,12 +179,17 @@ json component_schemas() {
             "changes to jobs of other tenants")},
        {"reason", with_help(text(), "reason code")},
        {"text", with_help(text(), "the reason as a sentence")}});
+  const json given_by =
+      with_help(text(), "who gave the command, for administrators: admin, tenant NAME");
+  const json given_from = with_help(text(), "the address it came from, for administrators");
   schemas["Event"] = object_schema({"seq", "at", "type", "body"}, {{"seq", count()},
                                                                    {"at", number()},
                                                                    {"type", text()},
                                                                    {"job", count()},
                                                                    {"tenant", text()},
-                                                                   {"body", any_object()}});
+                                                                   {"body", any_object()},
+                                                                   {"by", given_by},
+                                                                   {"from", given_from}});
   schemas["EventList"] =
       object_schema({"events", "next"}, {{"events", list_of("Event")}, {"next", next}});
   schemas["Cluster"] =
@@ -228,17 +235,34 @@ json component_schemas() {
                        {"description", "share relative to other tenants that want devices"}};
   const json quota =
       with_help(integer_schema(0, 1'000'000), "maximum number of devices; 0: no limit");
+  const json max_queued =
+      with_help(integer_schema(0, 1'000'000), "jobs that may wait at the same time; 0: no limit");
+  const json max_streams = with_help(integer_schema(0, 1'000'000),
+                                     "streams that it may keep open; 0: the server's limit");
+  constexpr double kLongestTokenSeconds = 3e9;
   schemas["SetTenant"] = object_schema(
-      json::array(), {{"weight", weight}, {"quota", quota}, {"new_token", {{"type", "boolean"}}}});
+      json::array(),
+      {{"weight", weight},
+       {"quota", quota},
+       {"max_queued", max_queued},
+       {"max_streams", max_streams},
+       {"new_token", {{"type", "boolean"}}},
+       {"expires_in_s",
+        with_help({{"type", "number"}, {"minimum", 0}, {"maximum", kLongestTokenSeconds}},
+                  "seconds from now for which its token is valid; 0: for ever")}});
   schemas["Tenant"] = object_schema(
       {"name", "weight", "quota"},
       {{"name", text()},
        {"weight", weight},
        {"quota", quota},
+       {"max_queued", max_queued},
+       {"max_streams", max_streams},
+       {"token_expires", seconds("since 1970, when its token stops to be valid; 0: never")},
        {"token",
         with_help(text(), "present only when a token was just created; returned only once")}});
   schemas["TenantList"] = object_schema({"tenants"}, {{"tenants", list_of("Tenant")}});
-  schemas["Health"] = object_schema({"status"}, {{"status", {{"const", "ok"}}}});
+  schemas["Health"] =
+      object_schema({"status"}, {{"status", {{"enum", {"ok", "read-only"}}}}, {"reason", text()}});
   return schemas;
 }
 

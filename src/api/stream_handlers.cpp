@@ -19,11 +19,29 @@ constexpr int kEventsAtOnce = 500;
 constexpr double kStreamWait = 0.5;  // seconds
 constexpr int kWaitsPerSign = 30;    // an idle stream sends a sign of life every 15 s
 
-Reply no_place(const Streams& streams) {
-  Reply reply = error_reply(503, "too-many-streams",
-                            fmt::format("{} streams are open, which is the limit; close one, or "
-                                        "request a list instead of a stream",
-                                        streams.most()));
+// Of the caller's tenant; 0: the limit of every tenant.
+int own_limit(const Call& call) {
+  if (call.caller.admin) return call.streams.most();
+  const std::vector<control::Tenant> own = call.controller.tenants(call.caller);
+  return own.empty() ? 0 : own.front().max_streams;
+}
+
+// A place for a stream of the caller. Null: there is none, see no_place().
+std::shared_ptr<void> enter(const Call& call) {
+  return call.streams.enter(call.caller.admin ? "" : call.caller.tenant, own_limit(call));
+}
+
+Reply no_place(const Call& call) {
+  const Streams& streams = call.streams;
+  const bool all_taken = streams.open() >= streams.most();
+  Reply reply = error_reply(
+      503, "too-many-streams",
+      all_taken ? fmt::format("{} streams are open, which is the limit; close one, or request a "
+                              "list instead of a stream",
+                              streams.most())
+                : fmt::format("you have {} streams open, which is the limit for a tenant; close "
+                              "one, or request a list instead of a stream",
+                              streams.most_of_one(own_limit(call))));
   reply.headers["Retry-After"] = "5";
   return reply;
 }
@@ -35,13 +53,15 @@ std::string event_message(const Event& event) {
 
 // Sends events after `after` as server-sent events until the client disconnects.
 Reply event_stream(const Call& call, JobNumber job, std::int64_t after) {
-  const std::shared_ptr<void> place = call.streams.enter();
-  if (!place) return no_place(call.streams);
+  const std::shared_ptr<void> place = enter(call);
+  if (!place) return no_place(call);
   Reply reply{.content_type = "text/event-stream"};
   reply.headers["Cache-Control"] = "no-store";
   reply.stream = [&controller = call.controller, &streams = call.streams, caller = call.caller,
-                  place, job, next = after, idle = 0](std::string& text) mutable {
-    if (streams.wait(0)) return false;
+                  token = call.controller.token_version(call.caller), place, job, next = after,
+                  idle = 0](std::string& text) mutable {
+    // Whose token was replaced, has expired or was deleted gets nothing more.
+    if (streams.wait(0) || controller.token_version(caller) != token) return false;
     const auto events = controller.events(caller, next, job, kEventsAtOnce, kStreamWait);
     if (!events.ok()) return false;
     for (const Event& event : *events) {
@@ -90,13 +110,14 @@ Reply job_logs(const Call& call) {
     Result<std::vector<std::string>> found = controller.log_files(caller, job);
     return found.ok() ? std::move(*found) : std::vector<std::string>();
   };
-  const std::shared_ptr<void> place = call.streams.enter();
-  if (!place) return no_place(call.streams);
+  const std::shared_ptr<void> place = enter(call);
+  if (!place) return no_place(call);
   auto reader = std::make_shared<LogReader>(worker, tail);
   Reply reply{.content_type = "text/plain; charset=utf-8"};
   reply.stream = [&controller = call.controller, &streams = call.streams, caller = call.caller,
-                  place, files, reader, job = *number,
-                  follow = call.flag("follow")](std::string& text) {
+                  token = call.controller.token_version(call.caller), place, files, reader,
+                  job = *number, follow = call.flag("follow")](std::string& text) {
+    if (controller.token_version(caller) != token) return false;
     // Check this before reading: once the job has ended, its output is complete.
     const Result<control::JobRecord> record = controller.job(caller, job);
     const bool over = !follow || !record.ok() || ended(record->phase);

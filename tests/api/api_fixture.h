@@ -117,9 +117,9 @@ class ApiTest : public ::testing::Test {
     server_ = std::move(*server);
   }
   std::string make_tenant(const std::string& name) {
-    const auto token = controller_->set_tenant(admin_caller_, name, 1, 0, false);
-    EXPECT_TRUE(token.ok()) << token.error().message;
-    return token.ok() ? *token : "";
+    const auto made = controller_->set_tenant(admin_caller_, name, {});
+    EXPECT_TRUE(made.ok()) << made.error().message;
+    return made.ok() ? made->token : "";
   }
 
   // Sends the body unchanged. With an empty `token`, sends no token.

@@ -271,7 +271,7 @@ int run(int requests, std::uint64_t seed) {
   const control::Caller admin{.tenant = "", .admin = true};
   // Nothing can run, so nothing changes on its own.
   or_die(controller->reserve(admin, 4, 86'400));
-  const std::string tenant_token = or_die(controller->set_tenant(admin, "alice", 1, 0, false));
+  const std::string tenant_token = or_die(controller->set_tenant(admin, "alice", {})).token;
   for (int i = 0; i < 5; ++i) {
     or_die(controller->submit({.tenant = "alice"}, {.run = {"/bin/true"}}, ""));
   }

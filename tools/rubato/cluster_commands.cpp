@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "commands.h"
 #include "control/job_document.h"
@@ -19,9 +20,13 @@ struct ClusterArguments {
   int devices = 0;
   std::string duration;
   std::int64_t reservation = 0;
-  double weight = 1;
-  int quota = 0;
+  std::optional<double> weight;
+  std::optional<int> quota;
+  std::optional<int> max_queued;
+  std::optional<int> max_streams;
+  std::string expires;  // "30d" or "never"
   bool new_token = false;
+  bool cancel = false;
   std::vector<std::string> settings;
   bool as_json = false;
 };
@@ -55,11 +60,17 @@ void show_cluster(const json& c) {
 }
 
 void show_tenants(const json& answer) {
-  Table table({{"TENANT", 32}, {"WEIGHT", 10, true}, {"QUOTA", 10, true}});
+  Table table({{"TENANT", 32},
+               {"WEIGHT", 10, true},
+               {"QUOTA", 10, true},
+               {"QUEUED", 10, true},
+               {"TOKEN UNTIL", 16}});
+  const auto limit = [](int most) { return most > 0 ? std::to_string(most) : std::string("-"); };
   for (const json& tenant : answer.value("tenants", json::array())) {
-    const int quota = tenant.value("quota", 0);
+    const double expires = tenant.value("token_expires", 0.0);
     table.row({tenant.value("name", ""), fmt::format("{:g}", tenant.value("weight", 1.0)),
-               quota > 0 ? std::to_string(quota) : "-"});
+               limit(tenant.value("quota", 0)), limit(tenant.value("max_queued", 0)),
+               expires > 0 ? time_text(expires) : "-"});
   }
   fmt::print("{}", table.text());
 }
@@ -97,6 +108,26 @@ void show_reservations(const json& answer) {
                time_text(until), duration_text(std::max(0.0, until - unix_now()))});
   }
   fmt::print("{}", table.text());
+}
+
+// Sends only what was given, so that the rest stays as it is.
+int set_tenant(const ClusterArguments& a, const ServerChoice& server) {
+  json body = json::object();
+  if (a.weight) body["weight"] = *a.weight;
+  if (a.quota) body["quota"] = *a.quota;
+  if (a.max_queued) body["max_queued"] = *a.max_queued;
+  if (a.max_streams) body["max_streams"] = *a.max_streams;
+  if (a.new_token) body["new_token"] = true;
+  if (a.expires == "never") {
+    body["expires_in_s"] = 0;
+  } else if (!a.expires.empty()) {
+    const Result<double> seconds = control::parse_duration(a.expires);
+    if (!seconds.ok()) {
+      return fail(invalid_input(fmt::format("--expires: {}", seconds.error().message)));
+    }
+    body["expires_in_s"] = *seconds;
+  }
+  return ask(server, a, "PUT", "/tenants/" + url_quoted(a.name), body, show_new_tenant);
 }
 
 int use_policy(const ClusterArguments& a, const ServerChoice& server) {
@@ -152,21 +183,29 @@ void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen
   runs(app.add_subcommand("cluster", "Show devices, the jobs that hold them, and the policy"),
        getter("/cluster", show_cluster));
 
-  CLI::App* tenants = app.add_subcommand("tenants", "List, create or change tenants");
+  CLI::App* tenants = app.add_subcommand("tenants", "List, create, change or delete tenants");
   runs(tenants, getter("/tenants", show_tenants));
-  CLI::App* set = tenants->add_subcommand("set", "Create (prints its token) or change a tenant");
+  CLI::App* set = tenants->add_subcommand(
+      "set", "Create a tenant (prints its token), or change what is given and nothing else");
   set->add_option("name", a->name, "Name of the tenant")->required();
-  set->add_option("--weight", a->weight, "Share relative to other tenants that want devices")
-      ->capture_default_str();
-  set->add_option("--quota", a->quota, "Maximum number of devices; 0: no limit")
-      ->capture_default_str();
-  set->add_flag("--new-token", a->new_token, "Replace its token");
-  runs(set, [](const ClusterArguments& arguments, const ServerChoice& server) {
-    return ask(server, arguments, "PUT", "/tenants/" + url_quoted(arguments.name),
-               {{"weight", arguments.weight},
-                {"quota", arguments.quota},
-                {"new_token", arguments.new_token}},
-               show_new_tenant);
+  set->add_option("--weight", a->weight,
+                  "Share relative to other tenants that want devices (of a new tenant: 1)");
+  set->add_option("--quota", a->quota, "Maximum number of devices; 0: no limit");
+  set->add_option("--max-queued", a->max_queued, "Maximum number of waiting jobs; 0: no limit");
+  set->add_option("--max-streams", a->max_streams,
+                  "Maximum number of open event and log streams; 0: the server's limit");
+  set->add_flag("--new-token", a->new_token, "Replace its token; open streams end");
+  set->add_option("--expires", a->expires,
+                  "How long its token is valid from now on: 30d, 12h, or never");
+  runs(set, set_tenant);
+  CLI::App* remove = tenants->add_subcommand("rm", "Delete a tenant and its token");
+  remove->add_option("name", a->name, "Name of the tenant")->required();
+  remove->add_flag("--cancel", a->cancel, "Cancel its jobs that have not ended");
+  runs(remove, [](const ClusterArguments& arguments, const ServerChoice& server) {
+    return ask(server, arguments, "DELETE",
+               fmt::format("/tenants/{}{}", url_quoted(arguments.name),
+                           arguments.cancel ? "?cancel=true" : ""),
+               nullptr, [&](const json&) { fmt::print("tenant {} is deleted\n", arguments.name); });
   });
 
   CLI::App* policy = app.add_subcommand("policy", "Show or change the daemon's scheduling policy");
