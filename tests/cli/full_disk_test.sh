@@ -8,7 +8,7 @@ fi
 needs RUBATOD RUBATO_TOY
 mkdir -p "$RUBATO_STATE"
 mount -t tmpfs -o size=16m,mode=700 tmpfs "$RUBATO_STATE" || { echo "no tmpfs: nothing to test"; exit 77; }
-trap 'end_everything; umount -l "$RUBATO_STATE" 2>/dev/null; rm -rf "$work"' EXIT
+trap 'end_everything 2>/dev/null; umount -l "$RUBATO_STATE"; rm -rf "$work"' EXIT
 
 get() { # get PATH: status and body
   python3 - "$(cat "$RUBATO_STATE/server.url")$1" "$(cat "$RUBATO_STATE/admin.token")" <<'PYTHON'

@@ -76,6 +76,8 @@ class RandomEvents {
       event.body["until"] = now_ + 5;
     } else if (event.type == "released") {
       event.body["number"] = random_.below(static_cast<std::uint32_t>(state.next_reservation + 1));
+    } else if (event.type == "renumbered") {
+      event.body["next_job"] = state.next_job + random_.between(0, 2);
     } else if (event.type == "tenant") {
       event.body["token_sha256"] = random_.chance(0.5) ? "" : std::string(64, 'a');
     }
