@@ -322,7 +322,8 @@ Status read_memory(const DocumentNode& node, JobDocument& document) {
 }
 
 Status read_cpus(const DocumentNode& node, JobDocument& document) {
-  const auto value = is_number(node) ? parse_double(node.text) : std::nullopt;
+  const auto value =
+      is_number(node) || is_text(node) ? parse_double(node.text) : std::optional<double>();
   if (!value || !(*value >= kLeastCpus) || *value > kMostCpus) {
     return expected(node, fmt::format("a number from {} to {}", kLeastCpus, kMostCpus));
   }
@@ -465,7 +466,10 @@ constexpr std::array kFields{
              "Most processor time that all processes of the job use together: 2.5 is that of two and a half processors. Needs "
              "a daemon that isolates jobs with systemd.",
              read_cpus, [](const JobDocument& d) { return d.cpus == 0 ? json() : json(d.cpus); },
-             [] { return json{{"type", "number"}, {"minimum", kLeastCpus}, {"maximum", kMostCpus}}; }},
+             [] {
+               return json{{"anyOf", {{{"type", "number"}, {"minimum", kLeastCpus}, {"maximum", kMostCpus}},
+                                      {{"type", "string"}, {"pattern", R"(^[0-9]+(\.[0-9]+)?$)"}}}}};
+             }},
     JobField{"user", "string", "who submits it, or the tenant's user",
              "Unix user that the job runs as, where the daemon isolates jobs. Only an administrator may name another.",
              [](const DocumentNode& n, JobDocument& d) { return read_name(n, d.user); },

@@ -12,6 +12,16 @@
 
 namespace rubato::elastic {
 
+namespace {
+
+// With the rights that open() has. access() asks for the real user instead, who is root in a daemon
+// that acts as a job's user.
+bool is_there(const std::string& path) {
+  return faccessat(AT_FDCWD, path.c_str(), F_OK, AT_EACCESS) == 0;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<FileRegistry>> FileRegistry::open(const std::string& folder) {
   Status made = make_directories(folder);
   if (!made.ok()) return made.error();
@@ -24,9 +34,7 @@ std::string FileRegistry::path(const std::string& name, std::int64_t version) co
 
 // Versions are consecutive, so doubling and halving finds the newest.
 std::int64_t FileRegistry::newest(const std::string& name) const {
-  const auto exists = [&](std::int64_t version) {
-    return access(path(name, version).c_str(), F_OK) == 0;
-  };
+  const auto exists = [&](std::int64_t version) { return is_there(path(name, version)); };
   if (!exists(1)) return 0;
   std::int64_t low = 1;
   while (low < std::int64_t{1} << 40 && exists(low * 2)) low *= 2;
@@ -48,7 +56,7 @@ Result<Record> FileRegistry::get(const std::string& name) {
 
 Result<std::optional<std::string>> FileRegistry::at(const std::string& name, std::int64_t version) {
   const std::string file = path(name, version);
-  if (access(file.c_str(), F_OK) != 0) return std::optional<std::string>();
+  if (!is_there(file)) return std::optional<std::string>();
   Result<std::string> value = read_file(file);
   if (!value.ok()) return value.error();
   return std::optional<std::string>(std::move(*value));
@@ -57,7 +65,7 @@ Result<std::optional<std::string>> FileRegistry::at(const std::string& name, std
 Result<bool> FileRegistry::compare_and_swap(const std::string& name, std::int64_t expected,
                                             const std::string& value) {
   static std::atomic<int> counter{0};
-  if (expected > 0 && access(path(name, expected).c_str(), F_OK) != 0) return false;
+  if (expected > 0 && !is_there(path(name, expected))) return false;
   const std::string draft = fmt::format("{}/.draft.{}.{}", folder_, getpid(), counter.fetch_add(1));
   const int file = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   const auto failed = [&](const char* what) {
