@@ -58,7 +58,7 @@ TEST(LocalSocket, TheKernelSaysWhoCalls) {
   EXPECT_EQ(status_for(geteuid(), path, with_token), 401) << "a token that is given counts";
   if (geteuid() == 0) {
     EXPECT_EQ(status_for(64'003, path, ask), 403);
-    ASSERT_TRUE((*controller)->set_tenant(admin, "vision", 1, 0, false).ok());
+    ASSERT_TRUE((*controller)->set_tenant(admin, "vision", {}).ok());
     ASSERT_TRUE((*controller)->set_tenant_user(admin, "vision", "64003").ok());
     EXPECT_EQ(status_for(64'003, path, ask), 200);
     EXPECT_EQ(status_for(64'003, path, admins), 403);

@@ -178,7 +178,7 @@ TEST_F(PlanRoute, RefusesWhatASubmissionWouldRefuse) {
       << relative.body;
   EXPECT_EQ(ask("POST", "/api/v1/plan", alice_, {{"run", {"/bin/true"}}, {"dir", "."}}).status,
             400);
-  ASSERT_TRUE(controller_->set_tenant(admin_caller_, "alice", 1, 2, false).ok());
+  ASSERT_TRUE(controller_->set_tenant(admin_caller_, "alice", {.quota = 2}).ok());
   const nlohmann::json large = {{"run", {"/bin/true"}}, {"devices", "3..4"}};
   for (const char* path : {"/api/v1/jobs", "/api/v1/plan"}) {
     const Got got = ask("POST", path, alice_, large);

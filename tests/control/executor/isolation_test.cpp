@@ -166,7 +166,7 @@ TEST_F(IsolatedJobs, ATenantsUserOrTheSubmitterRunsThem) {
   ASSERT_TRUE(made.ok()) << made.error().message;
   Controller& controller = **made;
   ASSERT_TRUE(controller.reserve(admin, 2, 3600).ok());  // no job starts
-  ASSERT_TRUE(controller.set_tenant(admin, "vision", 1, 0, false).ok());
+  ASSERT_TRUE(controller.set_tenant(admin, "vision", {}).ok());
   JobDocument document = toy(3);
   document.max_devices = document.logical_workers = 2;
   const Caller token{.tenant = "vision"};
@@ -174,8 +174,8 @@ TEST_F(IsolatedJobs, ATenantsUserOrTheSubmitterRunsThem) {
   ASSERT_FALSE(homeless.ok());
   EXPECT_NE(homeless.error().message.find("rubato tenants set vision --user"), std::string::npos);
   ASSERT_TRUE(controller.set_tenant_user(admin, "vision", "64001").ok());
-  ASSERT_TRUE(controller.set_tenant(admin, "vision", 2, 0, false).ok());  // keeps the user
-  ASSERT_TRUE(controller.set_tenant(admin, "speech", 1, 0, false).ok());
+  ASSERT_TRUE(controller.set_tenant(admin, "vision", {.weight = 2}).ok());  // keeps the user
+  ASSERT_TRUE(controller.set_tenant(admin, "speech", {}).ok());
   EXPECT_FALSE(controller.set_tenant_user(admin, "speech", "64001").ok()) << "taken";
   EXPECT_FALSE(controller.set_tenant_user(admin, "speech", "0").ok());
   EXPECT_FALSE(controller.set_tenant_user(token, "vision", "64002").ok());

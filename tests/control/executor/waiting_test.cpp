@@ -28,7 +28,7 @@ class WaitingTest : public ExecutorTest {
   }
 
   void set_quota(const std::string& tenant, int quota) {
-    ASSERT_TRUE(controller_->set_tenant(kAdmin, tenant, 1, quota, false).ok());
+    ASSERT_TRUE(controller_->set_tenant(kAdmin, tenant, {.quota = quota}).ok());
   }
   Result<JobRecord> submit_to(const std::string& tenant, int devices) {
     JobDocument document = toy(1'000'000, devices);
