@@ -331,9 +331,9 @@ Status tenant(State& state, const Event& event) {
   if (!tenant.token_sha256.empty() && !hex) {
     return refused(event, "token_sha256: expected 64 hexadecimal digits or nothing");
   }
-  if (const auto known = state.tenants.find(tenant.name); known != state.tenants.end()) {
-    tenant.user = known->second.user;
-  }
+  const auto known = state.tenants.find(tenant.name);
+  tenant.user = known == state.tenants.end() ? "" : known->second.user;
+  if (event.body.contains("user")) tenant.user = text_in(event, "user");
   state.tenants[tenant.name] = std::move(tenant);
   return ok_status();
 }
@@ -408,7 +408,8 @@ const std::vector<EventType>& table() {
         {"token_sha256", kText, true, "SHA-256 of its token, in hexadecimal; empty: no token"},
         {"token_expires", kNumber, false, "when its token stops to be valid, in seconds since 1970; 0: never"},
         {"max_queued", kCount, false, "jobs that may wait at the same time; 0: no limit"},
-        {"max_streams", kCount, false, "streams that it may keep open; 0: the server's limit"}}, false, tenant},
+        {"max_streams", kCount, false, "streams that it may keep open; 0: the server's limit"},
+        {"user", kText, false, "unix user that runs its jobs; empty: none; missing: as before"}}, false, tenant},
       {"tenant_removed", Subject::kTenant, "A tenant was deleted; its token is no longer valid.",
        {{"name", kText, true, "name of the tenant"}}, false, tenant_removed},
       {"set_aside", Subject::kNothing, "At its start the daemon found a job folder that does not belong to any job of this log (a restored or emptied database), ended its processes and renamed it.",

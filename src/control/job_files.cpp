@@ -255,8 +255,10 @@ std::string plain_text(std::string_view text, std::size_t most) {
   while (!text.empty() && plain.size() < most) {
     const std::size_t length = character_length(text);
     const auto first = static_cast<unsigned char>(text.front());
-    if (length == 0 || first < 0x20 || first == 0x7f) {
-      plain += first == '\t' || first == '\n' ? ' ' : '?';
+    if (first == '\n') {
+      plain += '\n';
+    } else if (length == 0 || first < 0x20 || first == 0x7f) {
+      plain += first == '\t' ? ' ' : '?';
     } else if (plain.size() + length <= most) {
       plain.append(text.substr(0, length));
     } else {

@@ -67,8 +67,8 @@ void clear_way(const std::string& folder, const std::string& name);
 // before anything is built.
 nlohmann::json parse_untrusted(std::string_view text, int most_depth = kMostDepth);
 
-// Text of a stranger that can be shown and stored: UTF-8 without control characters (others become
-// '?'), shortened to `most` bytes.
+// Text of a stranger that can be shown and stored: UTF-8 without control characters except the line
+// feed (others become '?'), shortened to `most` bytes.
 std::string plain_text(std::string_view text, std::size_t most = kMostText);
 
 }  // namespace rubato::control

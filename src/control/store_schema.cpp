@@ -37,12 +37,13 @@ CREATE TRIGGER events_are_final BEFORE UPDATE ON events
 BEGIN SELECT RAISE(ABORT, 'events are never changed'); END;
 )sql",
     // 3: a store has an identity; events have a version and say who gave the command and from
-    // where.
+    // where. The views are made anew, because jobs have more fields.
     R"sql(
 INSERT INTO meta VALUES ('identity', lower(hex(randomblob(16))));
 ALTER TABLE events ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
 ALTER TABLE events ADD COLUMN given_by TEXT NOT NULL DEFAULT '';
 ALTER TABLE events ADD COLUMN given_from TEXT NOT NULL DEFAULT '';
+UPDATE meta SET value = -1 WHERE name = 'view_seq';
 )sql",
 };
 

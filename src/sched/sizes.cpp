@@ -36,7 +36,8 @@ void keep_to_sizes(Plan& plan, const PolicyInput& input) {
     const int granted = grant.devices.total();
     if (!spec.power_of_two_sizes || spec.mode == ElasticMode::kRigid || granted < 1) continue;
     const auto size = static_cast<int>(std::bit_floor(static_cast<unsigned>(granted)));
-    if (size == granted || size < spec.min_devices) continue;
+    // A grant outside of the range is a fault, which must stay visible.
+    if (size == granted || size < spec.min_devices || granted > spec.max_devices) continue;
     shrink(grant, size, input.cluster);
     grant.cut_to_size = true;
   }

@@ -6,6 +6,7 @@
 
 #include "sched/jobs_in_room.h"
 #include "sched/placement.h"
+#include "sched/sizes.h"
 #include "sched/validate.h"
 
 namespace rubato {
@@ -229,6 +230,7 @@ void TenantPolicy::ask(Part& part, Room room, const PolicyInput& input, Room& fr
                         .tenants = true};
   part.plan = part.tenant->policy->decide(own);
   part.tenant->finished.clear();
+  keep_to_sizes(part.plan, own);  // what it uses is known only then
   part.valid = !validate(part.plan, own);
   part.used.assign(room.size(), 0);
   if (part.valid) {

@@ -155,6 +155,8 @@ bool TieredPolicy::ask(int priority, const std::vector<std::size_t>& jobs, const
     for (std::size_t k = 0; k < jobs.size(); ++k) {
       plan.grants[jobs[k]] = std::move(decided.grants[k]);
     }
+    // An order that names every job once is not what is wrong.
+    if (decided.placement_order.size() == jobs.size()) decided.placement_order.clear();
     for (const std::size_t k : decided.placement_order) {
       plan.placement_order.push_back(k < jobs.size() ? jobs[k] : input.jobs.size());
     }

@@ -88,7 +88,7 @@ TEST_F(JobFilesTest, DepthIsBoundedBeforeAnythingIsBuilt) {
 TEST_F(JobFilesTest, PlainTextCanBeStored) {
   EXPECT_EQ(plain_text("a\nb\x01\xff"
                        "c"),
-            "a b??c");
+            "a\nb??c");
   EXPECT_EQ(plain_text("na\xc3\xafve", 3), "na");
   Random random(first_seed());
   for (int i = 0; i < 20'000; ++i) {

@@ -229,6 +229,7 @@ class Saboteur final : public Policy {
 
  private:
   static bool damage(Plan& plan, const PolicyInput& input) {
+    for (Grant& each : plan.grants) each.nodes.reset();  // of jobs with several priorities
     Grant& grant = plan.grants.front();
     const JobSpec& spec = input.jobs.front()->spec;
     const DeviceTypeId type = grant.devices.single_type();
@@ -338,7 +339,8 @@ TEST(PlantedErrors, AreRejectedByNameAndEndTheSimulation) {
     for (std::uint64_t seed = 1; seed <= 200; ++seed) {
       RandomWorld world = random_world(seed);
       Saboteur::done = false;
-      const auto result = simulate(world.cluster, world.workload, info, world.options);
+      const auto result = simulate(world.cluster, world.workload, info,
+                                   std::make_unique<Saboteur>(), world.options);
       if (!Saboteur::done) continue;
       ++planted;
       SCOPED_TRACE(fmt::format("seed {}, fault {}", seed, name(Saboteur::planted)));

@@ -142,6 +142,7 @@ inline WorkloadJob random_job(Random& random, const Cluster& cluster, const Rand
     if (cluster.capacity()[type] >= spec.requested_devices) spec.allowed_types = 1U << type.value;
   }
   if (random.chance(0.25)) spec.power_of_two_sizes = has_power_of_two(spec, cluster);
+  spec.round_to_sizes();
   return job;
 }
 
