@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -18,6 +19,15 @@ namespace {
 // that acts as a job's user.
 bool is_there(const std::string& path) {
   return faccessat(AT_FDCWD, path.c_str(), F_OK, AT_EACCESS) == 0;
+}
+
+// Refuses what is no plain file, so that a pipe in place of a record makes nobody wait.
+Result<std::string> read_record(const std::string& path) {
+  struct stat info {};
+  if (lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    return invalid_input(path + ": not a plain file");
+  }
+  return read_file(path);
 }
 
 }  // namespace
@@ -49,7 +59,7 @@ std::int64_t FileRegistry::newest(const std::string& name) const {
 Result<Record> FileRegistry::get(const std::string& name) {
   const std::int64_t version = newest(name);
   if (version == 0) return Record{};
-  Result<std::string> value = read_file(path(name, version));
+  Result<std::string> value = read_record(path(name, version));
   if (!value.ok()) return value.error();
   return Record{version, std::move(*value)};
 }
@@ -57,7 +67,7 @@ Result<Record> FileRegistry::get(const std::string& name) {
 Result<std::optional<std::string>> FileRegistry::at(const std::string& name, std::int64_t version) {
   const std::string file = path(name, version);
   if (!is_there(file)) return std::optional<std::string>();
-  Result<std::string> value = read_file(file);
+  Result<std::string> value = read_record(file);
   if (!value.ok()) return value.error();
   return std::optional<std::string>(std::move(*value));
 }
