@@ -135,7 +135,8 @@ TEST(JobDocument, ErrorsNamePlaceFieldAndWhatWasExpected) {
       {"run: a\ndevcies: 3\n",
        "job.yaml:2:1: devcies: unknown field (did you mean 'devices'?); expected one of run, name, "
        "dir, env, tenant, priority, mode, devices, sizes, logical_workers, batch, lr_rule, epochs, "
-       "min_runtime, time_limit, retries, grace, checkpoint, device_type, profile, env_from, memory, "
+       "min_runtime, time_limit, retries, grace, checkpoint, device_type, profile, env_from, "
+       "memory, "
        "cpus, user"},
       {"run: a\nenv_from: {TOKEN: secret}\n",
        "job.yaml:2:19: env_from.TOKEN: secret; expected file: and an absolute path, such as "
