@@ -18,6 +18,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "control/as_user.h"
 #include "control/supervise.h"
 
 namespace rubato::control {
@@ -54,6 +55,7 @@ bool exists(const std::string& path) {
 
 // "STORE JOB\n"; of a folder without an owner file, both are empty.
 FolderOwner read_owner(const std::string& folder) {
+  const AsUser rights = AsUser::owner_of(folder);  // the daemon itself may not read it
   const std::string text = read_short_file(owner_file(folder));
   const std::vector<std::string_view> words = split(trim(text), ' ');
   if (words.size() == 2) return {std::string(words[0]), std::string(words[1])};
@@ -82,6 +84,7 @@ bool gone_within(const std::string& folder, steady_clock::duration patience) {
 
 // Processes use the folder by its path, so none may be left when it gets another.
 bool end_processes(const std::string& folder) {
+  const AsUser rights = AsUser::owner_of(folder);
   if (!runs(folder)) return true;
   signal_supervisor(folder, SIGTERM);
   if (gone_within(folder, kPatienceWithStop)) return true;
