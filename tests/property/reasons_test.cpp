@@ -241,9 +241,10 @@ TEST_P(ReasonsOfEveryPolicy, AreTrueAndPinsAreHonoured) {
       one == nullptr ? 1 : static_cast<std::uint64_t>(parse_int(one).value_or(1));
   std::uint64_t count = one != nullptr ? 1 : kReasonWorlds;
   if (info().name == "mip" && one == nullptr) count = kReasonWorlds / 10;
-  // Seed 333 has two jobs that ones stops and starts in turn for ever.
-  if (info().name == "ones" && one == nullptr) count = kReasonWorlds / 2;
+
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    // A known fault: under ones, two tenants take the only device from each other for ever.
+    if (info().name == "ones" && seed == 333 && one == nullptr) continue;
     SCOPED_TRACE(fmt::format("repeat with RUBATO_SEED={}", seed));
     PinnedWorld made = world_with_pins(seed, info());
     RandomWorld& world = made.world;

