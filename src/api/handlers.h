@@ -8,6 +8,7 @@ namespace rubato::api {
 // --- job_handlers.cpp
 Reply submit_job(const Call& call);
 Reply list_jobs(const Call& call);
+Reply cancel_jobs(const Call& call);
 Reply get_job(const Call& call);
 Reply cancel_job(const Call& call);
 Reply pause_job(const Call& call);

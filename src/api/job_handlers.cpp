@@ -3,14 +3,17 @@
 #include "api/handlers.h"
 #include "api/job_text.h"
 #include "api/plans.h"
+#include "base/text.h"
 
 namespace rubato::api {
 
 namespace {
 
 using control::JobDocument;
+using control::JobFilter;
 using control::JobNumber;
 using control::JobRecord;
+using control::Phase;
 using nlohmann::json;
 
 Result<JobDocument> read_document(const Call& call) {
@@ -28,6 +31,73 @@ Reply job_reply(const Call& call, JobNumber number) {
   const Result<JobRecord> job = call.controller.job(call.caller, number);
   if (!job.ok()) return error_reply(job.error());
   return {.body = job_text(*job)};
+}
+
+Result<std::vector<Phase>> phases_in(const std::vector<std::string_view>& names) {
+  std::vector<Phase> phases;
+  for (const std::string_view name : names) {
+    const std::optional<Phase> phase = control::parse_phase(name);
+    if (!phase) {
+      return invalid_input(
+          fmt::format("phases: '{}'; expected queued, running, paused, finished, failed or "
+                      "cancelled",
+                      name.substr(0, 40)));
+    }
+    phases.push_back(*phase);
+  }
+  return phases;
+}
+
+Result<JobFilter> query_filter(const Call& call) {
+  JobFilter filter{.name = call.text("name"),
+                   .tenant = call.text("tenant"),
+                   .user = call.text("user"),
+                   .array = call.text("array"),
+                   .since = static_cast<double>(call.number("since")),
+                   .before = static_cast<double>(call.number("before"))};
+  auto labels = control::parse_labels(call.text("labels"));
+  if (!labels.ok()) return invalid_input("labels: " + labels.error().message);
+  filter.labels = std::move(*labels);
+  const std::string phases = call.text("phases");
+  if (phases.empty()) return filter;
+  auto all = phases_in(split(phases, ','));
+  if (!all.ok()) return all.error();
+  filter.phases = std::move(*all);
+  return filter;
+}
+
+// The body has been checked against its schema.
+Result<JobFilter> body_filter(const json& body) {
+  JobFilter filter{.name = body.value("name", ""),
+                   .tenant = body.value("tenant", ""),
+                   .user = body.value("user", ""),
+                   .array = body.value("array", ""),
+                   .since = body.value("since", 0.0),
+                   .before = body.value("before", 0.0)};
+  const json labels = body.value("labels", json::object());
+  for (const auto& [name, value] : labels.items()) {
+    filter.labels[name] = value.is_string() ? value.get<std::string>() : value.dump();
+  }
+  for (const json& name : body.value("phases", json::array())) {
+    if (const auto phase = control::parse_phase(name.get<std::string>())) {
+      filter.phases.push_back(*phase);
+    }
+  }
+  if (filter.any()) return invalid_input("expected at least one condition, such as {name: *}");
+  return filter;
+}
+
+Reply called_jobs(const Call& call, int limit) {
+  const Result<std::vector<JobNumber>> numbers =
+      call.controller.find_all(call.caller, call.text("job"));
+  if (!numbers.ok()) return error_reply(numbers.error());
+  std::vector<JobRecord> jobs;
+  for (const JobNumber number : *numbers) {
+    if (number <= call.number("after") || std::ssize(jobs) == limit) continue;
+    Result<JobRecord> job = call.controller.job(call.caller, number);
+    if (job.ok()) jobs.push_back(std::move(*job));
+  }
+  return {.body = job_list_text(jobs, limit)};
 }
 
 // Finds the job, applies the change and returns the changed job.
@@ -54,9 +124,22 @@ Reply submit_job(const Call& call) {
 
 Reply list_jobs(const Call& call) {
   const auto limit = static_cast<int>(call.number("limit"));
+  if (!call.text("job").empty()) return called_jobs(call, limit);
+  const Result<JobFilter> filter = query_filter(call);
+  if (!filter.ok()) return error_reply(filter.error());
   const std::vector<JobRecord> jobs =
-      call.controller.jobs(call.caller, call.flag("active"), call.number("after"), limit);
+      call.controller.jobs(call.caller, call.flag("active"), call.number("after"), limit, *filter);
   return {.body = job_list_text(jobs, limit)};
+}
+
+Reply cancel_jobs(const Call& call) {
+  const Result<JobFilter> filter = body_filter(call.body);
+  if (!filter.ok()) return error_reply(filter.error());
+  const Result<std::vector<JobNumber>> jobs = call.controller.cancel_all(call.caller, *filter);
+  if (!jobs.ok()) return error_reply(jobs.error());
+  json ids = json::array();
+  for (const JobNumber job : *jobs) ids.push_back(control::job_name_of(job));
+  return json_reply({{"jobs", std::move(ids)}});
 }
 
 Reply get_job(const Call& call) {

@@ -69,6 +69,12 @@ void append(std::string& out, const JobRecord& job) {
   append(out, "stalled_since", job.stalled_since);
   append_name(out, "progress");
   out += job.progress.empty() ? "{}" : to_text(job.progress);
+  append_name(out, "labels");
+  out += job.document.labels.empty() ? "{}" : to_text(nlohmann::json(job.document.labels));
+  append_name(out, "waits_for");
+  out += job.waits_for.empty() ? "{}" : to_text(control::waits_json(job.waits_for));
+  append_name(out, "array");
+  out += job.array.first == 0 ? "null" : to_text(control::array_json(job.array));
   out += '}';
 }
 

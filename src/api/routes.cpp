@@ -24,6 +24,9 @@ Parameter limit_parameter(std::int64_t most) {
   schema["default"] = 1000;
   return {"limit", In::kQuery, std::move(schema), "maximum number of entries"};
 }
+Parameter text_parameter(const char* name, const char* help) {
+  return {name, In::kQuery, text_schema(4096), help};
+}
 Parameter flag_parameter(const char* name, const char* help) {
   return {name, In::kQuery, {{"type", "boolean"}, {"default", false}}, help};
 }
@@ -70,10 +73,35 @@ std::vector<Route> job_routes() {
        .path = "/api/v1/jobs",
        .name = "listJobs",
        .summary = "Jobs in order of submission",
-       .parameters = {flag_parameter("active", "only jobs that have not ended"), after_parameter(),
-                      limit_parameter(100'000)},
+       .parameters = {flag_parameter("active", "only jobs that have not ended"),
+                      after_parameter(),
+                      limit_parameter(100'000),
+                      text_parameter("job",
+                                     "only what this means: one job by number or name, or "
+                                     "all jobs of an array by its name or as j5[]"),
+                      text_parameter("labels",
+                                     "only jobs with all these labels: team=vision,run=7"),
+                      text_parameter("name",
+                                     "only names like this: `*` stands for anything, `?` "
+                                     "for one character"),
+                      text_parameter("phases", "only jobs in one of these states: queued,running"),
+                      text_parameter("tenant", "only jobs of this tenant"),
+                      text_parameter("user", "only jobs that this unix user runs"),
+                      text_parameter("array", "only jobs of arrays with this name"),
+                      {"since", In::kQuery, integer_schema(0, kLargestInteger),
+                       "only jobs submitted then or later, in seconds since 1970"},
+                      {"before", In::kQuery, integer_schema(0, kLargestInteger),
+                       "only jobs submitted before then, in seconds since 1970"}},
        .answers = {ok("jobs, without their documents", "JobList")},
+       .errors = {404, 409},
        .handle = list_jobs},
+      {.method = "POST",
+       .path = "/api/v1/cancel",
+       .name = "cancelJobs",
+       .summary = "End all active jobs like this without a result, all at once",
+       .body = schema_of("JobFilter"),
+       .answers = {ok("the jobs that were cancelled", "Cancelled")},
+       .handle = cancel_jobs},
       {.method = "GET",
        .path = "/api/v1/jobs/{job}",
        .name = "getJob",

@@ -57,7 +57,34 @@ json job_properties() {
            any_object(),
            "step, total_steps, epoch, epochs, loss (mean over the samples of the last step), "
            "step_s; eta_s (seconds from now to its end, on eta_devices; a queued job starts in "
-           "start_in_s); unknown values are omitted")}};
+           "start_in_s); unknown values are omitted")},
+      {"labels", with_help(any_object(), "as in its document")},
+      {"waits_for",
+       with_help(any_object(),
+                 "jobs that must end before it starts, and how: {\"j3\": \"finished\"}")},
+      {"array", with_help({{"type", {"object", "null"}}},
+                          "the array it was submitted with: id of its `first` job, `name`, this "
+                          "job's `index`, `size`, `at_once` (0: no limit); null: none")}};
+}
+
+// Selects jobs: all conditions that are given must hold.
+json filter_schema() {
+  json labels = control::job_schema()["properties"]["labels"];
+  labels.erase("default");
+  labels["description"] = "it has all of these labels";
+  json phases = job_properties()["phase"];
+  return object_schema(
+      json::array(),
+      {{"labels", std::move(labels)},
+       {"name", with_help(text_schema(200), "`*` stands for anything, `?` for one character")},
+       {"phases", {{"type", "array"}, {"items", std::move(phases)}, {"maxItems", 6}}},
+       {"tenant", text_schema(200)},
+       {"user", with_help(text_schema(200), "unix user that runs it")},
+       {"array", with_help(text_schema(200), "name of its array, or id of the array's first job")},
+       {"since", with_help(integer_schema(0, kLargestInteger),
+                           "submitted then or later, in seconds since 1970")},
+       {"before", with_help(integer_schema(0, kLargestInteger),
+                            "submitted before then, in seconds since 1970")}});
 }
 
 json object_of(json properties) {
@@ -130,6 +157,10 @@ json component_schemas() {
   }
   schemas["ChangeJob"] = object_schema(json::array(), std::move(changeable));
   schemas["ChangeJob"]["minProperties"] = 1;
+  schemas["JobFilter"] = filter_schema();
+  schemas["JobFilter"]["minProperties"] = 1;
+  schemas["Cancelled"] = object_schema(
+      {"jobs"}, {{"jobs", {{"type", "array"}, {"items", with_help(text(), "id of a job")}}}});
   schemas["Profile"] = object_schema(
       {"job", "key", "shared_by", "points"},
       {{"job", text()},

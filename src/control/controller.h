@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "control/job_filter.h"
 #include "control/job_health.h"
 #include "control/local_executor.h"
 #include "control/state.h"
@@ -92,10 +93,15 @@ class Controller {
   // --- Commands: durable when they return ---
   // While the store cannot be written (the disk is full), they fail with kIo and change
   // nothing; nothing is decided either, and jobs continue as they are. It ends by itself.
-  // A submission repeated with the same non-empty `key` returns the job of the first one.
+  // A submission repeated with the same non-empty `key` returns the job of the first one. A
+  // document with an array becomes as many jobs, all or none: the first is returned, and the others
+  // have the numbers after it.
   virtual Result<JobRecord> submit(const Caller& caller, JobDocument document,
                                    const std::string& key) = 0;
   virtual Status cancel(const Caller& caller, JobNumber job) = 0;
+  // Cancels all active jobs of the caller like that at once, and returns them.
+  virtual Result<std::vector<JobNumber>> cancel_all(const Caller& caller,
+                                                    const JobFilter& filter) = 0;
   virtual Status pause(const Caller& caller, JobNumber job) = 0;
   virtual Status resume(const Caller& caller, JobNumber job) = 0;
   // From now on the job gets exactly this many devices, if the machine has them. 0: the policy
@@ -136,10 +142,13 @@ class Controller {
   // none is active. If several active jobs have the name, the error lists their ids. "12" is
   // refused if it is also the name of another active job; "j12" is always the number.
   virtual Result<JobNumber> find_job(const Caller& caller, std::string_view text) const = 0;
+  // All jobs that are called so: as find_job, or those of an array (`sweep`, `sweep[]`, `j5[]`).
+  virtual Result<std::vector<JobNumber>> find_all(const Caller& caller,
+                                                  std::string_view text) const = 0;
   // At most `limit` jobs with numbers above `after`, in order of submission. With `active`, only
   // jobs that have not ended.
-  virtual std::vector<JobRecord> jobs(const Caller& caller, bool active, JobNumber after,
-                                      int limit) const = 0;
+  virtual std::vector<JobRecord> jobs(const Caller& caller, bool active, JobNumber after, int limit,
+                                      const JobFilter& filter = {}) const = 0;
   // Why the job has the devices it has: code, text, numbers, blockers and remedy.
   virtual Result<nlohmann::json> why(const Caller& caller, JobNumber job) const = 0;
   // Measurements of the job's program, from this job and earlier ones: {"job": id, "points":

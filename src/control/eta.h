@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "control/state.h"
 #include "model/speed.h"
@@ -21,6 +22,7 @@ struct EtaJob {
   int needs = 1;    // devices that a waiting job needs to start
   // Time to its end on `devices` (for a waiting job, on `needs`). Empty: unknown.
   std::optional<Seconds> left_s{};
+  std::vector<JobNumber> after{};  // it starts when these have ended
 };
 
 struct Eta {
@@ -29,9 +31,11 @@ struct Eta {
   int devices = 0;       // on which it is expected to run
 };
 
-// `waiting` in the order in which they start. `free`: devices that nobody has. A job whose end
-// cannot be known, such as one behind a job of unknown length, has no entry.
+// `waiting` in the order in which they start; after them those that wait for the end of others
+// (`later`). `free`: devices that nobody has. A job whose end cannot be known, such as one behind a
+// job of unknown length, has no entry.
 std::map<JobNumber, Eta> estimate_ends(std::span<const EtaJob> running,
-                                       std::span<const EtaJob> waiting, int free);
+                                       std::span<const EtaJob> waiting, int free,
+                                       std::span<const EtaJob> later = {});
 
 }  // namespace rubato::control

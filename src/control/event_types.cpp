@@ -80,8 +80,20 @@ Status submitted(State& state, const Event& event) {
   job.tenant = event.tenant;
   job.submitted_at = event.at;
   job.held_at = event.at;
+  job.waits_for = waits_from(event.body.value("waits_for", json()));
+  job.array = array_from(event.body.value("array", json()));
   state.jobs.emplace(event.job, std::move(job));
   ++state.next_job;
+  return ok_status();
+}
+
+Status unblocked(State& state, const Event& event) {
+  const auto job = active_job(state, event);
+  if (!job) return job.error();
+  const auto other = parse_job_number(text_in(event, "by"));
+  if (!other || (*job)->waits_for.erase(*other) == 0) {
+    return refused(event, fmt::format("it does not wait for {}", shown(event.body.at("by"))));
+  }
   return ok_status();
 }
 
@@ -92,6 +104,7 @@ Status granted(State& state, const Event& event) {
   const int devices = count_in(event, "devices");
   if (devices > 0) {
     if (job.phase == Phase::kPaused) return refused(event, "it is paused");
+    if (!job.waits_for.empty()) return refused(event, "it waits for other jobs");
     if (auto status = check_size(job, event, devices); !status) return status;
     if (job.started_at == 0) job.started_at = event.at;
     if (job.granted > 0 && job.granted != devices) ++job.resizes;
@@ -359,7 +372,12 @@ const std::vector<EventType>& table() {
       {"submitted", Subject::kJob, "A job was accepted.",
        {{"document", kObject, true, "the job, as in [jobs.md](jobs.md)"},
         {"key", kText, false, "idempotency key; a submission repeated with it returns this job"},
-        {"uid", kText, false, "identifies the submission for ever; its folder belongs to it"}}, false, submitted},
+        {"uid", kText, false, "identifies the submission for ever; its folder belongs to it"},
+        {"waits_for", kTexts, false, "jobs that it waits for, and how each must end: `finished`, `failed` or `ended`"},
+        {"array", kObject, false, "the array it was submitted with: id of its `first` job, `name`, `size`, jobs `at_once` (0: no limit), and this job's `index`"}},
+       false, submitted},
+      {"unblocked", Subject::kJob, "A job that this one waits for has ended as it should. Recorded together with that end.",
+       {{"by", kText, true, "the other job"}, {"outcome", kText, true, "how it ended"}}, false, unblocked},
       {"granted", Subject::kJob, "The scheduler granted the job devices. With 0 devices the job waits; the reason says why.",
        {{"devices", kCount, true, "how many"}, {"batch", kWhole, false, "total batch of an adaptive job; 0: the job's own choice"},
         {"reason", kText, true, "reason code of the decision"},
@@ -383,7 +401,7 @@ const std::vector<EventType>& table() {
       {"stalled", Subject::kJob, "The job runs but has not completed a step for a long time ([live.md](live.md) has the rule).",
        {{"for_s", kNumber, true, "seconds since its last step"}, {"step", kWhole, true, "steps done"}}, false, stalled},
       {"recovered", Subject::kJob, "A stalled job makes progress again.", {{"step", kWhole, true, "steps done"}}, false, recovered},
-      {"capped", Subject::kJob, "More devices than this made the job slower. 0: the limit was lifted.",
+      {"capped", Subject::kJob, "More devices than this made the job slower, or (`cause`: silent) its program has not called the runtime and uses one device. 0: the limit was lifted.",
        {{"max_useful", kCount, true, "largest number of devices that helps"}}, true, capped},
       {"program", Subject::kJob, "The program reported its number of logical workers, which the job document does not give. The job can use at most this many devices.",
        {{"logical_workers", kCount, true, "how many"}}, false, program},
@@ -391,7 +409,8 @@ const std::vector<EventType>& table() {
        [](State& s, const Event& e) { return end_job(s, e, Phase::kFinished); }},
       {"failed", Subject::kJob, "The job ended without a result.", {{"message", kText, true, "why"}}, false,
        [](State& s, const Event& e) { return end_job(s, e, Phase::kFailed); }},
-      {"cancelled", Subject::kJob, "The owner cancelled the job.", {}, false,
+      {"cancelled", Subject::kJob, "The owner cancelled the job, or a job that it waits for ended in another way than it should.",
+       {{"message", kText, false, "why, if it was not the owner"}}, false,
        [](State& s, const Event& e) { return end_job(s, e, Phase::kCancelled); }},
       {"learned", Subject::kProfile, "Step times of a program were measured.",
        {{"key", kText, true, "which program"}, {"profile", kObject, true, "seconds per step by number of devices"}}, false, learned},

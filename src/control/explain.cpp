@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "control/dependencies.h"
 #include "control/json_fields.h"
 #include "control/machine_fit.h"
 #include "control/pins.h"
@@ -84,6 +85,12 @@ std::string suspended_text(const JobRecord& job, const Usage& usage, const Machi
 
 // --- Why it has less or more than before
 
+// A command without a mode that was limited to what it uses (live_controller_limits.cpp).
+bool is_silent(const JobRecord& job) {
+  return job.max_useful > 0 && job.document.program == elastic::ProgramKind::kUnknown &&
+         job.program_workers == 0 && job.progress.empty();
+}
+
 std::string change_text(const JobRecord& job, const Usage& usage,
                         const std::optional<Reason>& reason) {
   if (!reason) return "";
@@ -93,6 +100,7 @@ std::string change_text(const JobRecord& job, const Usage& usage,
   const bool known = job.facts.contains("before");
   switch (*reason) {
     case Reason::kSlowerOnMore:
+      if (is_silent(job)) return "its program has not called the runtime and uses one device";
       return job.max_useful > 0 ? fmt::format("it was measured to be slower on more than {}",
                                               counted(job.max_useful, "device"))
                                 : std::string(explanation(*reason));
@@ -234,6 +242,20 @@ std::string remedy_for(const JobRecord& job, const Usage& usage, const State& st
       job_name_of(job.number), job.document.priority);
 }
 
+// It waits for other jobs, whatever the devices.
+void explain_waiting(json& answer, const JobRecord& job, const State& state) {
+  answer["code"] = kWaitsForJobs;
+  answer["text"] = waits_text(job.waits_for);
+  for (const auto& [number, when] : job.waits_for) {
+    const auto other = state.jobs.find(number);
+    if (other == state.jobs.end()) continue;
+    answer["blockers"].push_back({{"job", job_name_of(number)},
+                                  {"name", job_title(other->second.document)},
+                                  {"phase", std::string(to_string(other->second.phase))},
+                                  {"devices", other->second.granted}});
+  }
+}
+
 // What the job's result says about the way it was run (elastic/ordinary_program.h).
 std::string hint_of(const JobRecord& job) {
   const auto hint = job.result.find("hint");
@@ -299,6 +321,16 @@ json explain(const JobRecord& job, const State& state, const Machine& machine,
         answer["remedy"] = problem->remedy;
         break;
       }
+      if (!job.waits_for.empty()) {
+        explain_waiting(answer, job, state);
+        break;
+      }
+      if (job.reason == kArrayLimit) {
+        answer["text"] =
+            fmt::format("waits for its turn: of the {} jobs of {}, {} may run at the same time",
+                        job.array.size, job.array.name, job.array.at_once);
+        break;
+      }
       if (!is_reason_to_wait(job.reason)) answer["code"] = kUndecided;
       answer["text"] = wait_text(job, usage, state, machine);
       answer["blockers"] = blockers_of(job, state, own);
@@ -309,6 +341,8 @@ json explain(const JobRecord& job, const State& state, const Machine& machine,
       if (job.scale > 0) {
         if (!pin_suspended(job)) answer["code"] = std::string(code(Reason::kPinned));
         answer["remedy"] = remedy_for(job, usage, state, machine);
+      } else if (is_silent(job)) {
+        answer["remedy"] = "'mode: opaque' gives a program all its devices, in one process";
       } else if (job.max_useful > 0) {
         answer["remedy"] = fmt::format("measurements show that more than {} are slower",
                                        counted(job.max_useful, "device"));
@@ -325,7 +359,8 @@ json explain(const JobRecord& job, const State& state, const Machine& machine,
       break;
     case Phase::kFinished:
     case Phase::kCancelled:
-      answer["text"] = fmt::format("has ended ({}){}", to_string(job.phase), hint_of(job));
+      answer["text"] = fmt::format("has ended ({}){}{}", to_string(job.phase), hint_of(job),
+                                   job.message.empty() ? "" : ": " + job.message);
       break;
   }
   return answer;

@@ -209,6 +209,25 @@ json job_schema() {
           {"properties", std::move(properties)}};
 }
 
+std::string_view to_string(When when) {
+  switch (when) {
+    case When::kFinished:
+      return "finished";
+    case When::kFailed:
+      return "failed";
+    case When::kEnded:
+      return "ended";
+  }
+  return "?";
+}
+
+std::optional<When> parse_when(std::string_view text) {
+  for (const When when : {When::kFinished, When::kFailed, When::kEnded}) {
+    if (text == to_string(when)) return when;
+  }
+  return std::nullopt;
+}
+
 Result<double> parse_duration(std::string_view text) {
   static constexpr std::array<std::pair<char, double>, 4> kUnits{
       {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}}};

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,28 @@
 namespace rubato::control {
 
 enum class LearningRateRule { kLinear, kSqrt, kNone };
+
+// How another job must have ended before a job may start (control/dependencies.h).
+enum class When { kFinished, kFailed, kEnded };
+std::string_view to_string(When when);
+std::optional<When> parse_when(std::string_view text);
+struct After {
+  std::string job{};  // id or name
+  When when = When::kFinished;
+
+  bool operator==(const After&) const = default;
+};
+
+// `array: 0-99%10`: one job for every index, of which at most `at_once` run at the same time
+// (control/arrays.h).
+struct ArrayRange {
+  int low = 0;
+  int high = -1;    // below `low`: no array
+  int at_once = 0;  // 0: no limit
+
+  int size() const { return high - low + 1; }
+  bool operator==(const ArrayRange&) const = default;
+};
 
 struct JobDocument {
   std::string name{};              // empty: the program's name
@@ -51,6 +74,9 @@ struct JobDocument {
   std::string user{};             // unix user that runs it; empty: the daemon's (isolation.h)
   std::int64_t memory_bytes = 0;  // `memory: 4GB`, of all its processes; 0: no limit
   double cpus = 0;                // processors' worth of time; 0: no limit
+  std::map<std::string, std::string> labels{};  // for people, to find jobs (control/labels.h)
+  std::vector<After> after{};                   // jobs that must have ended before it starts
+  ArrayRange array{};                           // of a submission; jobs themselves have none
 
   bool operator==(const JobDocument&) const = default;
 };

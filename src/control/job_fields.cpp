@@ -9,6 +9,9 @@
 
 #include "base/names.h"
 #include "base/text.h"
+#include "control/arrays.h"
+#include "control/dependencies.h"
+#include "control/labels.h"
 #include "control/shell_words.h"
 #include "elastic/board.h"
 
@@ -474,6 +477,17 @@ constexpr std::array kFields{
              "Unix user that the job runs as, where the daemon isolates jobs. Only an administrator may name another.",
              [](const DocumentNode& n, JobDocument& d) { return read_name(n, d.user); },
              [](const JobDocument& d) { return unless_empty(d.user); }, name_schema},
+    JobField{"labels", "names with values", "none",
+             "Words to find jobs by, such as {team: vision, run: 7}: `rubato queue --label team=vision`. At most 32.",
+             read_labels, write_labels, labels_schema},
+    JobField{"after", "JOB, {job: JOB, when: finished \\| failed \\| ended}, or a list of these", "none",
+             "Jobs that must have ended before this one starts, by id or name; the name of an array stands for all its jobs. "
+             "finished (the default): with success; failed; ended: in any way. If that can no longer happen, this job is cancelled.",
+             read_after, write_after, after_schema},
+    JobField{"array", "LOW-HIGH or LOW-HIGH%N", "no array",
+             "Submits one job for every index from LOW to HIGH (at most 1000 jobs), named NAME[INDEX], with RUBATO_ARRAY_INDEX and "
+             "RUBATO_ARRAY_SIZE in its environment. With %N, at most N of them run at the same time.",
+             read_array, write_array, array_schema},
 };
 // clang-format on
 

@@ -103,6 +103,7 @@ void LiveController::turn() {
   }
   if (rebuild_due_ && now_unix() >= quiet_until_) start_scheduler();
   handle(executor_->poll());
+  settle_links();
   end_reservations();
   for (const JobNumber job : std::exchange(not_started_, {})) start_granted(job);
   const double now = now_unix();
@@ -123,24 +124,27 @@ int LiveController::queued_of(const std::string& tenant) const {
   int queued = 0;
   for (const JobState* job : scheduler_->jobs()) queued += waits(number_of(job->spec.id));
   for (const auto& [number, profile] : scheduler_->misfits()) queued += waits(number);
+  for (const auto& [number, profile] : scheduler_->waiting()) queued += waits(number);
   return queued;
 }
 
-Status LiveController::check_queue(const std::string& tenant, std::map<std::string, int>& queued) {
+Status LiveController::check_queue(const std::string& tenant, int jobs,
+                                   std::map<std::string, int>& queued) {
   const auto found = store_->state().tenants.find(tenant);
   const int most = found == store_->state().tenants.end() ? 0 : found->second.max_queued;
   if (most == 0) return ok_status();
   const auto [count, fresh] = queued.try_emplace(tenant, 0);
   if (fresh) count->second = queued_of(tenant);
-  if (count->second < most) {
-    ++count->second;
+  if (count->second + jobs <= most) {
+    count->second += jobs;
     return ok_status();
   }
+  const std::string more = jobs == 1 ? "" : fmt::format("; these are {} more", jobs);
   return Error{
       ErrorCode::kRefused,
-      fmt::format("tenant {} may have {} waiting at the same time, and {} do; wait for one "
+      fmt::format("tenant {} may have {} waiting at the same time, and {} do{}; wait for one "
                   "to start, or cancel one",
-                  tenant, most == 1 ? "1 job" : fmt::format("{} jobs", most), count->second)};
+                  tenant, most == 1 ? "1 job" : fmt::format("{} jobs", most), count->second, more)};
 }
 
 void LiveController::handle_submissions(std::deque<Submission> submissions) {
@@ -162,36 +166,43 @@ void LiveController::handle_submissions(std::deque<Submission> submissions) {
         continue;
       }
     }
-    if (const Status possible = check_queue(submission.tenant, queued); !possible.ok()) {
+    const Result<Links> links = links_of(submission.caller, submission.document);
+    if (!links.ok()) {
+      numbers.emplace_back(links.error());
+      continue;
+    }
+    const int jobs = std::max(1, submission.document.array.size());
+    if (const Status possible = check_queue(submission.tenant, jobs, queued); !possible.ok()) {
       numbers.emplace_back(possible.error());
       continue;
     }
     if (!submission.key.empty()) fresh_keys[key] = next;
     numbers.emplace_back(next);
-    fresh.push_back(next);
-    events.push_back(given(submission.caller, {.at = now_unix(),
-                                               .type = "submitted",
-                                               .job = next++,
-                                               .tenant = submission.tenant,
-                                               .body = {{"document", to_json(submission.document)},
-                                                        {"key", submission.key},
-                                                        {"uid", submission.uid}}}));
+    std::vector<Event> added = events_of(submission, *links, next, now_unix());
+    events.insert(events.end(), added.begin(), added.end());
+    for (const JobNumber end = next + jobs; next < end; ++next) fresh.push_back(next);
   }
   const Status durable = append(std::move(events));
   if (durable.ok()) {
     numbers_.note(store_->identity(), store_->state().next_job);
     for (const JobNumber number : fresh) {
-      const JobRecord& record = store_->state().jobs.at(number);
+      const auto found = store_->state().jobs.find(number);
+      if (found == store_->state().jobs.end() || ended(found->second.phase)) continue;
+      const JobRecord& record = found->second;
+      dependents_.note(record);
       static_cast<void>(
           scheduler_->add(record, known_profile(store_->state(), record, options_.machine.type)));
     }
     round_due_ = true;
   }
+  const auto is_fresh = [&](JobNumber number) {
+    return std::find(fresh.begin(), fresh.end(), number) != fresh.end();
+  };
   for (std::size_t i = 0; i < submissions.size(); ++i) {
     if (!numbers[i].ok()) {
       submissions[i].answer.set_value(numbers[i].error());
-    } else if (store_->state().jobs.contains(*numbers[i])) {
-      submissions[i].answer.set_value(store_->state().jobs.at(*numbers[i]));
+    } else if (durable.ok() || !is_fresh(*numbers[i])) {
+      submissions[i].answer.set_value(visible({.tenant = "", .admin = true}, *numbers[i]));
     } else {
       submissions[i].answer.set_value(durable.error());
     }
@@ -253,6 +264,11 @@ void LiveController::note_who_waits() {
   }
   for (const auto& [number, profile] : scheduler_->misfits()) {
     live_[number].waits = kDoesNotFit;
+  }
+  for (const auto& [number, profile] : scheduler_->waiting()) {
+    const JobRecord& job = store_->state().jobs.at(number);
+    live_[number].waits = job.waits_for.empty() ? kArrayLimit : kWaitsForJobs;
+    live_[number].facts = nlohmann::json::object();
   }
 }
 

@@ -21,6 +21,7 @@
 #include "base/mutex.h"
 #include "base/shared_mutex.h"
 #include "control/controller.h"
+#include "control/dependencies.h"
 #include "control/eta.h"
 #include "control/job_health.h"
 #include "control/job_owner.h"
@@ -42,6 +43,7 @@ class LiveController final : public Controller {
   Result<JobRecord> submit(const Caller& caller, JobDocument document,
                            const std::string& key) override;
   Status cancel(const Caller& caller, JobNumber job) override;
+  Result<std::vector<JobNumber>> cancel_all(const Caller& caller, const JobFilter& filter) override;
   Status pause(const Caller& caller, JobNumber job) override;
   Status resume(const Caller& caller, JobNumber job) override;
   Status scale(const Caller& caller, JobNumber job, int devices) override;
@@ -63,8 +65,10 @@ class LiveController final : public Controller {
   std::optional<Caller> local_caller(uid_t uid) const override;
   Result<JobRecord> job(const Caller& caller, JobNumber job) const override;
   Result<JobNumber> find_job(const Caller& caller, std::string_view text) const override;
-  std::vector<JobRecord> jobs(const Caller& caller, bool active, JobNumber after,
-                              int limit) const override;
+  Result<std::vector<JobNumber>> find_all(const Caller& caller,
+                                          std::string_view text) const override;
+  std::vector<JobRecord> jobs(const Caller& caller, bool active, JobNumber after, int limit,
+                              const JobFilter& filter) const override;
   Result<nlohmann::json> why(const Caller& caller, JobNumber job) const override;
   Result<nlohmann::json> profile(const Caller& caller, JobNumber job) const override;
   Result<nlohmann::json> plan(const Caller& caller, const JobDocument& document,
@@ -104,8 +108,8 @@ class LiveController final : public Controller {
   void turn();  // everything that the loop does besides commands
   void handle_submissions(std::deque<Submission> submissions);
   int queued_of(const std::string& tenant) const;
-  // Whether the tenant may submit one more. `queued` counts what was submitted together.
-  Status check_queue(const std::string& tenant, std::map<std::string, int>& queued);
+  // Whether the tenant may submit this many more. `queued` counts what was submitted together.
+  Status check_queue(const std::string& tenant, int jobs, std::map<std::string, int>& queued);
   void end_reservations();
   void decide();
   void carry_out(const std::vector<Action>& actions);
@@ -135,6 +139,30 @@ class LiveController final : public Controller {
   Event about(const JobRecord& job, std::string type, nlohmann::json body) const;
   // The event of a command: with who gave it and from where.
   static Event given(const Caller& caller, Event event);
+
+  // --- Jobs that wait for others, and arrays (live_controller_links.cpp)
+  // What the document's `after` means now. A job that has ended as it should is left out; `never`
+  // says why if one has ended in another way.
+  struct Links {
+    WaitsFor waits_for{};
+    std::string never{};
+  };
+  Result<Links> links_of(const Caller& caller, const JobDocument& document) const;
+  // The events of one submission: its jobs, numbered from `first` on.
+  static std::vector<Event> events_of(const Submission& submission, const Links& links,
+                                      JobNumber first, double now);
+  // Adds what follows from the ends among the events (dependencies.h). Returns how many there were.
+  std::size_t add_consequences(std::vector<Event>& events) const;
+  // All are durable; those from `causes` on were added.
+  void note_consequences(const std::vector<Event>& events, std::size_t causes);
+  // Jobs that were released join the scheduler, and those that can never start leave it.
+  void settle_links();
+  void begin_turns();
+  // Waiting jobs that the scheduler does not see, for estimates.
+  std::vector<EtaJob> held_back() const;
+  // The jobs of the array with this name that is active, or of the newest; empty: there is none.
+  Result<std::vector<JobNumber>> members_of(const Caller& caller, const ArrayName& name) const
+      RUBATO_REQUIRES_SHARED(mutex_);
 
   // --- Notices from the executor (live_controller_notices.cpp) ---
   void handle(std::vector<Notice> notices);
@@ -169,6 +197,7 @@ class LiveController final : public Controller {
   void estimate_ends(double now);
   // Ends jobs whose time_limit is over (live_controller_limits.cpp).
   void end_overdue(double now);
+  void free_unused(double now);
   // Whether the job is known to do steps.
   bool does_steps(const JobRecord& job) const;
   // Adds a sample and drops the oldest one if there are too many.
@@ -221,7 +250,10 @@ class LiveController final : public Controller {
   std::string problem_ RUBATO_GUARDED_BY(mutex_);  // of the store; empty: it can be written
   double read_only_since_ = 0;                     // 0: it is not
   double next_try_at_ = 0;                         // of writing, while it is read-only
-  bool rebuild_due_ = false;         // the scheduler knows decisions that are not in the log
+  bool rebuild_due_ = false;    // the scheduler knows decisions that are not in the log
+  std::set<JobNumber> silent_;  // capped because their programs have not called the runtime
+  DependentJobs dependents_;
+  std::set<JobNumber> settled_;      // released or cancelled with the end of another job
   std::set<JobNumber> not_started_;  // granted devices, but their folders could not be created yet
 
   std::vector<Notice> unwritten_;  // notices that could not be made durable yet, in order

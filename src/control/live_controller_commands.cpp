@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/sha256.h"
+#include "control/arrays.h"
 #include "control/live_controller.h"
 #include "control/pins.h"
 #include "control/quota_check.h"
@@ -104,6 +105,7 @@ Result<JobRecord> LiveController::submit(const Caller& caller, JobDocument docum
   std::string tenant = !document.tenant.empty() ? document.tenant : caller.tenant;
   if (tenant.empty()) tenant = kDefaultTenant;
   Status possible = check_possible(document);
+  if (possible.ok()) possible = check_array(document);
   if (possible.ok()) possible = check_limits(options_.isolation, document);
   if (possible.ok()) possible = settle_user(caller, tenant, document);
   if (possible.ok() && !was_submitted(tenant, key)) {

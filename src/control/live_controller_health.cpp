@@ -16,6 +16,7 @@ void LiveController::watch_health() {
   const double now = now_unix();
   next_health_at_ = now + kHealthEvery;
   end_overdue(now);
+  free_unused(now);
   check_progress(now);
   estimate_ends(now);
 }
@@ -73,7 +74,7 @@ void LiveController::estimate_ends(double now) {
     const int urgency_b = jobs.at(b.job).document.priority;
     return urgency_a != urgency_b ? urgency_a > urgency_b : a.job < b.job;
   });
-  std::map<JobNumber, Eta> etas = control::estimate_ends(running, waiting, free);
+  std::map<JobNumber, Eta> etas = control::estimate_ends(running, waiting, free, held_back());
   const WriteLock lock(mutex_);
   etas_ = std::move(etas);
   etas_at_ = now;

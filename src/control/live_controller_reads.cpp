@@ -31,6 +31,12 @@ Error ambiguous(std::string_view name, std::span<const JobNumber> jobs) {
                                            jobs.size(), join(ids, ", "))};
 }
 
+Error all_of_an_array(std::string_view name, std::span<const JobNumber> jobs) {
+  return {ErrorCode::kRefused,
+          fmt::format("'{0}' is an array of {1} jobs, {2} to {3}; name one of them: {0}[INDEX]",
+                      name, jobs.size(), job_name_of(jobs.front()), job_name_of(jobs.back()))};
+}
+
 bool may_see(const Caller& caller, const std::string& tenant) {
   return caller.admin || (!tenant.empty() && caller.tenant == tenant);
 }
@@ -49,7 +55,7 @@ Result<JobRecord> LiveController::visible(const Caller& caller, JobNumber job) c
 JobRecord LiveController::with_progress(const JobRecord& record) const {
   JobRecord shown = record;
   if (record.phase == Phase::kQueued && !is_reason_to_wait(record.reason)) {
-    shown.reason = kUndecided;
+    shown.reason = record.waits_for.empty() ? kUndecided : kWaitsForJobs;
   }
   const auto live = live_.find(record.number);
   if (live == live_.end()) return shown;
@@ -110,11 +116,15 @@ Result<JobNumber> LiveController::find_job(const Caller& caller, std::string_vie
   if (active.size() > 1) return ambiguous(text, active);
   if (active.size() == 1) return active.front();
   if (newest > 0) return newest;
-  return no_such_job(text);
+  const ArrayName name = parse_array_name(text);
+  const Result<std::vector<JobNumber>> members = members_of(caller, name);
+  if (!members.ok()) return members.error();
+  if (name.index && members->size() == 1) return members->front();
+  return members->empty() ? no_such_job(text) : all_of_an_array(name.name, *members);
 }
 
 std::vector<JobRecord> LiveController::jobs(const Caller& caller, bool active, JobNumber after,
-                                            int limit) const {
+                                            int limit, const JobFilter& filter) const {
   const ReadLock lock(mutex_);
   std::vector<JobRecord> result;
   const double now = now_unix();
@@ -122,6 +132,7 @@ std::vector<JobRecord> LiveController::jobs(const Caller& caller, bool active, J
   for (auto it = jobs.upper_bound(after); it != jobs.end(); ++it) {
     if (static_cast<int>(result.size()) >= limit) break;
     if (active && ended(it->second.phase)) continue;
+    if (!matches(filter, it->second)) continue;
     if (may_see(caller, it->second.tenant)) result.push_back(shown(it->second, now));
   }
   return result;
@@ -203,6 +214,11 @@ Result<nlohmann::json> LiveController::plan(const Caller& caller, const JobDocum
   JobDocument filled = document;
   if (!caller.admin) filled.tenant = caller.tenant;
   if (filled.tenant.empty()) filled.tenant = "default";
+  const Result<Links> links = links_of(caller, filled);
+  if (!links.ok()) return links.error();
+  if (!links->never.empty()) {
+    return Error{ErrorCode::kRefused, "it would be cancelled: " + links->never};
+  }
   Profile known;
   {
     const ReadLock lock(mutex_);
@@ -213,7 +229,8 @@ Result<nlohmann::json> LiveController::plan(const Caller& caller, const JobDocum
     known = known_profile(store_->state(), record, options_.machine.type);
   }
   if (!possible.ok()) return possible.error();
-  return plan_for(take_snapshot(caller), filled, known, {.should_stop = abandoned});
+  return plan_for(take_snapshot(caller), filled, known, {.should_stop = abandoned},
+                  links->waits_for);
 }
 
 Result<nlohmann::json> LiveController::snapshot(const Caller& caller) const {

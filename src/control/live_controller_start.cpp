@@ -9,6 +9,9 @@
 namespace rubato::control {
 
 void LiveController::begin() {
+  for (const auto& [number, job] : store_->state().jobs) {
+    if (!ended(job.phase)) dependents_.note(job);
+  }
   claim_history();
   // If it cannot be written, the daemon is read-only from its start.
   static_cast<void>(append({event("started", {{"devices", options_.machine.devices},
@@ -90,6 +93,7 @@ void LiveController::start_scheduler() {
     made = LiveScheduler::make(options_.machine, {.settings = {}, .tenants = state.tenants}, now);
   }
   scheduler_ = std::move(made.value());
+  begin_turns();
   for (const auto& [number, job] : state.jobs) {
     if (ended(job.phase) || job.phase == Phase::kPaused) continue;
     static_cast<void>(scheduler_->add(job, known_profile(state, job, options_.machine.type)));

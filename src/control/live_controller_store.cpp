@@ -43,6 +43,7 @@ Status LiveController::append(std::vector<Event> events) {
   if (events.empty()) return ok_status();
   const double now = now_unix();
   if (read_only_since_ > 0 && now < next_try_at_) return read_only(store_problem());
+  const std::size_t causes = add_consequences(events);
   Status done = store_->append(events);
   if (!done.ok() && done.error().code != ErrorCode::kIo) {
     fmt::print(stderr, "rubatod: {}\n", done.error().message);
@@ -61,6 +62,7 @@ Status LiveController::append(std::vector<Event> events) {
   }
   if (!done.ok()) return read_only(done.error().message);
   next_try_at_ = 0;
+  note_consequences(events, causes);
   {
     const MutexLock lock(news_mutex_);
     newest_event_ = store_->state().last_seq;

@@ -88,6 +88,7 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
   spec_.tenant = record.tenant;
   spec_.priority = document_.priority;
   spec_.mode = document_.mode;
+  spec_.starts_over = document_.program == elastic::ProgramKind::kOpaque;
   spec_.submit_s = record.submitted_at;
   spec_.application = profile_key(record, machine_.type);
   spec_.power_of_two_sizes = document_.power_of_two_sizes;

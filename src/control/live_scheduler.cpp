@@ -70,6 +70,11 @@ Status LiveScheduler::add(const JobRecord& record, const Profile& profile) {
     set_aside(record, profile, problem->needs);
     return ok_status();
   }
+  if (!record.waits_for.empty() || !turns_.join(record)) {
+    waiting_.insert_or_assign(record.number, profile);
+    return ok_status();
+  }
+  waiting_.erase(record.number);
   auto job = std::make_unique<LiveJob>(record, profile, machine_);
   job->refresh(record, now_());
   JobPast past{.allocation = {},
@@ -108,12 +113,23 @@ void LiveScheduler::remove(JobNumber job) {
   if (scheduler_->find(id_of(job)) != nullptr) scheduler_->remove(id_of(job));
   live_.erase(job);
   misfits_.erase(job);
+  leave(job);
+}
+
+void LiveScheduler::leave(JobNumber job) {
+  waiting_.erase(job);
+  std::erase(next_, job);
+  if (const std::optional<JobNumber> next = turns_.leave(job)) next_.push_back(*next);
 }
 
 Status LiveScheduler::refresh(const JobRecord& record) {
   if (const auto aside = misfits_.find(record.number); aside != misfits_.end()) {
     if (misfit(record, machine_)) return ok_status();  // it goes on waiting
     const Profile profile = aside->second;
+    return add(record, profile);
+  }
+  if (const auto waits = waiting_.find(record.number); waits != waiting_.end()) {
+    const Profile profile = waits->second;
     return add(record, profile);
   }
   const auto found = live_.find(record.number);
@@ -158,7 +174,9 @@ Result<RoundRecord> LiveScheduler::round(std::vector<Action>& actions) {
   Result<RoundRecord> record = scheduler_->round();
   actions = std::exchange(actions_, {});
   for (const Action& action : actions) {
-    if (action.reason == Reason::kRejected) live_.erase(number_of(action.job));
+    if (action.reason != Reason::kRejected) continue;
+    live_.erase(number_of(action.job));
+    leave(number_of(action.job));
   }
   return record;
 }

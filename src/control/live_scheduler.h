@@ -7,9 +7,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "control/arrays.h"
 #include "control/live_job.h"
 #include "sched/scheduler.h"
 
@@ -31,13 +33,17 @@ class LiveScheduler final : public Clock, public Executor {
                                                      const LivePolicy& policy,
                                                      std::function<double()> now);
 
+  // Call this first with all jobs that will be added: of arrays with a limit, those that hold
+  // devices come before the others (arrays.h).
+  void begin_turns(std::span<const JobRecord* const> records) { turns_.begin(records); }
   // Adds a job with its previous grant. A job that can never run on this machine (machine_fit.h) is
   // set aside: it takes no part in rounds, and what it was granted is taken back with the next
-  // actions. Only a job that was already added is an error.
+  // actions. A job that waits for others, or for its turn in its array, takes no part either. Only
+  // a job that was already added is an error.
   Status add(const JobRecord& record, const Profile& profile);
   void remove(JobNumber job);
-  // Call this when the range, the grant or the pause in the record changed. A job that was set
-  // aside joins if it fits now.
+  // Call this when the range, the grant or the pause in the record changed, or what it waits for. A
+  // job that was set aside joins if it fits now and waits for nobody.
   Status refresh(const JobRecord& record);
   // Reports the job's measurements. News::kSize calls for a new decision.
   Profile::News report(const JobRecord& record, const LiveProgress& progress);
@@ -53,6 +59,10 @@ class LiveScheduler final : public Clock, public Executor {
   const JobState* state(JobNumber job) const;
   // Jobs that can never run on this machine.
   const std::map<JobNumber, Profile>& misfits() const { return misfits_; }
+  // Jobs that wait for other jobs, or for their turn in their array.
+  const std::map<JobNumber, Profile>& waiting() const { return waiting_; }
+  // Jobs whose turn has come since the last call; refresh() lets them join.
+  std::vector<JobNumber> take_turns() { return std::exchange(next_, {}); }
   std::span<const JobState* const> jobs() const { return scheduler_->jobs(); }
   int allocated() const { return scheduler_->allocated(); }
   int usable() const { return scheduler_->usable(); }
@@ -64,6 +74,7 @@ class LiveScheduler final : public Clock, public Executor {
   void apply(std::span<const Action> actions) override;
   void set_aside(const JobRecord& record, const Profile& profile, int needs);
   void take_over(const JobRecord& record);
+  void leave(JobNumber job);
 
   Machine machine_;
   Cluster cluster_;
@@ -72,6 +83,9 @@ class LiveScheduler final : public Clock, public Executor {
   std::vector<Action> actions_;
   std::map<JobNumber, std::unique_ptr<LiveJob>> live_;
   std::map<JobNumber, Profile> misfits_;
+  std::map<JobNumber, Profile> waiting_;
+  ArrayTurns turns_;
+  std::vector<JobNumber> next_;  // got a turn and have not joined yet
   std::unique_ptr<Scheduler> scheduler_;
 };
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <set>
 
+#include "control/dependencies.h"
 #include "control/explain.h"
 
 namespace rubato::control {
@@ -17,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 constexpr Seconds kSoonest = 1;
 
 SnapshotJob submitted_now(const Snapshot& snapshot, const JobDocument& document,
-                          const Profile& known) {
+                          const Profile& known, const WaitsFor& waits_for) {
   SnapshotJob fresh;
   for (const SnapshotJob& job : snapshot.jobs) {
     fresh.record.number = std::max(fresh.record.number, job.record.number);
@@ -26,6 +27,7 @@ SnapshotJob submitted_now(const Snapshot& snapshot, const JobDocument& document,
   fresh.record.document = document;
   fresh.record.tenant = document.tenant;
   fresh.record.submitted_at = snapshot.at;
+  fresh.record.waits_for = waits_for;
   fresh.profile = known;
   return fresh;
 }
@@ -70,19 +72,22 @@ std::string waiting_text(JobRecord job, const JobState& decided, const Snapshot&
 }  // namespace
 
 Result<json> plan_for(const Snapshot& snapshot, const JobDocument& document, const Profile& known,
-                      const PlanLimits& limits) {
+                      const PlanLimits& limits, const WaitsFor& waits_for) {
   const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                            std::chrono::duration<double>(limits.seconds));
   auto live =
       LiveScheduler::make(snapshot.machine, snapshot.policy, [at = snapshot.at] { return at; });
   if (!live.ok()) return live.error();
+  std::vector<const JobRecord*> records;
+  for (const SnapshotJob& job : snapshot.jobs) records.push_back(&job.record);
+  (*live)->begin_turns(records);
   for (const SnapshotJob& job : snapshot.jobs) {
     // A job that no longer fits on this machine takes no part in decisions.
     static_cast<void>((*live)->add(job.record, job.profile));
   }
   static_cast<void>((*live)->set_reserved(snapshot.reserved));
   Snapshot after = snapshot;
-  after.jobs.push_back(submitted_now(snapshot, document, known));
+  after.jobs.push_back(submitted_now(snapshot, document, known, waits_for));
   const SnapshotJob& fresh = after.jobs.back();
   const JobNumber own = fresh.record.number;
   const Status added = (*live)->add(fresh.record, fresh.profile);
@@ -105,8 +110,16 @@ Result<json> plan_for(const Snapshot& snapshot, const JobDocument& document, con
                  {"horizon_s", nullptr},
                  {"guessed", true}};
   note_changes(answer, actions, snapshot, own);
-  if (state == nullptr) return answer;
-  if (devices == 0) answer["text"] = waiting_text(fresh.record, *state, snapshot);
+  if (!waits_for.empty()) {
+    answer["reason"] = kWaitsForJobs;
+    answer["text"] = waits_text(waits_for);
+    answer["changes"] = json::array();  // what happens now happens without it
+    answer["others"] = {{"changed", 0}, {"devices", 0}};
+  } else if (state == nullptr) {
+    return answer;
+  } else if (devices == 0) {
+    answer["text"] = waiting_text(fresh.record, *state, snapshot);
+  }
 
   ForecastOptions options;
   options.decided = live->get();

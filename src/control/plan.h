@@ -19,8 +19,10 @@ struct PlanLimits {
 //
 // The real scheduler decides once, with all jobs as they are now. A simulation continues from that
 // decision until the job has ended or the time is up. So the decision alone says whether the job
-// starts now, and the simulation alone when it starts otherwise.
+// starts now, and the simulation alone when it starts otherwise. The job waits for those in
+// `waits_for` first. Of an array the answer is about one job.
 Result<nlohmann::json> plan_for(const Snapshot& snapshot, const JobDocument& document,
-                                const Profile& known, const PlanLimits& limits);
+                                const Profile& known, const PlanLimits& limits,
+                                const WaitsFor& waits_for = {});
 
 }  // namespace rubato::control

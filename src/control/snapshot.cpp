@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 
 namespace rubato::control {
@@ -88,6 +89,50 @@ Result<Snapshot> snapshot_from_json(const nlohmann::json& json) {
   }
 }
 
+namespace {
+
+// The jobs whose end a job waits for: those it names, or the one before it in its array. Empty: it
+// waits for none. No value: what it waits for is not part of the snapshot, or never expected.
+class Awaited {
+ public:
+  explicit Awaited(const Snapshot& snapshot) {
+    std::vector<const JobRecord*> records;
+    for (const SnapshotJob& job : snapshot.jobs) records.push_back(&job.record);
+    turns_.begin(records);
+  }
+
+  std::optional<std::vector<std::size_t>> of(const JobRecord& job) {
+    std::vector<std::size_t> indices;
+    for (const auto& [other, when] : job.waits_for) {
+      const auto found = index_of_.find(other);
+      if (found == index_of_.end() || when == When::kFailed) return std::nullopt;
+      indices.push_back(found->second);
+    }
+    if (job.array.at_once == 0) return indices;
+    std::deque<JobNumber>& lane = lanes_[job.array.first];
+    // Those who wait for other jobs take turns when these have ended.
+    const bool has_turn = job.waits_for.empty() ? turns_.join(job)
+                                                : static_cast<int>(lane.size()) < job.array.at_once;
+    if (!has_turn) {
+      const auto before = lane.empty() ? index_of_.end() : index_of_.find(lane.front());
+      if (before == index_of_.end()) return std::nullopt;
+      indices.push_back(before->second);
+      lane.pop_front();
+    }
+    lane.push_back(job.number);
+    return indices;
+  }
+  // The job is part of the workload.
+  void note(JobNumber job, std::size_t index) { index_of_[job] = index; }
+
+ private:
+  ArrayTurns turns_;
+  std::map<JobNumber, std::deque<JobNumber>> lanes_;  // of arrays: who ends before the next starts
+  std::map<JobNumber, std::size_t> index_of_;
+};
+
+}  // namespace
+
 LiveWorkload workload_of(const Snapshot& snapshot) {
   LiveWorkload live;
   live.cluster = Cluster(
@@ -101,12 +146,17 @@ LiveWorkload workload_of(const Snapshot& snapshot) {
     const bool b_runs = b->record.granted > 0;
     return a_runs != b_runs ? a_runs : a->record.submitted_at < b->record.submitted_at;
   });
+  Awaited awaited(snapshot);
   for (const SnapshotJob* job : order) {
     const LiveJob known(job->record, job->profile, snapshot.machine);
     if (known.spec().allowed_types == 0 || known.spec().min_devices > snapshot.machine.devices) {
       continue;
     }
+    std::optional<std::vector<std::size_t>> after = awaited.of(job->record);
+    if (!after) continue;
+    awaited.note(job->record.number, live.numbers.size());
     WorkloadJob& sim = live.workload.jobs.emplace_back();
+    sim.after = std::move(*after);
     sim.spec = known.spec();
     sim.spec.id = JobId(live.numbers.size());
     sim.spec.submit_s = std::max(0.0, job->record.submitted_at - snapshot.at);

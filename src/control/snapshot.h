@@ -41,7 +41,9 @@ struct LiveWorkload {
   std::vector<bool> guessed;       // whether the length is unknown and was assumed
   double device_s = 0;             // device-seconds of all jobs on their smallest sizes
 };
-// Jobs that can never run on this machine are left out.
+// Jobs that can never run on this machine are left out, and so are those that wait for something
+// that is not expected: for the failure of a job, or for one that is left out. Others that wait
+// arrive when what they wait for has ended.
 LiveWorkload workload_of(const Snapshot& snapshot);
 
 struct ForecastJob {

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "control/event_types.h"
 #include "control/job_fields.h"
+#include "control/json_fields.h"
 
 namespace rubato::control {
 
@@ -20,6 +21,41 @@ constexpr std::array kPhases{Phase::kQueued,   Phase::kRunning, Phase::kPaused,
                              Phase::kFinished, Phase::kFailed,  Phase::kCancelled};
 
 }  // namespace
+
+json waits_json(const WaitsFor& waits_for) {
+  json object = json::object();
+  for (const auto& [job, when] : waits_for) object[job_name_of(job)] = to_string(when);
+  return object;
+}
+
+WaitsFor waits_from(const json& object) {
+  WaitsFor waits_for;
+  if (!object.is_object()) return waits_for;
+  for (const auto& [name, when] : object.items()) {
+    const auto job = parse_job_number(name);
+    const auto condition = when.is_string() ? parse_when(when.get<std::string>()) : std::nullopt;
+    if (job && condition) waits_for[*job] = *condition;
+  }
+  return waits_for;
+}
+
+json array_json(const ArrayPlace& array) {
+  if (array.first == 0) return nullptr;
+  return {{"first", job_name_of(array.first)},
+          {"name", array.name},
+          {"index", array.index},
+          {"size", array.size},
+          {"at_once", array.at_once}};
+}
+
+ArrayPlace array_from(const json& object) {
+  if (!object.is_object()) return {};
+  return {.first = parse_job_number(text_of(object, "first")).value_or(0),
+          .name = text_of(object, "name"),
+          .index = static_cast<int>(whole_in(object, "index")),
+          .size = static_cast<int>(whole_in(object, "size")),
+          .at_once = static_cast<int>(whole_in(object, "at_once"))};
+}
 
 std::optional<JobNumber> parse_job_number(std::string_view text) {
   if (text.starts_with('j')) text.remove_prefix(1);
@@ -45,6 +81,13 @@ std::string_view to_string(Phase phase) {
       return "cancelled";
   }
   return "?";
+}
+
+std::optional<Phase> parse_phase(std::string_view name) {
+  for (const Phase phase : kPhases) {
+    if (name == to_string(phase)) return phase;
+  }
+  return std::nullopt;
 }
 
 int logical_workers_of(const JobRecord& job) {
@@ -123,7 +166,10 @@ json to_json(const JobRecord& job) {
           {"stalled_since", job.stalled_since},
           {"progress", job.progress},
           {"result", job.result},
-          {"errors", job.errors}};
+          {"errors", job.errors},
+          {"labels", job.document.labels},
+          {"waits_for", waits_json(job.waits_for)},
+          {"array", array_json(job.array)}};
 }
 
 Result<JobRecord> job_from_json(const json& object) {
@@ -133,13 +179,9 @@ Result<JobRecord> job_from_json(const json& object) {
     if (!document) return document.error();
     job.document = std::move(*document);
     const auto& phase = object.at("phase").get_ref<const std::string&>();
-    bool known = false;
-    for (const Phase each : kPhases) {
-      if (phase != to_string(each)) continue;
-      job.phase = each;
-      known = true;
-    }
+    const std::optional<Phase> known = parse_phase(phase);
     if (!known) return invalid_input(fmt::format("unknown phase {}", shown(json(phase))));
+    job.phase = *known;
     object.at("number").get_to(job.number);
     object.at("tenant").get_to(job.tenant);
     object.at("key").get_to(job.key);
@@ -167,6 +209,8 @@ Result<JobRecord> job_from_json(const json& object) {
     job.progress = object.at("progress");
     job.result = object.at("result");
     job.errors = object.value("errors", json::object());
+    job.waits_for = waits_from(object.value("waits_for", json()));
+    job.array = array_from(object.value("array", json()));
     return job;
   } catch (const json::exception& problem) {
     return invalid_input(problem.what());

@@ -42,12 +42,25 @@ enum class Phase {
   kPaused,     // by its owner
   kFinished,   // has a result
   kFailed,     // `message` says why
-  kCancelled,  // by its owner
+  kCancelled,  // by its owner, or because of a job that it waited for; then `message` says so
 };
 std::string_view to_string(Phase phase);
+std::optional<Phase> parse_phase(std::string_view name);
 inline bool ended(Phase phase) {
   return phase == Phase::kFinished || phase == Phase::kFailed || phase == Phase::kCancelled;
 }
+
+// Jobs that another one waits for, and how each must end (control/dependencies.h).
+using WaitsFor = std::map<JobNumber, When>;
+
+// The place of a job in the array that it was submitted with (control/arrays.h).
+struct ArrayPlace {
+  JobNumber first = 0;  // number of the array's first job; 0: it belongs to no array
+  std::string name{};   // of the array
+  int index = 0;
+  int size = 0;
+  int at_once = 0;  // 0: no limit
+};
 
 struct JobRecord {
   JobNumber number = 0;
@@ -80,6 +93,8 @@ struct JobRecord {
   nlohmann::json result = nlohmann::json::object();    // result.json of a finished job
   // What was wrong with its files, by kind: {"place", "message", "count"} (event `error`).
   nlohmann::json errors = nlohmann::json::object();
+  WaitsFor waits_for{};  // empty: for no job
+  ArrayPlace array{};
 };
 // Logical workers of a consistent or rigid job; 0: unknown so far, or the job is adaptive.
 int logical_workers_of(const JobRecord& job);
@@ -95,6 +110,12 @@ DeviceRange device_range(const JobRecord& job);
 double device_seconds(const JobRecord& job, double now);
 // Seconds with at least one device until `now`; `time_limit` is about them.
 double held_seconds(const JobRecord& job, double now);
+// {"j3": "finished"}, and back; what is malformed is left out.
+nlohmann::json waits_json(const WaitsFor& waits_for);
+WaitsFor waits_from(const nlohmann::json& object);
+// {"first": "j5", "name", "index", "size", "at_once"}, or null; and back.
+nlohmann::json array_json(const ArrayPlace& array);
+ArrayPlace array_from(const nlohmann::json& object);
 // The job as the API shows it: everything, with its `id` ("j12"), name and device range.
 nlohmann::json to_json(const JobRecord& job);
 // job_from_json(to_json(job)) is the same job.

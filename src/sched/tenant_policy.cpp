@@ -179,7 +179,11 @@ void TenantPolicy::find_shares(std::vector<Part>& parts, const PolicyInput& inpu
     }
     if (parts[i].tenant->turn) turns.push_back(i);
   }
+  // Whoever has begun its turn keeps it until its account is even. Otherwise two tenants to which
+  // much is owed would take the devices from each other at every decision, and no job would end.
+  const auto has_begun = [&](std::size_t i) { return claims[i].holding >= parts[i].smallest; };
   std::stable_sort(turns.begin(), turns.end(), [&](std::size_t a, std::size_t b) {
+    if (has_begun(a) != has_begun(b)) return has_begun(a);
     return parts[a].tenant->owed > parts[b].tenant->owed;
   });
   std::vector<char> settled(parts.size(), 0);

@@ -10,8 +10,8 @@
 // A share may be smaller than the smallest job of its tenant. Then the tenant leaves the share to
 // the others and waits, and the devices it is owed are counted. When they are worth `turn_s`
 // seconds of that job, the tenant has a turn: it gets what the job needs until the account is even
-// again. So no tenant starves, however small its weight, unless its quota is too small. (A turn
-// must be much longer than it takes a job to stop and to start again.)
+// again, and nobody interrupts a turn. So no tenant starves, however small its weight, unless its
+// quota is too small. (A turn must be much longer than it takes a job to stop and to start again.)
 //
 // Pinned jobs (pinned_policy.h) count for their tenant's share and quota; they are not divided
 // here.

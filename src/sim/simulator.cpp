@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <queue>
 
@@ -45,6 +46,14 @@ class Simulation final : public Executor {
     jobs_.resize(count);
     version_.assign(count, 0);
     useful_of_.assign(count, 0.0);
+    active_at_arrival_.assign(count, 0.0);
+    followers_.resize(count);
+    awaited_.assign(count, 0);
+    for (std::size_t i = 0; i < count; ++i) {
+      awaited_[i] = workload.jobs[i].after.size();
+      for (const std::size_t other : workload.jobs[i].after) followers_[other].push_back(i);
+    }
+    skip_followers();
     result_.jobs.resize(count);
     result_.summary.policy = info.name;
     result_.summary.workload = workload.name;
@@ -82,7 +91,7 @@ class Simulation final : public Executor {
   static constexpr int kPatience = 1000;
 
   bool stuck() const {
-    return scheduler_.running() == 0 && all_arrived() && next_external() == kNever;
+    return scheduler_.running() == 0 && next_arrival() == kNever && next_external() == kNever;
   }
 
   // True if a limit ends the simulation before it reaches `next`.
@@ -125,6 +134,7 @@ class Simulation final : public Executor {
     int idle_rounds = 0;
     for (double index = 1; !(all_arrived() && scheduler_.jobs().empty()); ++index) {
       if (scheduler_.jobs().empty()) {
+        if (next_arrival() == kNever) break;
         index = std::max(index, std::ceil(next_arrival() / round));
       }
       if (ends_before(index * round)) break;
@@ -185,7 +195,14 @@ class Simulation final : public Executor {
   }
 
   void arrive() {
-    const std::size_t i = arrived_++;
+    const std::size_t i = next_to_arrive();
+    if (i == in_order_) {
+      ++in_order_;
+      skip_followers();
+    } else {
+      due_.pop_front();
+    }
+    ++arrived_;
     const WorkloadJob& job = workload_.jobs[i];
     const SpeedModel* speed = nullptr;
     if (job.application) {
@@ -200,12 +217,12 @@ class Simulation final : public Executor {
     result.application = job.spec.application;
     result.tenant = job.spec.tenant;
     result.requested_devices = job.spec.requested_devices;
-    result.submit_s = job.spec.submit_s;
-    active_at_arrival_.push_back(active_seconds_);
+    result.submit_s = job.after.empty() ? job.spec.submit_s : clock_.now;
+    active_at_arrival_[i] = active_seconds_;
     JobKnowledge knowledge = jobs_[i]->knowledge();
     knowledge.resize_cost_s = options_.resize.stop_free_s.value_or(
         job.spec.resize_cost_s.value_or(options_.resize.stop_s));
-    const bool has_past = options_.start && i < options_.start->jobs.size();
+    const bool has_past = options_.start && i < options_.start->jobs.size() && job.after.empty();
     const Status accepted =
         has_past ? scheduler_.adopt(job.spec, knowledge, options_.start->jobs[i].past)
                  : scheduler_.submit(job.spec, knowledge);
@@ -261,6 +278,9 @@ class Simulation final : public Executor {
   }
 
   void ended(std::size_t i) {
+    for (const std::size_t other : followers_[i]) {
+      if (--awaited_[other] == 0) due_.push_back(other);
+    }
     ++version_[i];
     jobs_[i].reset();
     note_given_back();
@@ -321,8 +341,25 @@ class Simulation final : public Executor {
     }
   }
 
+  // One whose awaited jobs have ended, or the next in the workload's order that awaits none; the
+  // number of jobs if there is nobody.
+  std::size_t next_to_arrive() const {
+    if (due_.empty()) return in_order_;
+    const Seconds due_s = workload_.jobs[due_.front()].spec.submit_s;
+    const bool other_first = due_s > clock_.now && in_order_ < workload_.jobs.size() &&
+                             workload_.jobs[in_order_].spec.submit_s < due_s;
+    return other_first ? in_order_ : due_.front();
+  }
   Seconds next_arrival() const {
-    return all_arrived() ? kNever : workload_.jobs[arrived_].spec.submit_s;
+    const std::size_t i = next_to_arrive();
+    if (i == workload_.jobs.size()) return kNever;
+    const Seconds submit_s = workload_.jobs[i].spec.submit_s;
+    return i == in_order_ ? submit_s : std::max(submit_s, clock_.now);
+  }
+  void skip_followers() {
+    while (in_order_ < workload_.jobs.size() && !workload_.jobs[in_order_].after.empty()) {
+      ++in_order_;
+    }
   }
   bool all_arrived() const { return arrived_ == workload_.jobs.size(); }
 
@@ -435,6 +472,10 @@ class Simulation final : public Executor {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<std::uint32_t> version_;
   std::size_t arrived_ = 0;
+  std::size_t in_order_ = 0;  // earlier ones without awaited jobs have arrived
+  std::vector<std::vector<std::size_t>> followers_;  // who awaits each job
+  std::vector<std::size_t> awaited_;                 // jobs that each still awaits
+  std::deque<std::size_t> due_;                      // what they await has ended
   int ended_ = 0;
   std::size_t node_event_ = 0;
   std::size_t serving_ = 0;

@@ -25,6 +25,8 @@ struct WorkloadJob {
   JobSpec spec;
   std::shared_ptr<const Application> application;
   Seconds duration_s = 0;
+  // Indices of earlier jobs: it arrives when all have ended, and not before its submit time.
+  std::vector<std::size_t> after{};
 };
 
 // Jobs ordered by submit time (ties in file order), with ids 0, 1, 2, ... in that order.

@@ -65,5 +65,46 @@ TEST(Estimate, AJobThatHasNotEndedHasWorkLeft) {
   EXPECT_GT(*live.seconds_left(2), 0);
 }
 
+// A job of one device that has not started, 60 s long.
+SnapshotJob queued(JobNumber number) {
+  SnapshotJob job = half_done(number, ElasticMode::kConsistent, 1);
+  job.record.phase = Phase::kQueued;
+  job.record.granted = 0;
+  return job;
+}
+
+TEST(Forecast, JobsThatWaitForOthersStartWhenTheseHaveEnded) {
+  Snapshot snapshot{
+      .at = 1000, .machine = {.type = "cpu", .devices = 2}, .policy = {.name = "fifo"}};
+  snapshot.jobs.push_back(half_done(1, ElasticMode::kConsistent, 1));
+  for (JobNumber number = 2; number <= 5; ++number) snapshot.jobs.push_back(queued(number));
+  snapshot.jobs[1].record.waits_for[1] = When::kFinished;
+  snapshot.jobs[2].record.waits_for = {{1, When::kEnded}, {2, When::kEnded}};
+  snapshot.jobs[3].record.waits_for[1] = When::kFailed;  // not expected
+  snapshot.jobs[4].record.waits_for[9] = When::kEnded;   // of which nothing is known
+  const Result<Forecast> next = forecast(snapshot, "fifo", {});
+  ASSERT_TRUE(next.ok()) << next.error().message;
+  ASSERT_EQ(next->jobs.size(), 3u);
+  EXPECT_NEAR(*next->jobs[0].finish_s, 60, 3);
+  EXPECT_NEAR(*next->jobs[1].start_s, *next->jobs[0].finish_s, 1) << "although a device is free";
+  EXPECT_NEAR(*next->jobs[2].start_s, *next->jobs[1].finish_s, 1);
+}
+
+TEST(Forecast, JobsOfAnArrayRunAsManyAtATimeAsTheyMay) {
+  Snapshot snapshot{
+      .at = 1000, .machine = {.type = "cpu", .devices = 4}, .policy = {.name = "fifo"}};
+  for (JobNumber number = 1; number <= 5; ++number) {
+    snapshot.jobs.push_back(queued(number));
+    snapshot.jobs.back().record.array = {.first = 1, .name = "a", .size = 5, .at_once = 2};
+  }
+  const Result<Forecast> next = forecast(snapshot, "fifo", {});
+  ASSERT_TRUE(next.ok()) << next.error().message;
+  ASSERT_EQ(next->jobs.size(), 5u);
+  for (std::size_t i = 2; i < 5; ++i) {
+    EXPECT_GE(*next->jobs[i].start_s + 1e-6, *next->jobs[i - 2].finish_s) << i;
+  }
+  EXPECT_NEAR(*next->jobs[4].finish_s, 3 * *next->jobs[0].finish_s, 3);
+}
+
 }  // namespace
 }  // namespace rubato::control

@@ -134,5 +134,51 @@ TEST_F(LiveSchedulerTest, EveryPolicyHonoursAPin) {
   }
 }
 
+TEST_F(LiveSchedulerTest, AJobThatWaitsForOthersTakesNoPartUntilItIsReleased) {
+  start();
+  JobRecord waits = record(2, 0);
+  waits.waits_for[1] = When::kFinished;
+  ASSERT_TRUE(scheduler_->add(waits, Profile()).ok());
+  EXPECT_TRUE(scheduler_->jobs().empty());
+  EXPECT_TRUE(scheduler_->waiting().contains(2));
+  ASSERT_TRUE(scheduler_->refresh(waits).ok());
+  EXPECT_TRUE(scheduler_->jobs().empty()) << "it goes on waiting";
+  waits.waits_for.clear();
+  ASSERT_TRUE(scheduler_->refresh(waits).ok());
+  EXPECT_TRUE(scheduler_->waiting().empty());
+  EXPECT_EQ(decide().after.devices(), 4);
+}
+
+TEST_F(LiveSchedulerTest, JobsOfAnArrayTakeTurns) {
+  start();
+  std::vector<JobRecord> jobs;
+  for (JobNumber number = 1; number <= 3; ++number) {
+    JobRecord& job = jobs.emplace_back(record(number, number == 3 ? 1 : 0));
+    job.array = {.first = 1, .name = "a", .index = 0, .size = 3, .at_once = 1};
+  }
+  const std::vector<const JobRecord*> all{&jobs[0], &jobs[1], &jobs[2]};
+  scheduler_->begin_turns(all);
+  for (const JobRecord& job : jobs) ASSERT_TRUE(scheduler_->add(job, Profile()).ok());
+  ASSERT_EQ(scheduler_->jobs().size(), 1u) << "who has devices has the turn";
+  scheduler_->remove(3);
+  EXPECT_EQ(scheduler_->take_turns(), std::vector<JobNumber>{1});
+  ASSERT_TRUE(scheduler_->refresh(jobs[0]).ok());
+  EXPECT_EQ(scheduler_->jobs().size(), 1u);
+  scheduler_->remove(2);
+  EXPECT_TRUE(scheduler_->take_turns().empty()) << "it had no turn";
+}
+
+TEST_F(LiveSchedulerTest, OnlyOpaqueJobsStartOver) {
+  start();
+  JobRecord opaque = record(1, 0);
+  opaque.document.program = elastic::ProgramKind::kOpaque;
+  opaque.document.mode = ElasticMode::kRigid;
+  opaque.document.max_devices = 1;
+  ASSERT_TRUE(scheduler_->add(opaque, Profile()).ok());
+  ASSERT_TRUE(scheduler_->add(record(2, 0), Profile()).ok());
+  EXPECT_TRUE(scheduler_->find(1)->spec().starts_over);
+  EXPECT_FALSE(scheduler_->find(2)->spec().starts_over);
+}
+
 }  // namespace
 }  // namespace rubato::control

@@ -105,15 +105,16 @@ TEST(Preemption, JobsOfWhichNothingIsKnownAreSwappedSeldom) {
   }
 }
 
-// One device. A job of two hours; half an hour later one of five minutes.
-SimResult long_and_short() {
+// One device. A job of two hours; `later_s` after it one of five minutes.
+SimResult long_and_short(Seconds later_s, bool starts_over) {
   Workload workload;
   for (int i = 0; i < 2; ++i) {
     WorkloadJob& job = workload.jobs.emplace_back();
     job.application = application(10, i == 0 ? kTwoHours : 300);
     job.spec.id = JobId(static_cast<std::size_t>(i));
     job.spec.mode = ElasticMode::kRigid;
-    job.spec.submit_s = i * 1800;
+    job.spec.starts_over = starts_over;
+    job.spec.submit_s = i * later_s;
     job.spec.application = i == 0 ? "long" : "short";
     job.spec.batch = job.application->batch();
     job.spec.requested_batch = 8;
@@ -126,9 +127,17 @@ SimResult long_and_short() {
 }
 
 TEST(Preemption, AShortJobStopsALongOne) {
-  const SimResult result = long_and_short();
+  const SimResult result = long_and_short(1800, false);
   EXPECT_LT(result.jobs.at(1).jct_s(), 600);
   EXPECT_EQ(result.jobs.at(0).resizes, 1);
+}
+
+// Of a job that keeps no checkpoints, stopping loses all its work: nearly two hours.
+TEST(Preemption, AJobThatStartsOverIsNotStoppedShortlyBeforeItsEnd) {
+  EXPECT_EQ(long_and_short(6600, false).jobs.at(0).resizes, 1);
+  const SimResult result = long_and_short(6600, true);
+  EXPECT_EQ(result.jobs.at(0).resizes, 0);
+  EXPECT_NEAR(result.jobs.at(0).finish_s, kTwoHours, 120);
 }
 
 }  // namespace

@@ -246,6 +246,31 @@ TEST_F(Tenants, AShareBelowOneDeviceIsServedInTurns) {
   for (const char* tenant : {"red", "blue", "green"}) EXPECT_NEAR(time[tenant], 6000, 600);
 }
 
+// Two tenants to which as much is owed as can be, because a third one had the only device: they
+// took it from each other at every decision, and no job of theirs ever ended.
+TEST_F(Tenants, ATurnIsNotInterruptedByAnother) {
+  start("1x1", {{"red", {2, 0}}, {"blue", {1, 0}}, {"green", {1, 0}}});
+  const JobId first = submit("red", 1, 1);
+  round();
+  submit("blue", 1, 1);
+  submit("green", 1, 1);
+  std::string holder;
+  int changes = 0;
+  std::map<std::string, double> time;
+  for (; clock_.now < 4000; clock_.now += 5) {
+    if (clock_.now == 600) scheduler_->remove(first);
+    round();
+    for (const char* tenant : {"red", "blue", "green"}) {
+      if (has(tenant) == 0) continue;
+      changes += holder != tenant ? 1 : 0;
+      holder = tenant;
+      time[tenant] += 5;
+    }
+  }
+  EXPECT_LE(changes, 30) << "of 800 decisions";
+  EXPECT_NEAR(time["blue"], time["green"], 400);
+}
+
 TEST_F(Tenants, KeepTheirNodes) {
   start("2x4");
   const JobId red = submit("red", 1, 4);

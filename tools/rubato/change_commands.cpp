@@ -9,6 +9,7 @@
 #include "control/job_document.h"
 #include "daemon_jobs.h"
 #include "output.h"
+#include "select_jobs.h"
 
 namespace rubato::cli {
 
@@ -18,6 +19,8 @@ using nlohmann::json;
 
 struct ChangeArguments {
   std::string job;
+  Selection selection;
+  bool all_matching = false;
   std::vector<std::string> settings;
   bool as_json = false;
 };
@@ -89,6 +92,56 @@ int change_phase(const Context& context, const ChangeArguments& a, const char* w
   return change(context.server, *job, "POST", fmt::format("/{}", what), nullptr, a.as_json);
 }
 
+int say_cancelled(const Result<json>& answer, bool as_json) {
+  if (!answer.ok()) return fail(answer.error());
+  const json jobs = answer->value("jobs", json::array());
+  if (as_json) {
+    print_json(*answer);
+  } else {
+    fmt::print("{} cancelled\n", counted(static_cast<std::int64_t>(jobs.size()), "job"));
+  }
+  return 0;
+}
+
+// Cancels the jobs that the options select, or shows them if nobody said that all are meant.
+int cancel_selected(const Context& context, const ChangeArguments& a) {
+  const Result<json> body = selection_body(a.selection);
+  const Result<std::string> query = selection_query(a.selection);
+  if (!body.ok()) return fail(body.error());
+  Result<Client> client = Client::make(context.server);
+  if (!client.ok()) return fail(client.error());
+  if (a.all_matching) return say_cancelled(client->send("POST", "/cancel", *body), a.as_json);
+  const Result<json> jobs = client->all_jobs(true, *query);
+  if (!jobs.ok()) return fail(jobs.error());
+  if (a.as_json) {
+    print_json({{"jobs", *jobs}});
+  } else if (!jobs->empty()) {
+    fmt::print("{}", job_table(collapse_arrays(*jobs), unix_now()).text());
+  }
+  fmt::print(stderr, "{}\n",
+             jobs->empty() ? "no active job is like that"
+                           : fmt::format("nothing is cancelled yet; to cancel {}: the same command "
+                                         "with --all-matching",
+                                         counted(static_cast<std::int64_t>(jobs->size()), "job")));
+  return jobs->empty() ? 1 : 2;
+}
+
+int cancel(const Context& context, const ChangeArguments& a) {
+  if (a.job.empty() == !a.selection.given()) {
+    return fail(
+        invalid_input("cancel: expected a job, or options that select jobs (--label, "
+                      "--name, ...)"));
+  }
+  if (a.job.empty()) return cancel_selected(context, a);
+  const Result<NamedJobs> named =
+      named_jobs(context, a.job, fmt::format("'rubato stop {}' checkpoints and ends it", a.job));
+  if (!named.ok()) return fail(named.error());
+  if (named->array.empty()) return change_phase(context, a, "cancel");
+  Result<Client> client = Client::make(context.server);
+  if (!client.ok()) return fail(client.error());
+  return say_cancelled(client->send("POST", "/cancel", {{"array", named->array}}), a.as_json);
+}
+
 }  // namespace
 
 int scale_daemon_job(const ServerChoice& server, const FoundJob& job, int devices, bool as_json) {
@@ -107,13 +160,19 @@ void add_change_commands(CLI::App& app, const Context& context, Command& chosen)
   };
   const std::pair<const char*, const char*> phases[] = {
       {"pause", "Checkpoint a job of the daemon and release its devices"},
-      {"resume", "Resume a paused job"},
-      {"cancel", "End a job of the daemon without a result"}};
+      {"resume", "Resume a paused job"}};
   for (const auto& [name, help] : phases) {
     add(name, help, [&context, what = name](const ChangeArguments& arguments) {
       return change_phase(context, arguments, what);
     });
   }
+  CLI::App* cancelling =
+      add("cancel", "End a job of the daemon, an array, or all jobs like this, without a result",
+          [&context](const ChangeArguments& arguments) { return cancel(context, arguments); });
+  cancelling->get_option("job")->required(false);
+  add_selection_options(*cancelling, a->selection);
+  cancelling->add_flag("--all-matching", a->all_matching,
+                       "Cancel all jobs that the options select; without it they are shown");
   add("set", "Change the name or the priority of a job of the daemon that has not ended",
       [&context](const ChangeArguments& arguments) { return set(context, arguments); })
       ->add_option("settings", a->settings, "FIELD=VALUE, such as priority=10")

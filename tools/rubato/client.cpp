@@ -232,12 +232,12 @@ Result<json> Client::send(const std::string& method, const std::string& path, co
   return answer;
 }
 
-Result<json> Client::all_jobs(bool active) {
+Result<json> Client::all_jobs(bool active, const std::string& query) {
   json jobs = json::array();
   json next = 0;
   while (!next.is_null()) {
-    Result<json> page = get(fmt::format("/jobs?limit=10000&active={}&after={}",
-                                        active ? "true" : "false", compact_json(next)));
+    Result<json> page = get(fmt::format("/jobs?limit=10000&active={}&after={}{}",
+                                        active ? "true" : "false", compact_json(next), query));
     if (!page.ok()) return page;
     for (json& job : (*page)["jobs"]) jobs.push_back(std::move(job));
     next = page->value("next", json());

@@ -47,8 +47,9 @@ class Client {
   Result<nlohmann::json> get(const std::string& path);
   Result<nlohmann::json> send(const std::string& method, const std::string& path,
                               const nlohmann::json& body, const Headers& headers = {});
-  // Reads all pages of the list of jobs. `active`: only jobs that have not ended.
-  Result<nlohmann::json> all_jobs(bool active);
+  // Reads all pages of the list of jobs. `active`: only jobs that have not ended. `query`: further
+  // parameters of the route, such as "&name=a*".
+  Result<nlohmann::json> all_jobs(bool active, const std::string& query = "");
   // Passes a response to the receiver as it arrives. It is not an error if the receiver stops it.
   Status stream(const std::string& path, const Headers& headers, const Receiver& receiver);
   // Receives the events of `path` (".../events") after number `after` until the receiver returns

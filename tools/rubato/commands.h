@@ -75,6 +75,9 @@ struct MeasuredSpeed {
 void print_speeds(const std::string& name, std::span<const MeasuredSpeed> speeds, const char* unit,
                   bool as_json);
 
+// Waits until these jobs (ids; "j5[]" is an array) have ended, as `wait` does.
+int wait_for_jobs(const ServerChoice& server, const std::vector<std::string>& ids, bool as_json);
+
 // Prints "rubato: message" and returns exit code 1.
 int fail(const Error& error);
 

@@ -7,8 +7,9 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "commands.h"
-#include "control/job_document.h"
+#include "control/labels.h"
 #include "output.h"
+#include "select_jobs.h"
 
 namespace rubato::cli {
 
@@ -20,54 +21,29 @@ struct QueueArguments {
   std::string job;
   bool all = false;
   bool as_json = false;
-  std::vector<std::string> phases;
-  std::string tenant;
-  std::string since;
+  Selection selection;
+  bool expand = false;
   bool newest_first = false;
 };
 
-// The jobs that the options ask for, in their order.
-Result<json> selected(const QueueArguments& a, json jobs) {
-  double since = 0;
-  if (!a.since.empty()) {
-    const Result<double> seconds = control::parse_duration(a.since);
-    if (!seconds.ok()) return invalid_input("--since: " + seconds.error().message);
-    since = unix_now() - *seconds;
-  }
-  json kept = json::array();
-  for (json& job : jobs) {
-    const std::string phase = job.value("phase", "");
-    if (!a.phases.empty() && std::find(a.phases.begin(), a.phases.end(), phase) == a.phases.end()) {
-      continue;
-    }
-    if (!a.tenant.empty() && job.value("tenant", "") != a.tenant) continue;
-    if (job.value("submitted_at", 0.0) < since) continue;
-    kept.push_back(std::move(job));
-  }
-  if (a.newest_first) std::reverse(kept.begin(), kept.end());
-  return kept;
-}
-
 int queue(const QueueArguments& a, const Context& context) {
+  const Result<std::string> query = selection_query(a.selection);
+  if (!query.ok()) return fail(query.error());
   Result<Client> client = Client::make(context.server);
   if (!client.ok()) return fail(client.error());
-  // To ask for jobs that have ended is to ask for all.
-  const bool all = a.all || std::any_of(a.phases.begin(), a.phases.end(), [](const auto& phase) {
-                     return phase == "finished" || phase == "failed" || phase == "cancelled";
-                   });
-  Result<json> jobs = client->all_jobs(!all);
-  if (jobs.ok()) jobs = selected(a, std::move(*jobs));
+  const bool all = a.all || a.selection.includes_ended();
+  Result<json> jobs = client->all_jobs(!all, *query);
   if (!jobs.ok()) return fail(jobs.error());
+  if (a.newest_first) std::reverse(jobs->begin(), jobs->end());
   if (a.as_json) {
     print_json({{"jobs", *jobs}});
   } else if (jobs->empty()) {
-    const bool filtered = !a.phases.empty() || !a.tenant.empty() || !a.since.empty();
-    fmt::print(
-        stderr, "{}\n",
-        filtered ? "no job is like that; next: rubato queue --all"
-                 : fmt::format("no {}jobs; next: rubato submit -f job.yaml", all ? "" : "active "));
+    fmt::print(stderr, "{}\n",
+               a.selection.given() ? "no job is like that; next: rubato queue --all"
+                                   : fmt::format("no {}jobs; next: rubato submit -f job.yaml",
+                                                 all ? "" : "active "));
   } else {
-    fmt::print("{}", job_table(*jobs, unix_now()).text());
+    fmt::print("{}", job_table(a.expand ? *jobs : collapse_arrays(*jobs), unix_now()).text());
   }
   return 0;
 }
@@ -133,6 +109,23 @@ void print_stall(const json& job) {
                                    id));
 }
 
+// What connects it with other jobs.
+void print_links(const json& job) {
+  std::vector<std::string> waits;
+  const json waits_for = job.value("waits_for", json::object());
+  for (const auto& [id, when] : waits_for.items()) {
+    waits.push_back(fmt::format("{} ({})", id, when.get<std::string>()));
+  }
+  print_line("waits for", join(waits, ", "));
+  if (const json array = job.value("array", json()); array.is_object()) {
+    const int at_once = array.value("at_once", 0);
+    print_line("array", fmt::format("index {} of {}[], {} jobs{}", array.value("index", 0),
+                                    array.value("first", ""), array.value("size", 0),
+                                    at_once > 0 ? fmt::format(", {} at a time", at_once) : ""));
+  }
+  print_line("labels", control::labels_text(job.value("labels", control::Labels())));
+}
+
 int status(const QueueArguments& a, const Context& context) {
   const Result<FoundJob> found = which_job(context, a.job);
   if (!found.ok()) return fail(found.error());
@@ -161,7 +154,8 @@ int status(const QueueArguments& a, const Context& context) {
   print_line("state", job->value("phase", ""));
   print_stall(*job);
   print_line("message", job->value("message", ""));
-  for (const auto& [kind, error] : job->value("errors", json::object()).items()) {
+  const json errors = job->value("errors", json::object());
+  for (const auto& [kind, error] : errors.items()) {
     print_line("error",
                fmt::format("{}: {}", error.value("place", ""), error.value("message", "")));
   }
@@ -170,6 +164,7 @@ int status(const QueueArguments& a, const Context& context) {
   print_line("mode", document.value("mode", result.value("mode", "consistent")));
   print_line("devices", devices);
   print_line("reason", job->value("reason", ""));
+  print_links(*job);
   print_line("progress", progress_text(*job));
   print_line("eta", eta_line(*job));
   print_line("submitted", at("submitted_at"));
@@ -209,6 +204,10 @@ int why(const QueueArguments& a, const Context& context) {
     if (blocker.contains("tenant")) who = "other tenants";
     if (blocker.contains("reservation"))
       who = "reservation " + compact_json(blocker["reservation"]);
+    if (blocker.contains("phase")) {
+      fmt::print("  {} is {}\n", who, blocker.value("phase", ""));
+      continue;
+    }
     fmt::print("  {} {} {}\n", who, blocker.contains("tenant") ? "hold" : "holds",
                counted(blocker.value("devices", 0), "device"));
   }
@@ -232,11 +231,8 @@ void add_queue_commands(CLI::App& app, const Context& context, Command& chosen) 
   };
   CLI::App* listing = add("queue", "List the daemon's jobs", queue);
   listing->add_flag("--all", a->all, "Also jobs that have ended");
-  listing->add_option("--phase", a->phases, "Only jobs in one of these states")
-      ->delimiter(',')
-      ->check(one_of({"queued", "running", "paused", "finished", "failed", "cancelled"}));
-  listing->add_option("--tenant", a->tenant, "Only jobs of this tenant");
-  listing->add_option("--since", a->since, "Only jobs submitted in the last 90s, 15m, 2h, 1d");
+  listing->add_flag("--expand", a->expand, "Every job of an array in a row of its own");
+  add_selection_options(*listing, a->selection);
   listing->add_flag("--newest-first", a->newest_first, "The newest job first");
   add("status", "Show everything about a job", status)
       ->add_option("job", a->job, kJobHelp)

@@ -49,7 +49,8 @@ Status run_program(const elastic::JobFolder& folder, const elastic::JobSettings&
       fmt::print(stderr, "rubato: {}: {}\n", directory, std::strerror(errno));
       _exit(127);
     }
-    for (const auto& [variable, value] : document.value("env", json::object()).items()) {
+    const json env = document.value("env", json::object());
+    for (const auto& [variable, value] : env.items()) {
       setenv(variable.c_str(), value.get<std::string>().c_str(), 1);
     }
     setenv(elastic::kReplayVariable, folder.path().c_str(), 1);

@@ -16,7 +16,9 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "commands.h"
+#include "control/dependencies.h"
 #include "control/job_document.h"
+#include "control/labels.h"
 #include "elastic/secret.h"
 #include "output.h"
 #include "plan_text.h"
@@ -53,6 +55,7 @@ constexpr FieldFlag kFieldFlags[] = {
     {"--device-type", "/device_type", "Only on devices of this type"},
     {"--memory", "/memory", "Most memory of all its processes together (512MB, 16GB)"},
     {"--cpus", "/cpus", "Most processors' worth of time of all its processes together"},
+    {"--array", "/array", "One job for every index: LOW-HIGH, or LOW-HIGH%N for N at a time"},
     {"--tenant", "/tenant", "Submit for this tenant (administrators only)"},
 };
 
@@ -60,6 +63,8 @@ struct DocumentArguments {
   std::string file;
   std::vector<std::string> values = std::vector<std::string>(std::size(kFieldFlags));
   std::vector<std::string> env;
+  std::vector<std::string> labels;
+  std::vector<std::string> after;
   std::vector<std::string> command;
 };
 
@@ -71,6 +76,12 @@ void add_document_options(CLI::App& sub, DocumentArguments& a) {
     sub.add_option(kFieldFlags[i].flag, a.values[i], kFieldFlags[i].help);
   }
   sub.add_option("--env", a.env, "NAME=VALUE (repeatable)")->allow_extra_args(false);
+  sub.add_option("--label", a.labels, "NAME=VALUE, to find the job by (repeatable)")
+      ->allow_extra_args(false);
+  sub.add_option("--after", a.after,
+                 "Start after this job has finished: JOB, or JOB:failed or JOB:ended for another "
+                 "end (repeatable)")
+      ->allow_extra_args(false);
   sub.add_option("command", a.command, "Program and arguments, after --");
   sub.positionals_at_end();
 }
@@ -145,6 +156,17 @@ Result<json> flags_as_fields(const DocumentArguments& a, json document) {
       return invalid_input(fmt::format("--env {}: expected NAME=VALUE", variable));
     }
     document["env"][variable.substr(0, equals)] = variable.substr(equals + 1);
+  }
+  for (const std::string& text : a.labels) {
+    const auto label = control::parse_label(text);
+    if (!label.ok()) return invalid_input("--label " + label.error().message);
+    document["labels"][label->first] = label->second;
+  }
+  for (const std::string& text : a.after) {
+    const auto after = control::parse_after(text);
+    if (!after.ok()) return invalid_input("--after " + after.error().message);
+    document["after"].push_back(
+        {{"job", after->job}, {"when", std::string(control::to_string(after->when))}});
   }
   if (!a.command.empty()) document["run"] = a.command;
   return document;
@@ -223,6 +245,25 @@ struct SubmitArguments {
   bool as_json = false;
 };
 
+// What is said after an array was submitted, of which `first` is the first job.
+int say_array(const SubmitArguments& a, const ServerChoice& server, const json& first,
+              const json& array) {
+  const std::string id = array.value("first", "") + "[]";
+  if (a.wait) {
+    fmt::print(stderr, "{} {} submitted, {} jobs\n", id, array.value("name", ""),
+               array.value("size", 0));
+    return wait_for_jobs(server, {id}, a.as_json);
+  }
+  if (a.as_json) {
+    print_json(first);
+  } else {
+    fmt::print("{}\n", id);
+  }
+  print_next({fmt::format("rubato queue --name '{}[*'", array.value("name", "")),
+              fmt::format("rubato wait '{}'", id), fmt::format("rubato cancel '{}'", id)});
+  return 0;
+}
+
 int submit(const SubmitArguments& a, const ServerChoice& server) {
   const Result<JobDocument> document = make_document(a.document);
   if (!document.ok()) return fail(document.error());
@@ -241,6 +282,8 @@ int submit(const SubmitArguments& a, const ServerChoice& server) {
     job = client->send("POST", "/jobs", body, {{"Idempotency-Key", key}});
   }
   if (!job.ok()) return fail(job.error());
+  const json array = job->value("array", json());
+  if (array.is_object()) return say_array(a, server, *job, array);
   const std::string id = job->value("id", "");
   if (a.wait) {
     fmt::print(stderr, "{} {} submitted\n", id, job->value("name", ""));

@@ -3,13 +3,17 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <thread>
 
 #include "base/text.h"
 #include "commands.h"
 #include "control/job_document.h"
 #include "output.h"
+#include "select_jobs.h"
 
 namespace rubato::cli {
 
@@ -37,37 +41,62 @@ bool is_over(const json& job) {
 // The jobs as the daemon knows them last.
 class Watched {
  public:
-  Watched(const ServerChoice& server, const std::vector<std::string>& ids) : server_(server) {
-    for (const std::string& id : ids) jobs_.push_back({{"id", id}});
-  }
+  explicit Watched(const ServerChoice& server) : server_(server) {}
+
+  // An id of one job, or of an array ("j5[]").
+  void add(const std::string& id) { names_.push_back(id); }
 
   // Asks about the jobs that have not ended. Each time anew: a restarted daemon may have another
   // address.
   Status look(bool as_json) {
     Result<Client> client = Client::make(server_);
     if (!client.ok()) return Error{ErrorCode::kIo, client.error().message};
-    for (json& job : jobs_) {
-      if (is_over(job)) continue;
-      Result<json> now = client->get("/jobs/" + url_quoted(job.value("id", "")));
+    for (const std::string& name : names_) {
+      if (over_.contains(name)) continue;
+      const Result<std::vector<json>> now = ask(*client, name);
       if (!now.ok()) return now.error();
-      job = std::move(*now);
-      if (!is_over(job) || as_json) continue;
-      const std::string message = job.value("message", "");
-      fmt::print(stderr, "{} {} {}{}\n", job.value("id", ""), job.value("name", ""),
-                 job.value("phase", ""), message.empty() ? "" : ": " + message);
+      for (const json& job : *now) note(job, as_json);
+      if (std::all_of(now->begin(), now->end(), is_over)) over_.insert(name);
     }
     return ok_status();
   }
-  bool all_over() const { return std::all_of(jobs_.begin(), jobs_.end(), is_over); }
+  bool all_over() const { return over_.size() == names_.size(); }
   bool all_finished() const {
-    return std::all_of(jobs_.begin(), jobs_.end(),
-                       [](const json& job) { return job.value("phase", "") == "finished"; });
+    return all_over() && std::all_of(jobs_.begin(), jobs_.end(), [](const auto& job) {
+             return job.second.value("phase", "") == "finished";
+           });
   }
-  const json& jobs() const { return jobs_; }
+  json jobs() const {
+    json list = json::array();
+    for (const auto& [number, job] : jobs_) list.push_back(job);
+    return list;
+  }
 
  private:
+  static Result<std::vector<json>> ask(Client& client, const std::string& name) {
+    if (!name.ends_with("[]")) {
+      Result<json> job = client.get("/jobs/" + url_quoted(name));
+      if (!job.ok()) return job.error();
+      return std::vector<json>{std::move(*job)};
+    }
+    Result<json> list = client.all_jobs(false, "&job=" + url_quoted(name));
+    if (!list.ok()) return list.error();
+    return list->get<std::vector<json>>();
+  }
+  void note(const json& job, bool as_json) {
+    json& known = jobs_[job.value("number", std::int64_t{0})];
+    const bool news = is_over(job) && !(known.is_object() && is_over(known));
+    known = job;
+    if (!news || as_json) return;
+    const std::string message = job.value("message", "");
+    fmt::print(stderr, "{} {} {}{}\n", job.value("id", ""), job.value("name", ""),
+               job.value("phase", ""), message.empty() ? "" : ": " + message);
+  }
+
   const ServerChoice& server_;
-  json jobs_ = json::array();
+  std::vector<std::string> names_;
+  std::set<std::string> over_;  // of names_
+  std::map<std::int64_t, json> jobs_;
 };
 
 Result<std::optional<Clock::time_point>> deadline_of(const WaitArguments& a) {
@@ -78,16 +107,10 @@ Result<std::optional<Clock::time_point>> deadline_of(const WaitArguments& a) {
                                           std::chrono::duration<double>(*seconds)));
 }
 
-int wait(const Context& context, const WaitArguments& a) {
-  const auto deadline = deadline_of(a);
-  if (!deadline.ok()) return fail(deadline.error());
-  std::vector<std::string> ids;
-  for (const std::string& name : a.jobs) {
-    const Result<FoundJob> job = which_daemon_job(context, name);
-    if (!job.ok()) return fail(job.error());
-    ids.push_back(job->id);
-  }
-  Watched watched(context.server, ids);
+int wait_for_all(const ServerChoice& server, const std::vector<std::string>& ids,
+                 std::optional<Clock::time_point> deadline, const WaitArguments& a) {
+  Watched watched(server);
+  for (const std::string& id : ids) watched.add(id);
   Clock::time_point answered = Clock::now();
   for (auto pause = kFirstLook;; pause = std::min(2 * pause, kLastLook)) {
     const Status looked = watched.look(a.as_json);
@@ -95,7 +118,7 @@ int wait(const Context& context, const WaitArguments& a) {
     if (looked.ok()) answered = now;
     const bool patient = !looked.ok() && looked.error().code == ErrorCode::kIo;
     if (!looked.ok() && (!patient || now - answered > kDaemonAway)) return fail(looked.error());
-    const bool late = *deadline && now >= **deadline;
+    const bool late = deadline && now >= *deadline;
     if (!late && !watched.all_over()) {
       std::this_thread::sleep_for(pause);
       continue;
@@ -107,7 +130,25 @@ int wait(const Context& context, const WaitArguments& a) {
   }
 }
 
+int wait(const Context& context, const WaitArguments& a) {
+  const auto deadline = deadline_of(a);
+  if (!deadline.ok()) return fail(deadline.error());
+  std::vector<std::string> ids;
+  for (const std::string& name : a.jobs) {
+    const Result<NamedJobs> named = named_jobs(context, name);
+    if (!named.ok()) return fail(named.error());
+    std::string id = named->array;
+    if (id.empty() && !named->jobs.empty()) id = named->jobs.front().value("id", "");
+    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(std::move(id));
+  }
+  return wait_for_all(context.server, ids, *deadline, a);
+}
+
 }  // namespace
+
+int wait_for_jobs(const ServerChoice& server, const std::vector<std::string>& ids, bool as_json) {
+  return wait_for_all(server, ids, std::nullopt, {.jobs = {}, .timeout = "", .as_json = as_json});
+}
 
 void add_wait(CLI::App& app, const Context& context, Command& chosen) {
   auto a = std::make_shared<WaitArguments>();

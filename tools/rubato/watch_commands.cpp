@@ -15,6 +15,7 @@
 #include "elastic/event_text.h"
 #include "local_job.h"
 #include "output.h"
+#include "select_jobs.h"
 
 namespace rubato::cli {
 
@@ -91,13 +92,10 @@ int logs_of_run(const LogArguments& a, const FoundJob& job) {
   return 0;
 }
 
-int logs(const LogArguments& a, const Context& context) {
-  const Result<FoundJob> job = which_job(context, a.job);
-  if (!job.ok()) return fail(job.error());
-  if (!job->of_daemon()) return logs_of_run(a, *job);
+int logs_of_daemon(const LogArguments& a, const Context& context, const std::string& id) {
   Result<Client> client = Client::make(context.server);
   if (!client.ok()) return fail(client.error());
-  std::string path = fmt::format("/jobs/{}/logs?follow={}", url_quoted(job->id), a.follow ? 1 : 0);
+  std::string path = fmt::format("/jobs/{}/logs?follow={}", url_quoted(id), a.follow ? 1 : 0);
   if (a.tail >= 0) path += fmt::format("&tail={}", a.tail);
   if (a.worker >= 0) path += fmt::format("&worker={}", a.worker);
   LogPrinter printer(a.as_json);
@@ -105,6 +103,30 @@ int logs(const LogArguments& a, const Context& context) {
       client->stream(path, {}, [&](std::string_view bytes) { return printer.print(bytes); });
   printer.end();
   return streamed.ok() ? 0 : fail(streamed.error());
+}
+
+// One job after another.
+int logs_of_array(const LogArguments& a, const Context& context, const NamedJobs& named) {
+  if (a.follow) {
+    return fail(invalid_input(fmt::format(
+        "logs: {} is an array; one of its jobs can be followed: rubato logs -f '{}[INDEX]'", a.job,
+        named.array.substr(0, named.array.size() - 2))));
+  }
+  for (const json& job : named.jobs) {
+    if (job.value("started_at", 0.0) == 0) continue;
+    if (!a.as_json) fmt::print("==> {} {} <==\n", job.value("id", ""), job.value("name", ""));
+    if (const int code = logs_of_daemon(a, context, job.value("id", "")); code != 0) return code;
+  }
+  return 0;
+}
+
+int logs(const LogArguments& a, const Context& context) {
+  const Result<FoundJob> job = which_job(context, a.job);
+  if (job.ok())
+    return job->of_daemon() ? logs_of_daemon(a, context, job->id) : logs_of_run(a, *job);
+  if (job.error().code != ErrorCode::kRefused) return fail(job.error());
+  const Result<NamedJobs> named = named_jobs(context, a.job);
+  return named.ok() ? logs_of_array(a, context, *named) : fail(named.error());
 }
 
 // The body of an event for people: a view change in the runtime's words, others as name=value.

@@ -338,7 +338,7 @@ class RubatoPolicy final : public Policy {
     if (speed <= 0) return 0;
     const Seconds left = std::min(job.outlook.length_s / speed, tuning_.horizon_s);
     Seconds cost = tuning_.charges ? state.resize_cost_s : 0;
-    if (state.spec.starts_over) cost += state.executed_s(input.now_s);
+    if (state.spec.starts_over) cost += input.now_s - state.resized_at_s;  // since its start
     const double value = job.weight * of_speed(speed);
     return value * cost / std::max(1.0, left) + std::max(0.0, job.rival - value) + kTie * job.rival;
   }

@@ -4,27 +4,16 @@
 
 #include <gtest/gtest.h>
 
-#include "control/executor/executor_fixture.h"
+#include "control/executor/controller_fixture.h"
 
 namespace rubato::control {
 namespace {
 
-class ControllerTest : public ExecutorTest {
+class ControllerTest : public ControlledTest {
  protected:
   void SetUp() override {
-    ExecutorTest::SetUp();
-    auto made = Controller::start(
-        {.folder = root_ + "/state", .supervisor = options_.supervisor, .machine = {.devices = 4}});
-    ASSERT_TRUE(made.ok()) << made.error().message;
-    controller_ = std::move(*made);
-  }
-  void TearDown() override {
-    for (const JobRecord& job : controller_->jobs(kAdmin, true, 0, 100)) {
-      EXPECT_TRUE(controller_->cancel(kAdmin, job.number).ok());
-    }
-    EXPECT_TRUE(wait([&] { return controller_->cluster(kAdmin)["held"] == 0; }));
-    controller_.reset();
-    ExecutorTest::TearDown();
+    ControlledTest::SetUp();
+    start();
   }
 
   JobNumber submit(JobDocument document, const std::string& devices, int logical_workers = 0) {
@@ -38,32 +27,10 @@ class ControllerTest : public ExecutorTest {
     EXPECT_TRUE(record.ok()) << record.error().message;
     return record->number;
   }
-  JobRecord job(JobNumber number) const { return *controller_->job(kAdmin, number); }
-  std::string code(JobNumber number) const { return (*controller_->why(kAdmin, number))["code"]; }
-  std::string text(JobNumber number) const { return (*controller_->why(kAdmin, number))["text"]; }
-  static bool wait(const std::function<bool()>& condition) {
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    while (!condition()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return true;
-  }
   bool finishes(JobNumber number) {
     hurry();
     return wait([&] { return ended(job(number).phase); }) && job(number).phase == Phase::kFinished;
   }
-  std::vector<nlohmann::json> events(JobNumber number, const std::string& type) const {
-    std::vector<nlohmann::json> found;
-    const auto all = controller_->events(kAdmin, 0, number, 100'000, 0);
-    for (const Event& event : *all) {
-      if (event.type == type) found.push_back(event.body);
-    }
-    return found;
-  }
-
-  static inline const Caller kAdmin{.tenant = "", .admin = true};
-  std::unique_ptr<Controller> controller_;
 };
 
 // `scale` took all devices from the job that it pinned.

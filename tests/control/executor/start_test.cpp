@@ -5,37 +5,19 @@
 #include <atomic>
 #include <filesystem>
 
-#include "control/controller.h"
-#include "control/executor/executor_fixture.h"
+#include "control/executor/controller_fixture.h"
 
 namespace rubato::control {
 namespace {
 
 namespace fs = std::filesystem;
 
-class StartTest : public ExecutorTest {
+class StartTest : public ControlledTest {
  protected:
-  void TearDown() override {
-    if (controller_ == nullptr) start(4);
-    for (const JobRecord& job : controller_->jobs(kAdmin, true, 0, 100)) {
-      EXPECT_TRUE(controller_->cancel(kAdmin, job.number).ok());
-    }
-    EXPECT_TRUE(wait([&] { return controller_->cluster(kAdmin)["held"] == 0; }));
-    controller_.reset();
-    ExecutorTest::TearDown();
-  }
-
   // Starts the daemon (again). Its jobs keep running in between.
   void start(int devices, const std::string& type = "toy") {
-    controller_.reset();
-    auto made = Controller::start({.folder = state(),
-                                   .supervisor = options_.supervisor,
-                                   .machine = {.type = type, .devices = devices},
-                                   .time = time_});
-    ASSERT_TRUE(made.ok()) << made.error().message;
-    controller_ = std::move(*made);
+    ControlledTest::start({.type = type, .devices = devices});
   }
-  std::string state() const { return root_ + "/state"; }
 
   JobNumber submit(const std::string& devices, std::int64_t steps = 1'000'000,
                    const nlohmann::json& more = nlohmann::json::object()) {
@@ -49,16 +31,6 @@ class StartTest : public ExecutorTest {
     EXPECT_TRUE(record.ok()) << record.error().message;
     return record.ok() ? record->number : 0;
   }
-  JobRecord job(JobNumber number) const { return *controller_->job(kAdmin, number); }
-  nlohmann::json why(JobNumber number) const { return *controller_->why(kAdmin, number); }
-  static bool wait(const std::function<bool()>& condition) {
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    while (!condition()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return true;
-  }
   bool holds(JobNumber number, int devices) {
     return wait([&] { return job(number).held == devices && job(number).granted == devices; });
   }
@@ -68,10 +40,6 @@ class StartTest : public ExecutorTest {
     for (const Event& event : events()) found += event.type == type ? 1 : 0;
     return found;
   }
-
-  static inline const Caller kAdmin{.tenant = "", .admin = true, .address = "test"};
-  TimeSource time_ = computer_time();
-  std::unique_ptr<Controller> controller_;
 };
 
 // It did not start at all, and nobody could cancel the job.

@@ -2,29 +2,17 @@
 // would help, for every queued job and at every time.
 #include <gtest/gtest.h>
 
-#include "control/controller.h"
-#include "control/executor/executor_fixture.h"
+#include "control/executor/controller_fixture.h"
 
 namespace rubato::control {
 namespace {
 
-class WaitingTest : public ExecutorTest {
+class WaitingTest : public ControlledTest {
  protected:
   void SetUp() override {
-    ExecutorTest::SetUp();
-    auto made = Controller::start(
-        {.folder = root_ + "/state", .supervisor = options_.supervisor, .machine = {.devices = 4}});
-    ASSERT_TRUE(made.ok()) << made.error().message;
-    controller_ = std::move(*made);
+    ControlledTest::SetUp();
+    start();
     ASSERT_TRUE(controller_->use_policy(kAdmin, "fifo", {}).ok());
-  }
-  void TearDown() override {
-    for (const JobRecord& job : controller_->jobs(kAdmin, true, 0, 100)) {
-      EXPECT_TRUE(controller_->cancel(kAdmin, job.number).ok());
-    }
-    EXPECT_TRUE(wait([&] { return controller_->cluster(kAdmin)["held"] == 0; }));
-    controller_.reset();
-    ExecutorTest::TearDown();
   }
 
   void set_quota(const std::string& tenant, int quota) {
@@ -42,17 +30,7 @@ class WaitingTest : public ExecutorTest {
     EXPECT_TRUE(record.ok()) << record.error().message;
     return record.ok() ? record->number : 0;
   }
-  nlohmann::json why(JobNumber job) const { return *controller_->why(kAdmin, job); }
-  std::string text(JobNumber job) const { return why(job)["text"]; }
   std::string remedy(JobNumber job) const { return why(job)["remedy"]; }
-  static bool wait(const std::function<bool()>& condition) {
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    while (!condition()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return true;
-  }
   bool runs(JobNumber job) {
     return wait([&] { return controller_->job(kAdmin, job)->held > 0; });
   }
@@ -65,9 +43,6 @@ class WaitingTest : public ExecutorTest {
       return why(job)["code"] == code;
     });
   }
-
-  static inline const Caller kAdmin{.tenant = "", .admin = true};
-  std::unique_ptr<Controller> controller_;
 };
 
 // `tenant-quota` and `tenant-share` were documented and never appeared.
