@@ -62,6 +62,16 @@ std::string metrics_text(const control::ControllerMetrics& m) {
   text.one("rubato_rounds_total", "counter", "Scheduling rounds.", m.rounds);
   text.one("rubato_invalid_plans_total", "counter",
            "Plans of a policy that broke a rule and were not executed.", m.invalid_plans);
+  text.one("rubato_stale_plans_total", "counter",
+           "Plans that were dropped because jobs or devices had changed meanwhile.", m.stale_plans);
+  text.one("rubato_stale_grants_total", "counter",
+           "Jobs that were left out of a plan because they had changed meanwhile.", m.stale_grants);
+  text.one("rubato_late_decisions_total", "counter",
+           "Decisions that took longer than they may; waiting jobs started in order meanwhile.",
+           m.late_decisions);
+  text.family("rubato_decision_seconds", "summary",
+              "Time from the question to a policy to its answer, over the last 1,000.");
+  text.quantiles(m.decision_s);
   text.family("rubato_round_seconds", "summary",
               "Duration of a scheduling round by part, over the last 1,000 rounds.");
   text.quantiles(m.round_algorithm_s, "part=\"algorithm\"");

@@ -17,6 +17,10 @@
 #include "control/steady_time.h"
 #include "control/store.h"
 
+namespace rubato {
+class Policy;
+}  // namespace rubato
+
 namespace rubato::control {
 
 struct ControllerOptions {
@@ -27,7 +31,10 @@ struct ControllerOptions {
   StallRule stall{};
   TimeSource time = computer_time();
   Isolation isolation{};
-  bool local_users = false;  // every local user is a tenant, even without an administrator's word
+  bool local_users = false;    // every local user is a tenant, even without an administrator's word
+  double decide_within_s = 5;  // see live_controller_decide.cpp
+  // Tests: the policy to use in place of the one that was chosen.
+  std::function<std::unique_ptr<Policy>(std::unique_ptr<Policy>)> around_policy{};
 };
 
 // The caller of a command. An administrator can see and change everything. A tenant can see and
@@ -64,6 +71,10 @@ struct ControllerMetrics {
   std::map<std::string, std::int64_t> ended_by_phase;
   std::int64_t rounds = 0;
   std::int64_t invalid_plans = 0;
+  std::int64_t stale_plans = 0;   // dropped, because what they were made for had changed
+  std::int64_t stale_grants = 0;  // jobs left out of a plan, because they had changed
+  std::int64_t late_decisions = 0;
+  std::vector<double> decision_s;         // from the question to its end; at most the last 1,000
   std::vector<double> round_algorithm_s;  // since startup, at most the last 1,000
   std::vector<double> round_solver_s;
   std::vector<double> round_total_s;

@@ -127,9 +127,11 @@ Status held(State& state, const Event& event) {
     return refused(event, "it has ended and can only give devices back");
   }
   job.device_s = device_seconds(job, event.at);
-  job.held_s = held_seconds(job, event.at);
+  const double clock = event.body.value("clock", 0.0);
+  job.held_s = held_seconds(job, event.at, clock);
   job.held = devices;
   job.held_at = event.at;
+  job.held_clock = clock;
   return ok_status();
 }
 
@@ -384,7 +386,8 @@ const std::vector<EventType>& table() {
         {"facts", kObject, false, "numbers behind the decision: devices `before` and `after`, the fewest the job `needs`, those `free` and `usable`, those that went `to_others`"}},
        false, granted},
       {"held", Subject::kJob, "The job's processes now occupy this many devices.",
-       {{"devices", kCount, true, "how many"}}, false, held},
+       {{"devices", kCount, true, "how many"},
+        {"clock", kNumber, false, "the moment by a clock that nobody can set, in seconds; `time_limit` is counted by it"}}, false, held},
       {"progress", Subject::kJob, "The job's progress.",
        {{"step", kWhole, false, "steps done"}, {"total_steps", kWhole, false, "steps in total"},
         {"epoch", kNumber, false, "epochs done"}, {"epochs", kNumber, false, "epochs in total"},

@@ -16,10 +16,6 @@ namespace {
 
 constexpr auto kLookEvery = std::chrono::milliseconds(25);
 constexpr auto kIdleLook = std::chrono::milliseconds(250);
-// The pause between two rounds: at least kShortestPause, and kPausePerRound times the duration of
-// the last round.
-constexpr double kShortestPause = 0.05;
-constexpr double kPausePerRound = 4;
 constexpr std::size_t kMostUnwritten = 10'000;  // notices
 
 }  // namespace
@@ -34,10 +30,17 @@ LiveController::LiveController(const ControllerOptions& options, std::unique_ptr
     : options_(options),
       admin_token_sha256_(std::move(admin_token_sha256)),
       store_(std::move(store)),
-      time_(options.time, store_->last_at()),
+      time_(options.time, store_->last_at(), options.folder + "/clock"),
       numbers_(options.folder + "/next-job"),
       executor_(std::move(executor)),
-      mutex_(store_->state_lock()) {}
+      mutex_(store_->state_lock()),
+      decider_([this] {
+        {
+          const MutexLock lock(inbox_mutex_);
+          answered_ = true;
+        }
+        inbox_filled_.notify_all();
+      }) {}
 
 LiveController::~LiveController() {
   {
@@ -45,6 +48,7 @@ LiveController::~LiveController() {
     stopping_ = true;
   }
   inbox_filled_.notify_all();
+  decider_.hurry();
   if (loop_.joinable()) loop_.join();
 }
 
@@ -64,10 +68,11 @@ void LiveController::run() {
       const auto pause = executor_->held() > 0 || round_due_ ? kLookEvery : kIdleLook;
       const auto until = std::chrono::steady_clock::now() + pause;
       const MutexLock lock(inbox_mutex_);
-      while (!stopping_ && submissions_.empty() && commands_.empty() &&
+      while (!stopping_ && submissions_.empty() && commands_.empty() && !answered_ &&
              inbox_filled_.wait_until(inbox_mutex_, until)) {
       }
       if (stopping_) break;
+      answered_ = false;
       submissions.swap(submissions_);
       commands.swap(commands_);
     }
@@ -106,12 +111,8 @@ void LiveController::turn() {
   settle_links();
   end_reservations();
   for (const JobNumber job : std::exchange(not_started_, {})) start_granted(job);
-  const double now = now_unix();
-  const bool active = !scheduler_->jobs().empty();
-  const bool decides =
-      !rebuild_due_ && (round_due_ || (active && now >= next_round_at_)) && now >= quiet_until_;
-  if (decides) decide();
-  if (decides || now >= next_health_at_) watch_health();
+  const bool decided = decide();
+  if (decided || now_unix() >= next_health_at_) watch_health();
 }
 
 // Jobs of the tenant that wait for devices.
@@ -218,39 +219,6 @@ void LiveController::end_reservations() {
   if (events.empty() || !append(std::move(events)).ok()) return;
   carry_out(scheduler_->set_reserved(reserved_now()));
   round_due_ = true;
-}
-
-void LiveController::decide() {
-  // A job keeps its devices during its min_runtime, so its range depends on the time.
-  for (const auto& [number, job] : store_->state().jobs) {
-    if (job.phase == Phase::kRunning && job.document.min_runtime_s > 0) {
-      static_cast<void>(scheduler_->refresh(job));
-    }
-  }
-  forget_caps();
-  std::vector<Action> actions;
-  const Result<RoundRecord> record = scheduler_->round(actions);
-  const double now = now_unix();
-  round_due_ = false;
-  next_round_at_ = now + options_.round_every_s;
-  if (!record.ok()) {
-    fmt::print(stderr, "rubatod: {}\n", record.error().message);
-    const WriteLock lock(mutex_);
-    ++metrics_.invalid_plans;
-    quiet_until_ = now + 1;
-    return;
-  }
-  if (record->wake_at_s) next_round_at_ = std::min(next_round_at_, *record->wake_at_s);
-  quiet_until_ = now + std::max(kShortestPause, kPausePerRound * record->total_s);
-  {
-    const WriteLock lock(mutex_);
-    ++metrics_.rounds;
-    keep(metrics_.round_algorithm_s, record->algorithm_s);
-    keep(metrics_.round_solver_s, record->solver_s);
-    keep(metrics_.round_total_s, record->total_s);
-  }
-  carry_out(actions);
-  note_who_waits();
 }
 
 // Why jobs wait must reach their owners although nothing happens to them.

@@ -6,14 +6,19 @@
 //   1. the event becomes durable in the store, 2. the state changes, 3. scheduler and executor act.
 // If the daemon dies in between, it finds the event at the next start and completes the rest.
 //
+// The policy decides in the thread of decider_, on values; the loop goes on meanwhile and then
+// applies what still holds of the plan (live_controller_decide.cpp).
+//
 // Notices of the executor contain what jobs wrote. All of one turn are recorded in one transaction.
 // Only what the store cannot write now (an I/O error) is tried again; a notice that it refuses, or
 // whose handling throws, becomes an `error` event of its job, and the loop goes on.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <future>
+#include <optional>
 #include <set>
 #include <span>
 #include <thread>
@@ -21,6 +26,7 @@
 #include "base/mutex.h"
 #include "base/shared_mutex.h"
 #include "control/controller.h"
+#include "control/decision_thread.h"
 #include "control/dependencies.h"
 #include "control/eta.h"
 #include "control/job_health.h"
@@ -111,7 +117,6 @@ class LiveController final : public Controller {
   // Whether the tenant may submit this many more. `queued` counts what was submitted together.
   Status check_queue(const std::string& tenant, int jobs, std::map<std::string, int>& queued);
   void end_reservations();
-  void decide();
   void carry_out(const std::vector<Action>& actions);
   void note_who_waits();
   int reserved_now() const;
@@ -119,6 +124,16 @@ class LiveController final : public Controller {
   // Runs `what` in the loop and waits for its result.
   template <typename T>
   Result<T> ask(std::function<Result<T>()> what);
+
+  // --- Decisions (live_controller_decide.cpp) ---
+  // Takes an answer that is there, asks for a decision that is due, and bridges the time while one
+  // is late. True if something was decided.
+  bool decide();
+  void ask_policy();
+  bool take_answer();
+  bool accept(DecisionAnswer& answer);
+  void note_late();
+  void bridge();
 
   // --- Start and restart (live_controller_start.cpp) ---
   // Folders of other histories are set aside, and numbers that they used are not used again.
@@ -262,6 +277,20 @@ class LiveController final : public Controller {
   bool round_due_ = true;
   double next_round_at_ = 0;  // latest time of the next round
   double quiet_until_ = 0;    // earliest time: rounds must not crowd out everything else
+
+  // The decision that is being made.
+  struct Asked {
+    int scheduler = 0;  // see schedulers_
+    std::chrono::steady_clock::time_point at;
+    bool late = false;
+  };
+  std::optional<Asked> asked_;
+  int schedulers_ = 0;      // made so far: a plan for an earlier one is stale
+  double ask_after_ = 0;    // earliest time of the next question, after a late decision
+  bool told_late_ = false;  // since the last decision in time
+  int dropped_ = 0;         // whole plans in a row
+  bool answered_ RUBATO_GUARDED_BY(inbox_mutex_) = false;
+  DecisionThread decider_;  // ends before what it calls
   std::thread loop_;
 };
 

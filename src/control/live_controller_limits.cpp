@@ -11,16 +11,17 @@ namespace rubato::control {
 // job is stopped like a cancelled one: in an orderly way.
 void LiveController::end_overdue(double now) {
   std::vector<JobNumber> overdue;
+  const double clock = time_.steady();
   for (const JobState* state : scheduler_->jobs()) {
     const JobRecord& job = store_->state().jobs.at(number_of(state->spec.id));
     const double limit = job.document.time_limit_s;
-    if (limit > 0 && held_seconds(job, now) >= limit) overdue.push_back(job.number);
+    if (limit > 0 && held_seconds(job, now, clock) >= limit) overdue.push_back(job.number);
   }
   for (const JobNumber number : overdue) {
     const JobRecord& job = store_->state().jobs.at(number);
     const std::string message = fmt::format(
         "its time limit is over: it held devices for {:.0f} s, and time_limit is {:.0f} s{}",
-        held_seconds(job, now), job.document.time_limit_s,
+        held_seconds(job, now, clock), job.document.time_limit_s,
         job.document.program == elastic::ProgramKind::kOpaque ? ""
                                                               : "; its last checkpoint is kept");
     if (!append({about(job, "failed", {{"message", message}})}).ok()) return;  // tried again

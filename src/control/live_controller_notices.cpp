@@ -139,7 +139,8 @@ LiveController::Deed LiveController::deed_of(const Notice& notice, Turn& turn) {
       if (notice.devices > 0 && upcoming.held == 0) watches_[notice.job].started(now_unix());
       if (upcoming.held == notice.devices) break;
       upcoming.held = notice.devices;
-      deed.events.push_back(about(record, "held", {{"devices", notice.devices}}));
+      deed.events.push_back(
+          about(record, "held", {{"devices", notice.devices}, {"clock", time_.steady()}}));
       break;
     case Notice::Kind::kEvent:
       note_view(record, notice.body, upcoming, deed);

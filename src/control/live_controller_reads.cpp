@@ -72,7 +72,8 @@ JobRecord LiveController::with_progress(const JobRecord& record) const {
 JobRecord LiveController::shown(const JobRecord& record, double now) const {
   JobRecord job = with_progress(record);
   job.device_s = device_seconds(record, now);
-  job.held_s = held_seconds(record, now);
+  job.held_s = held_seconds(record, now, time_.steady());
+  job.held_clock = 0;  // means nothing to others
   const auto eta = etas_.find(record.number);
   if (eta == etas_.end() || ended(record.phase) || record.stalled_since > 0) return job;
   constexpr Seconds kShortest = 1e-3;  // it has not ended

@@ -81,9 +81,12 @@ void LiveController::adopt_jobs() {
 void LiveController::start_scheduler() {
   const State& state = store_->state();
   const auto now = [this] { return now_unix(); };
-  auto made = LiveScheduler::make(
-      options_.machine,
-      {.name = state.policy, .settings = state.policy_settings, .tenants = state.tenants}, now);
+  auto made = LiveScheduler::make(options_.machine,
+                                  {.name = state.policy,
+                                   .settings = state.policy_settings,
+                                   .tenants = state.tenants,
+                                   .around = options_.around_policy},
+                                  now);
   if (!made.ok()) {
     // Another version of the program knew the policy, or its settings.
     const std::string message = fmt::format("{}; the policy '{}' is used until another is chosen",
@@ -92,8 +95,10 @@ void LiveController::start_scheduler() {
     static_cast<void>(append({event("warning", {{"message", message}})}));
     made = LiveScheduler::make(options_.machine, {.settings = {}, .tenants = state.tenants}, now);
   }
+  decider_.hurry();  // what it decides is stale
   scheduler_ = std::move(made.value());
   begin_turns();
+  ++schedulers_;
   for (const auto& [number, job] : state.jobs) {
     if (ended(job.phase) || job.phase == Phase::kPaused) continue;
     static_cast<void>(scheduler_->add(job, known_profile(state, job, options_.machine.type)));

@@ -146,7 +146,7 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
     spec_.logical_workers = logical;
   }
   if (learned_ != nullptr && spec_.requested_batch != batch_before) {
-    learned_->restart(spec_.batch);  // it counts in batches of another size
+    learned().restart(spec_.batch);  // it counts in batches of another size
     learn();
   }
 }
@@ -171,35 +171,51 @@ void LiveJob::learn() {
   if (profile_.empty()) return;
   speed_ = speed_of(profile_);
   if (!spec_.batch.known()) return;
-  // The same model for as long as the job lives: policies remember what they have seen of it.
-  if (learned_ == nullptr) learned_ = std::make_unique<LearnedModel>(spec_.batch);
-  if (!(learned_->limits() == spec_.batch)) learned_->restart(spec_.batch);
+  // Its revisions go on for as long as the job lives: policies remember what they have seen of it.
+  LearnedModel& model = learned();
+  if (!(model.limits() == spec_.batch)) model.restart(spec_.batch);
   const DeviceTypeId type(0);
   for (const ProfilePoint& point : profile_.points()) {
     const std::int64_t local = spec_.logical_workers > 0
                                    ? spec_.batch.min_local
                                    : std::max<std::int64_t>(1, point.batch / point.devices);
     const StepTime time = speed_->step_time(Placement(type, {point.devices}), local);
-    learned_->report({.type = type,
-                      .nodes = 1,
-                      .devices = point.devices,
-                      .local = local,
-                      .step_s = time.step_s,
-                      .sync_s = time.sync_s,
-                      .measurements = point.reports},
-                     {});
+    model.report({.type = type,
+                  .nodes = 1,
+                  .devices = point.devices,
+                  .local = local,
+                  .step_s = time.step_s,
+                  .sync_s = time.sync_s,
+                  .measurements = point.reports},
+                 {});
   }
 }
 
 JobKnowledge LiveJob::knowledge() {
   if (learned_ == nullptr && spec_.batch.known()) {
-    learned_ = std::make_unique<LearnedModel>(spec_.batch);
+    learned_ = std::make_shared<LearnedModel>(spec_.batch);
   }
   return {.profiled = speed_.get(),
           .learned = learned_.get(),
           .remaining = this,
           .progress = this,
           .resize_cost_s = start_cost()};
+}
+
+LearnedModel& LiveJob::learned() {
+  if (learned_ == nullptr) {
+    learned_ = std::make_shared<LearnedModel>(spec_.batch);
+  } else if (learned_.use_count() > 1) {
+    learned_ = std::make_shared<LearnedModel>(learned_->copy());
+  }
+  return *learned_;
+}
+
+KnownJob LiveJob::known() const {
+  return {.progress =
+              KnownProgress(epochs_done(0), samples_done(0), seconds_at_request(0), updates(0, 0)),
+          .speed = speed_,
+          .learned = learned_};
 }
 
 std::int64_t LiveJob::total_steps() const {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "control/decision_task.h"
 #include "control/local_executor.h"
 #include "control/profile.h"
 #include "control/state.h"
@@ -47,6 +48,8 @@ class LiveJob final : public ObservedProgress, public RemainingWork {
   const Profile& profile() const { return profile_; }
   const LiveProgress& progress() const { return progress_; }
   JobKnowledge knowledge();
+  // What a decision in another thread needs to know, as values (decision_task.h).
+  KnownJob known() const;
 
   // The only estimate of remaining work and speed, for policies, ETAs and forecasts.
   // Remaining steps with the current batch; at least one, because the job has not ended. Empty if
@@ -67,6 +70,8 @@ class LiveJob final : public ObservedProgress, public RemainingWork {
 
  private:
   void learn();
+  // The model, for a change: a copy if a decision is being made with it.
+  LearnedModel& learned();
   // As said by the job itself, else as shown by an earlier job of the program; 0: unknown.
   std::int64_t total_steps() const;
   std::int64_t steps_per_epoch() const;
@@ -78,9 +83,10 @@ class LiveJob final : public ObservedProgress, public RemainingWork {
   JobSpec spec_;
   Profile profile_;
   LiveProgress progress_;
-  double capped_since_ = 0;            // as far as this object knows; 0: not capped
-  std::unique_ptr<SpeedModel> speed_;  // null until something was measured
-  std::unique_ptr<LearnedModel> learned_;
+  double capped_since_ = 0;                  // as far as this object knows; 0: not capped
+  std::shared_ptr<const SpeedModel> speed_;  // null until something was measured
+  // Shared with a decision in another thread, which asks it and so fills its memory of results.
+  std::shared_ptr<LearnedModel> learned_;
 };
 
 }  // namespace rubato::control

@@ -8,6 +8,7 @@
 
 #include "control/machine_fit.h"
 #include "sched/pinned_policy.h"
+#include "sched/stopgap_policy.h"
 #include "sched/tenant_policy.h"
 
 namespace rubato::control {
@@ -20,6 +21,14 @@ JobId id_of(JobNumber job) { return JobId(static_cast<std::int32_t>(job)); }
 
 Allocation granted_to(const JobRecord& record) {
   return {.shares = {{.node = NodeId(0), .devices = record.granted}}, .batch = record.batch};
+}
+
+TenantRules rules_of(const LivePolicy& policy) {
+  TenantRules rules;
+  for (const auto& [name, tenant] : policy.tenants) {
+    rules[name] = {.weight = tenant.weight, .quota = tenant.quota};
+  }
+  return rules;
 }
 
 }  // namespace
@@ -35,10 +44,7 @@ Result<std::unique_ptr<Policy>> make_live_policy(const LivePolicy& policy) {
   if (!info.ok()) return info.error();
   const Result<std::unique_ptr<Policy>> checked = make_policy(**info, policy.settings, kSeed);
   if (!checked.ok()) return checked.error();
-  TenantRules rules;
-  for (const auto& [name, tenant] : policy.tenants) {
-    rules[name] = {.weight = tenant.weight, .quota = tenant.quota};
-  }
+  TenantRules rules = rules_of(policy);
   auto shared = std::make_unique<TenantPolicy>(
       [info = *info, settings = policy.settings](const std::string&) {
         return std::move(*make_policy(*info, settings, kSeed));  // checked above
@@ -57,6 +63,9 @@ Result<std::unique_ptr<LiveScheduler>> LiveScheduler::make(const Machine& machin
   if (!made.ok()) return made.error();
   std::unique_ptr<LiveScheduler> live(new LiveScheduler(machine, std::move(now)));
   live->policy_name_ = policy.name;
+  if (policy.around) *made = policy.around(std::move(*made));
+  live->stopgap_ = std::make_unique<PinnedPolicy>(std::make_unique<StopgapPolicy>(rules_of(policy)),
+                                                  rules_of(policy));
   live->scheduler_ =
       std::make_unique<Scheduler>(live->cluster_, **info, std::move(*made), *live, *live);
   return live;
@@ -172,12 +181,48 @@ std::vector<Action> LiveScheduler::set_reserved(int devices) {
 
 Result<RoundRecord> LiveScheduler::round(std::vector<Action>& actions) {
   Result<RoundRecord> record = scheduler_->round();
+  take_actions(actions);
+  return record;
+}
+
+void LiveScheduler::take_actions(std::vector<Action>& actions) {
   actions = std::exchange(actions_, {});
   for (const Action& action : actions) {
     if (action.reason != Reason::kRejected) continue;
     live_.erase(number_of(action.job));
     leave(number_of(action.job));
   }
+}
+
+std::unique_ptr<DecisionTask> LiveScheduler::ask() {
+  auto task = std::make_unique<DecisionTask>();
+  task->question = scheduler_->ask();
+  task->policy = scheduler_->policy();
+  for (JobState& job : task->question.states) {
+    const KnownJob& known = task->known.emplace_back(live_.at(number_of(job.spec.id))->known());
+    if (job.profiled != nullptr) job.profiled = known.speed.get();
+    if (job.learned != nullptr) job.learned = known.learned.get();
+    if (job.remaining != nullptr) job.remaining = &known.progress;
+    job.progress = &known.progress;
+  }
+  return task;
+}
+
+Result<RoundRecord> LiveScheduler::accept(DecisionAnswer& answer, std::vector<Action>& actions) {
+  if (!answer.error.empty()) {
+    give_up();
+    return Error{ErrorCode::kInvalidPlan,
+                 fmt::format("policy {} failed: {}", policy_name_, answer.error)};
+  }
+  Result<RoundRecord> record = scheduler_->accept(answer.task->question, std::move(answer.plan),
+                                                  {.algorithm_s = answer.algorithm_s});
+  take_actions(actions);
+  return record;
+}
+
+Result<RoundRecord> LiveScheduler::stopgap(std::vector<Action>& actions) {
+  Result<RoundRecord> record = scheduler_->round_with(*stopgap_);
+  take_actions(actions);
   return record;
 }
 

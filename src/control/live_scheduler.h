@@ -21,6 +21,8 @@ struct LivePolicy {
   std::string name = "rubato";
   Settings settings;
   std::map<std::string, Tenant> tenants;
+  // Tests: the policy to use in place of the one that was made.
+  std::function<std::unique_ptr<Policy>(std::unique_ptr<Policy>)> around{};
 };
 
 // The policy as the daemon runs it: an instance of its own for each tenant, with their weights and
@@ -55,6 +57,16 @@ class LiveScheduler final : public Clock, public Executor {
   // Runs a scheduling round. The caller must carry out the actions.
   Result<RoundRecord> round(std::vector<Action>& actions);
 
+  // A round whose decision is made in another thread. Jobs may come, go and change meanwhile; until
+  // accept() or give_up(), neither round() nor ask() may be called.
+  std::unique_ptr<DecisionTask> ask();
+  // Carries out what the rule of sched/question.h leaves of the plan. The caller must carry out the
+  // actions.
+  Result<RoundRecord> accept(DecisionAnswer& answer, std::vector<Action>& actions);
+  void give_up() { scheduler_->give_up(); }
+  // A round of the StopgapPolicy, with pins; at any time.
+  Result<RoundRecord> stopgap(std::vector<Action>& actions);
+
   const LiveJob* find(JobNumber job) const;
   const JobState* state(JobNumber job) const;
   // Jobs that can never run on this machine.
@@ -75,6 +87,7 @@ class LiveScheduler final : public Clock, public Executor {
   void set_aside(const JobRecord& record, const Profile& profile, int needs);
   void take_over(const JobRecord& record);
   void leave(JobNumber job);
+  void take_actions(std::vector<Action>& actions);
 
   Machine machine_;
   Cluster cluster_;
@@ -87,6 +100,7 @@ class LiveScheduler final : public Clock, public Executor {
   ArrayTurns turns_;
   std::vector<JobNumber> next_;  // got a turn and have not joined yet
   std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<Policy> stopgap_;
 };
 
 inline JobNumber number_of(JobId id) { return id.value; }

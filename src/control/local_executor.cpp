@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "control/job_files.h"
 #include "control/json_fields.h"
+#include "control/process_killer.h"
 #include "control/supervised_job.h"
 
 namespace rubato::control {
@@ -196,6 +197,7 @@ Result<std::unique_ptr<LocalExecutor>> LocalExecutor::make(LocalExecutorOptions 
   // The folder contains the environment variables of jobs.
   Status reachable = open_way_to(options.isolation, options.folder);
   if (!reachable.ok()) return reachable.error();
+  options.killer = std::make_shared<ProcessKiller>();
   return std::unique_ptr<LocalExecutor>(new LocalExecutorImpl(std::move(options)));
 }
 

@@ -21,6 +21,8 @@
 
 namespace rubato::control {
 
+class ProcessKiller;
+
 // The devices of this machine.
 struct Machine {
   std::string type = "cpu";  // device type: "cpu" or the GPU's name
@@ -73,8 +75,9 @@ struct LocalExecutorOptions {
   // Limits per worker; 0: the daemon's own limits.
   std::int64_t worker_memory_bytes = 0;
   std::int64_t worker_files = 0;
-  std::int64_t log_bytes = 16 << 20;  // a worker's log is rotated when it is larger
-  int log_files = 3;                  // rotated logs to keep
+  std::int64_t log_bytes = 16 << 20;        // a worker's log is rotated when it is larger
+  int log_files = 3;                        // rotated logs to keep
+  std::shared_ptr<ProcessKiller> killer{};  // set by make()
 };
 
 // Not thread-safe: the control loop owns it. No call waits for a process, or for anything that a

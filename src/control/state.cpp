@@ -131,45 +131,49 @@ double device_seconds(const JobRecord& job, double now) {
   return job.device_s + job.held * std::max(0.0, now - job.held_at);
 }
 
-double held_seconds(const JobRecord& job, double now) {
-  return job.held_s + (job.held > 0 ? std::max(0.0, now - job.held_at) : 0.0);
+double held_seconds(const JobRecord& job, double now, double clock) {
+  if (job.held == 0) return job.held_s;
+  const bool known = clock > 0 && job.held_clock > 0;
+  return job.held_s + std::max(0.0, known ? clock - job.held_clock : now - job.held_at);
 }
 
 json to_json(const JobRecord& job) {
-  return {{"number", job.number},
-          {"id", job_name_of(job.number)},
-          {"name", job_title(job.document)},
-          {"document", to_json(job.document)},
-          {"tenant", job.tenant},
-          {"key", job.key},
-          {"uid", job.uid},
-          {"phase", to_string(job.phase)},
-          {"submitted_at", job.submitted_at},
-          {"started_at", job.started_at},
-          {"ended_at", job.ended_at},
-          {"granted", job.granted},
-          {"min_devices", device_range(job).low},
-          {"max_devices", device_range(job).high},
-          {"batch", job.batch},
-          {"held", job.held},
-          {"reason", job.reason},
-          {"facts", job.facts},
-          {"message", job.message},
-          {"scale", job.scale},
-          {"max_useful", job.max_useful},
-          {"logical_workers", logical_workers_of(job)},
-          {"resizes", job.resizes},
-          {"restarts", job.restarts},
-          {"device_s", job.device_s},
-          {"held_at", job.held_at},
-          {"held_s", job.held_s},
-          {"stalled_since", job.stalled_since},
-          {"progress", job.progress},
-          {"result", job.result},
-          {"errors", job.errors},
-          {"labels", job.document.labels},
-          {"waits_for", waits_json(job.waits_for)},
-          {"array", array_json(job.array)}};
+  json object = {{"number", job.number},
+                 {"id", job_name_of(job.number)},
+                 {"name", job_title(job.document)},
+                 {"document", to_json(job.document)},
+                 {"tenant", job.tenant},
+                 {"key", job.key},
+                 {"uid", job.uid},
+                 {"phase", to_string(job.phase)},
+                 {"submitted_at", job.submitted_at},
+                 {"started_at", job.started_at},
+                 {"ended_at", job.ended_at},
+                 {"granted", job.granted},
+                 {"min_devices", device_range(job).low},
+                 {"max_devices", device_range(job).high},
+                 {"batch", job.batch},
+                 {"held", job.held},
+                 {"reason", job.reason},
+                 {"facts", job.facts},
+                 {"message", job.message},
+                 {"scale", job.scale},
+                 {"max_useful", job.max_useful},
+                 {"logical_workers", logical_workers_of(job)},
+                 {"resizes", job.resizes},
+                 {"restarts", job.restarts},
+                 {"device_s", job.device_s},
+                 {"held_at", job.held_at},
+                 {"held_s", job.held_s},
+                 {"stalled_since", job.stalled_since},
+                 {"progress", job.progress},
+                 {"result", job.result},
+                 {"errors", job.errors},
+                 {"labels", job.document.labels},
+                 {"waits_for", waits_json(job.waits_for)},
+                 {"array", array_json(job.array)}};
+  if (job.held_clock > 0) object["held_clock"] = job.held_clock;
+  return object;
 }
 
 Result<JobRecord> job_from_json(const json& object) {
@@ -205,6 +209,7 @@ Result<JobRecord> job_from_json(const json& object) {
     object.at("device_s").get_to(job.device_s);
     object.at("held_at").get_to(job.held_at);
     job.held_s = object.value("held_s", 0.0);
+    job.held_clock = object.value("held_clock", 0.0);
     job.stalled_since = object.value("stalled_since", 0.0);  // younger than the first stores
     job.progress = object.at("progress");
     job.result = object.at("result");

@@ -88,6 +88,7 @@ struct JobRecord {
   double device_s = 0;       // device-seconds held, up to held_at
   double held_at = 0;        // when `held` last changed
   double held_s = 0;         // seconds with at least one device, up to held_at
+  double held_clock = 0;     // held_at by a clock that nobody sets (SteadyTime::steady); 0: unknown
   double stalled_since = 0;  // it runs without completing steps (job_health.h); 0: not stalled
   nlohmann::json progress = nlohmann::json::object();  // step, total_steps, epoch, epochs, loss
   nlohmann::json result = nlohmann::json::object();    // result.json of a finished job
@@ -108,8 +109,9 @@ DeviceRange device_range(const JobRecord& job);
 
 // Device-seconds held until `now`.
 double device_seconds(const JobRecord& job, double now);
-// Seconds with at least one device until `now`; `time_limit` is about them.
-double held_seconds(const JobRecord& job, double now);
+// Seconds with at least one device until `now`; `time_limit` is about them. `clock` is the same
+// moment by the clock that nobody sets, which counts if it is known for both ends; 0: unknown.
+double held_seconds(const JobRecord& job, double now, double clock = 0);
 // {"j3": "finished"}, and back; what is malformed is left out.
 nlohmann::json waits_json(const WaitsFor& waits_for);
 WaitsFor waits_from(const nlohmann::json& object);

@@ -310,6 +310,9 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
   auto reader = EventReader::open(path);
   if (!reader) return reader.error();
   database->leave_log_alone(false);
+  // From now on the daemon's loop waits for it. Only a foreign program can hold the lock; then the
+  // daemon is read-only and tries again (live_controller_store.cpp).
+  if (auto status = database->execute("PRAGMA busy_timeout = 50"); !status) return status.error();
   return std::unique_ptr<Store>(new SqliteStore(
       std::move(*lock), std::move(*identity), std::move(*database), std::move(*views),
       std::move(*insert), std::move(*state), *last_at, std::move(*reader)));

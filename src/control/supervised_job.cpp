@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "control/isolation.h"
 #include "control/job_files.h"
+#include "control/process_killer.h"
 #include "control/supervise.h"
 #include "elastic/shared_memory.h"
 #include "elastic/worker_processes.h"
@@ -136,6 +137,7 @@ void SupervisedJob::remove_memory() const {
 
 // No process of the job runs now or will run later.
 bool SupervisedJob::all_gone() {
+  if (options_.killer->pending(folder_.path())) return false;
   if (is_supervised(folder_.path())) return false;
   if (has_workers(folder_.path())) {
     if (!orphaned_since_) orphaned_since_ = Clock::now();
@@ -268,7 +270,7 @@ void SupervisedJob::escalate() {
 void SupervisedJob::kill_all() {
   if (seconds_since(killed_at_) < kKillEvery) return;
   killed_at_ = Clock::now();
-  kill_supervised(folder_.path());
+  options_.killer->kill(folder_.path());
 }
 
 bool SupervisedJob::wants_more() const {

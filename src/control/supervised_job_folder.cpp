@@ -15,6 +15,7 @@
 #include "control/job_registry.h"
 #include "control/job_schemas.h"
 #include "control/json_fields.h"
+#include "control/process_killer.h"
 #include "control/supervise.h"
 #include "control/supervised_job.h"
 #include "elastic/board.h"
@@ -218,7 +219,8 @@ bool SupervisedJob::swept() {
       (!locks_.contains("workers.lock") || intact("workers.lock"))) {
     return true;
   }
-  swept_ = kill_supervised(folder_.path()) == 0;
+  swept_ = options_.killer->take_found(folder_.path()) == 0;
+  if (!swept_) options_.killer->kill(folder_.path());
   return swept_;
 }
 
@@ -428,6 +430,7 @@ Status SupervisedJob::make_ready(const std::vector<std::string>& devices) {
   target_version_ = 0;
   locks_.clear();
   adopted_ = swept_ = false;
+  static_cast<void>(options_.killer->take_found(folder_.path()));  // of processes before these
   read_after_end_ = 0;
   std::remove(folder_.status_file().c_str());
   forget_status();

@@ -40,6 +40,18 @@ void LearnedModel::restart(BatchLimits limits) {
   ++revision_;
 }
 
+LearnedModel LearnedModel::copy() const {
+  LearnedModel other(limits_);
+  other.noise_ = noise_;
+  other.max_profiled_devices_ = max_profiled_devices_;
+  other.revision_ = revision_;
+  for (std::size_t i = 0; i < types_.size(); ++i) {
+    other.types_[i].observations = types_[i].observations;
+    other.types_[i].revisions = types_[i].revisions;
+  }
+  return other;
+}
+
 const LearnedModel::PerType& LearnedModel::informed(DeviceTypeId type) const {
   const PerType& own = types_[type.index()];
   if (!own.observations.empty()) return own;

@@ -22,6 +22,10 @@ class LearnedModel {
   // Forgets all measurements, which counts as a change: they were made with other batches.
   void restart(BatchLimits limits);
 
+  // The same knowledge, without what was computed from it. Another thread may meanwhile ask this
+  // model, but not change it.
+  LearnedModel copy() const;
+
   bool empty() const { return max_profiled_devices_ == 0; }
   // The most devices in any report; 0 before the first.
   int max_profiled_devices() const { return max_profiled_devices_; }

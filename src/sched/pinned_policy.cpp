@@ -128,7 +128,8 @@ Plan PinnedPolicy::decide(const PolicyInput& input) {
                               .usable_by_type = counts,
                               .jobs = rest.jobs(),
                               .finished = input.finished,
-                              .pinned = pinned});
+                              .pinned = pinned,
+                              .limit = input.limit});
   if (own.grants.size() != indices.size()) return own;  // the scheduler reports it
   Plan plan = own;
   plan.grants.assign(input.jobs.size(), {});

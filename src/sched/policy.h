@@ -14,6 +14,7 @@
 
 #include "base/random.h"
 #include "base/result.h"
+#include "sched/decision_limit.h"
 #include "sched/job_state.h"
 
 namespace rubato {
@@ -45,6 +46,14 @@ struct PolicyInput {
   bool tenants = false;
   // Other active jobs, which are pinned: their devices are not in `usable`.
   std::span<const JobState* const> pinned{};
+  // When the decision has to end; null: it may take as long as it needs.
+  const DecisionLimit* limit = nullptr;
+
+  bool out_of_time() const { return limit != nullptr && limit->reached(); }
+  // How long a solver may take that is allowed `most_s`.
+  Seconds time_for_solver(Seconds most_s) const {
+    return limit == nullptr ? most_s : std::min(most_s, limit->left_s());
+  }
 };
 
 class Policy {

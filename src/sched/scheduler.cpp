@@ -10,7 +10,6 @@
 #include "sched/decision.h"
 #include "sched/placement.h"
 #include "sched/sizes.h"
-#include "sched/validate.h"
 
 namespace rubato {
 
@@ -116,10 +115,10 @@ Status Scheduler::update(JobSpec spec, const JobKnowledge& knowledge) {
   if (found == by_id_.end()) {
     return invalid_input(fmt::format("job '{}' is not active", spec.name));
   }
+  know(*found->second, knowledge);  // what it replaces may be gone
   spec.round_to_sizes();
   Status possible = check(spec);
   if (!possible.ok()) return possible;
-  know(*found->second, knowledge);
   found->second->spec = std::move(spec);
   return ok_status();
 }
@@ -235,31 +234,91 @@ void Scheduler::turn_away(const Plan& plan, std::vector<Action>& actions) {
   }
 }
 
+PolicyInput Scheduler::input_now(std::span<const FinishedJob> finished) const {
+  return {.now_s = clock_.now_s(),
+          .cluster = cluster_,
+          .usable = usable_,
+          .usable_by_type = usable_by_type_,
+          .jobs = jobs(),
+          .finished = finished};
+}
+
 Result<RoundRecord> Scheduler::round() {
+  RUBATO_CHECK(!asked_, "a round while the policy decides in another thread");
+  // The policy is told once, whatever comes of its plan.
+  const std::vector<FinishedJob> finished = std::exchange(finished_, {});
+  return decide_with(*policy_, finished);
+}
+
+Result<RoundRecord> Scheduler::round_with(Policy& policy) { return decide_with(policy, {}); }
+
+Error Scheduler::invalid(const PlanError& error, Seconds now_s) const {
+  return {ErrorCode::kInvalidPlan, fmt::format("policy {} returned an invalid plan at {} s: {}",
+                                               info_.name, now_s, error.message)};
+}
+
+Result<RoundRecord> Scheduler::decide_with(Policy& policy, std::span<const FinishedJob> finished) {
   const Stopwatch whole;
   // Policies only see jobs on usable devices, so devices that serving asked for gracefully are
   // taken back now.
   if (owed_.total() > 0) enforce_reserved();
-  // The policy is told once, whatever comes of its plan.
-  const std::vector<FinishedJob> finished = std::exchange(finished_, {});
-  const PolicyInput input{.now_s = clock_.now_s(),
-                          .cluster = cluster_,
-                          .usable = usable_,
-                          .usable_by_type = usable_by_type_,
-                          .jobs = jobs(),
-                          .finished = finished};
+  const PolicyInput input = input_now(finished);
   const Stopwatch deciding;
-  Plan plan = policy_->decide(input);
+  Plan plan = policy.decide(input);
   RoundRecord record{.algorithm_s = deciding.elapsed_s(),
                      .solver_s = plan.solver_s,
                      .wake_at_s = plan.wake_at_s,
                      .note = plan.note};
   keep_to_sizes(plan, input);
-  if (const auto error = validate(plan, input)) {
-    return Error{ErrorCode::kInvalidPlan,
-                 fmt::format("policy {} returned an invalid plan at {} s: {}", info_.name,
-                             input.now_s, error->message)};
-  }
+  if (const auto error = validate(plan, input)) return invalid(*error, input.now_s);
+  const std::vector<Action> actions = carry_out(plan, input);
+  record.actions = static_cast<int>(actions.size());
+  record.total_s = whole.elapsed_s();
+  if (!actions.empty()) executor_.apply(actions);
+  return record;
+}
+
+Question Scheduler::ask() {
+  RUBATO_CHECK(!asked_, "two questions at once");
+  if (owed_.total() > 0) enforce_reserved();
+  asked_ = true;
+  Question question;
+  question.now_s = clock_.now_s();
+  question.cluster = cluster_;
+  question.usable = usable_;
+  question.usable_by_type = usable_by_type_;
+  question.finished = std::exchange(finished_, {});
+  question.states.reserve(active_.size());
+  for (const JobState* job : active_) question.states.push_back(*job);
+  for (const JobState& job : question.states) question.jobs.push_back(&job);
+  return question;
+}
+
+Result<RoundRecord> Scheduler::accept(const Question& question, Plan plan,
+                                      const RoundRecord& times) {
+  const Stopwatch whole;
+  asked_ = false;
+  if (owed_.total() > 0) enforce_reserved();
+  RoundRecord record{.algorithm_s = times.algorithm_s,
+                     .solver_s = plan.solver_s,
+                     .wake_at_s = plan.wake_at_s,
+                     .note = plan.note};
+  const PolicyInput asked = question.input();
+  keep_to_sizes(plan, asked);
+  if (const auto error = validate(plan, asked)) return invalid(*error, question.now_s);
+  const PolicyInput input = input_now({});
+  const CarriedPlan carried = carry_over(question, plan, input);
+  record.left_out = carried.left_out;
+  record.dropped = carried.why;
+  std::vector<Action> actions;
+  if (carried.plan) actions = carry_out(*carried.plan, input);
+  record.actions = static_cast<int>(actions.size());
+  record.total_s = times.algorithm_s + whole.elapsed_s();
+  if (!actions.empty()) executor_.apply(actions);
+  return record;
+}
+
+std::vector<Action> Scheduler::carry_out(const Plan& plan, const PolicyInput& input) {
   std::vector<Action> actions;
   std::vector<PlacementChange> changes = place(plan, input);
   const Decision decision(plan, input, changes);
@@ -279,10 +338,7 @@ Result<RoundRecord> Scheduler::round() {
   }
   turn_away(plan, actions);
   owed_ = {};  // a placed plan is within what is usable
-  record.actions = static_cast<int>(actions.size());
-  record.total_s = whole.elapsed_s();
-  if (!actions.empty()) executor_.apply(actions);
-  return record;
+  return actions;
 }
 
 }  // namespace rubato

@@ -10,6 +10,8 @@
 
 #include "base/result.h"
 #include "sched/policy.h"
+#include "sched/question.h"
+#include "sched/validate.h"
 
 namespace rubato {
 
@@ -44,6 +46,9 @@ struct RoundRecord {
   int actions = 0;
   std::optional<Seconds> wake_at_s;
   std::string note;  // of the plan
+  // Of a decision that was made beside the scheduler's thread (question.h).
+  std::string dropped{};  // why the whole plan was dropped; empty: it was carried out
+  int left_out = 0;       // jobs that kept what they had, because they have changed meanwhile
 };
 
 // Sources of knowledge about a job; see JobState. They must outlive the job.
@@ -79,7 +84,7 @@ class Scheduler {
   // devices must be free here.
   Status adopt(JobSpec spec, const JobKnowledge& knowledge, JobPast past);
   // The job's range or priority changed, because of its owner or of a measurement. Takes effect at
-  // the next round. Refused like a submission.
+  // the next round. Refused like a submission; then only the knowledge is taken over.
   Status update(JobSpec spec, const JobKnowledge& knowledge);
   // A job ended (or was cancelled); its devices are free at once.
   void remove(JobId job);
@@ -98,6 +103,17 @@ class Scheduler {
   // Asks the policy and carries out its plan. An invalid plan changes no job and is returned as an
   // error. Either way the policy has been told of the jobs that ended.
   Result<RoundRecord> round();
+  // The same with another policy, which is not told of the jobs that ended.
+  Result<RoundRecord> round_with(Policy& policy);
+
+  // A round in two halves, with the decision in another thread: policy()->decide() with the input
+  // of the question, which is told of the jobs that ended. Until accept() or give_up(), nothing
+  // else may use the policy. The caller replaces the pointers of the question's jobs.
+  Question ask();
+  // Carries out what the rule of question.h leaves of the plan. `times` has the policy's share.
+  Result<RoundRecord> accept(const Question& question, Plan plan, const RoundRecord& times);
+  void give_up() { asked_ = false; }
+  std::shared_ptr<Policy> policy() const { return policy_; }
 
   std::span<const JobState* const> jobs() const { return {active_.data(), active_.size()}; }
   const JobState* find(JobId job) const;
@@ -116,10 +132,15 @@ class Scheduler {
   void change(JobState& job, Allocation after, Reason reason, const DecisionFacts& facts,
               std::vector<Action>& actions);
   void turn_away(const Plan& plan, std::vector<Action>& actions);
+  PolicyInput input_now(std::span<const FinishedJob> finished) const;
+  Result<RoundRecord> decide_with(Policy& policy, std::span<const FinishedJob> finished);
+  Error invalid(const PlanError& error, Seconds now_s) const;
+  std::vector<Action> carry_out(const Plan& plan, const PolicyInput& input);
 
   const Cluster& cluster_;
   const PolicyInfo& info_;
-  std::unique_ptr<Policy> policy_;
+  std::shared_ptr<Policy> policy_;
+  bool asked_ = false;  // another thread may be using the policy
   const Clock& clock_;
   Executor& executor_;
 

@@ -231,7 +231,8 @@ void TenantPolicy::ask(Part& part, Room room, const PolicyInput& input, Room& fr
                         .usable_by_type = counts,
                         .jobs = jobs,
                         .finished = part.tenant->finished,
-                        .tenants = true};
+                        .tenants = true,
+                        .limit = input.limit};
   part.plan = part.tenant->policy->decide(own);
   part.tenant->finished.clear();
   keep_to_sizes(part.plan, own);  // what it uses is known only then
@@ -338,7 +339,8 @@ Plan TenantPolicy::decide(const PolicyInput& input) {
                           .usable = input.usable,
                           .usable_by_type = input.usable_by_type,
                           .jobs = input.jobs,
-                          .finished = tenants_.size() == 1 ? input.finished : only.finished};
+                          .finished = tenants_.size() == 1 ? input.finished : only.finished,
+                          .limit = input.limit};
     Plan plan = only.policy->decide(own);
     only.finished.clear();
     return plan;

@@ -114,7 +114,8 @@ Plan TieredPolicy::pass_through(const PolicyInput& input, int priority) {
                                    .jobs = input.jobs,
                                    .finished = only.finished,
                                    .tenants = input.tenants,
-                                   .pinned = input.pinned});
+                                   .pinned = input.pinned,
+                                   .limit = input.limit});
   only.finished.clear();
   return plan;
 }
@@ -137,7 +138,8 @@ bool TieredPolicy::ask(int priority, const std::vector<std::size_t>& jobs, const
                         .jobs = in_room.jobs(),
                         .finished = asked.finished,
                         .tenants = input.tenants,
-                        .pinned = input.pinned};
+                        .pinned = input.pinned,
+                        .limit = input.limit};
   Plan decided = asked.policy->decide(own);
   asked.finished.clear();
   plan.placement = decided.placement;

@@ -81,6 +81,20 @@ TEST(State, FollowsAJobToItsEnd) {
   EXPECT_EQ(job_from_json(to_json(h.job(1)))->held_s, 20);
 }
 
+TEST(State, TimeWithDevicesIsCountedByTheClockThatNobodySets) {
+  History h;
+  h.submit(10);
+  ASSERT_TRUE(h.add(20, "granted", 1, grant(2, "started")).ok());
+  ASSERT_TRUE(h.add(21, "held", 1, {{"devices", 2}, {"clock", 500.0}}).ok());
+  EXPECT_EQ(held_seconds(h.job(1), 90'000, 507), 7);
+  EXPECT_EQ(job_from_json(to_json(h.job(1)))->held_clock, 500);
+  ASSERT_TRUE(h.add(90'000, "held", 1, {{"devices", 1}, {"clock", 510.0}}).ok());
+  EXPECT_EQ(h.job(1).held_s, 10);
+  // An event of an older version.
+  ASSERT_TRUE(h.add(90'005, "held", 1, {{"devices", 0}}).ok());
+  EXPECT_EQ(h.job(1).held_s, 15);
+}
+
 TEST(State, FieldsChangeWhileAJobLives) {
   History h;
   h.submit(1);

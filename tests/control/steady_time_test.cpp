@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "control/temporary_folder.h"
+
 namespace rubato::control {
 namespace {
 
@@ -13,11 +15,13 @@ class SteadyTimeTest : public ::testing::Test {
     wall_ += seconds;
   }
   TimeSource source() {
-    return {.wall = [this] { return wall_; }, .elapsed = [this] { return elapsed_; }};
+    return {
+        .wall = [this] { return wall_; }, .elapsed = [this] { return elapsed_; }, .boot = boot_};
   }
 
   double wall_ = 1'000'000;
   double elapsed_ = 50;
+  std::string boot_ = "first";
 };
 
 TEST_F(SteadyTimeTest, FollowsTheWallClock) {
@@ -52,6 +56,51 @@ TEST_F(SteadyTimeTest, BeginsAfterTheLastEvent) {
   EXPECT_DOUBLE_EQ(time.now(), 1'000'500);
   pass(10);
   EXPECT_GT(time.now(), 1'000'500);
+}
+
+TEST_F(SteadyTimeTest, NothingButRealTimeMovesTheSteadyOne) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "clock";
+  double last = 0;
+  {
+    const SteadyTime time(source(), 0, file);
+    const double begin = time.steady();
+    wall_ += 7200;
+    pass(100);
+    EXPECT_DOUBLE_EQ(time.steady(), begin + 100);
+    EXPECT_GT(time.now(), 1'000'100) << "it makes up for the step";
+    last = time.steady();
+  }
+  // The clock is set while no program runs.
+  wall_ -= 86'400;
+  pass(30);
+  {
+    const SteadyTime time(source(), 1'000'100, file);
+    EXPECT_DOUBLE_EQ(time.steady(), last + 30);
+    pass(10);
+    last = time.steady();
+  }
+  // The computer restarts.
+  boot_ = "second";
+  elapsed_ = 3;
+  wall_ = 2'000'000;
+  const SteadyTime time(source(), 1'000'200, file);
+  EXPECT_GT(time.steady(), last);
+  const double begin = time.steady();
+  pass(5);
+  EXPECT_DOUBLE_EQ(time.steady(), begin + 5);
+}
+
+TEST_F(SteadyTimeTest, ADamagedFileIsReplaced) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "clock";
+  for (const char* text : {"", "{", "[1]", R"({"steady": "x", "boot": 5})"}) {
+    ASSERT_TRUE(write_file(file, text).ok());
+    const double begin = SteadyTime(source(), 0, file).steady();
+    EXPECT_DOUBLE_EQ(begin, wall_) << text;
+    pass(10);
+    EXPECT_DOUBLE_EQ(SteadyTime(source(), 0, file).steady(), begin + 10) << text;
+  }
 }
 
 }  // namespace

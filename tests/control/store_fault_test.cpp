@@ -12,6 +12,7 @@
 #include "base/json_text.h"
 #include "base/random.h"
 #include "control/random_events.h"
+#include "control/sqlite.h"
 #include "control/store.h"
 #include "control/temporary_folder.h"
 
@@ -155,6 +156,25 @@ TEST(StoreFaults, AFullDiskIsAnErrorThatChangesNothing) {
 }
 
 // --- A damaged file -----------------------------------------------------------------------------
+
+// The daemon's loop waited up to 10 s for it.
+TEST(StoreFaults, ALockOfAnotherProgramIsAnErrorThatPasses) {
+  const TemporaryFolder folder;
+  auto store = Store::open(folder.path());
+  ASSERT_TRUE(store.ok()) << store.error().message;
+  RandomEvents events(1);
+  auto other = Database::open(folder / "rubato.db");
+  ASSERT_TRUE(other.ok()) << other.error().message;
+  ASSERT_TRUE(other->execute("BEGIN IMMEDIATE").ok());
+  std::vector<Event> group{events.next((*store)->state())};
+  const Status refused = (*store)->append(group);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kIo);
+  EXPECT_EQ((*store)->state().last_seq, 0);
+  ASSERT_TRUE(other->execute("ROLLBACK").ok());
+  const Status appended = (*store)->append(group);
+  EXPECT_TRUE(appended.ok()) << appended.error().message;
+}
 
 TEST(StoreFaults, ADamagedFileIsRefusedAndLeftAsItIs) {
   const TemporaryFolder folder;

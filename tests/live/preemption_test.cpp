@@ -31,6 +31,8 @@ TEST(Preemption, EqualRigidJobsAreNotSwapped) {
     if (event.type == "granted" && event.body.value("devices", -1) == 0) ++preemptions;
     if (event.type == "finished") ++finished;
   }
+  fmt::print("{} equal rigid jobs of 3 s on {} slots, live: {} preemptions until their ends\n",
+             kEqualJobs, kEqualSlots, preemptions);
   EXPECT_EQ(finished, kEqualJobs);
   EXPECT_EQ(preemptions, 0);
   daemon.stop();

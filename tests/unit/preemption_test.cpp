@@ -1,4 +1,5 @@
 // A preemption under the policy `rubato` pays for itself, and equal jobs are not swapped.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -76,6 +77,13 @@ Outcome run(Told told, Seconds cost_s) {
     outcome.in_the_worst_hour = std::max(outcome.in_the_worst_hour, count);
   }
   if (result.ok()) outcome.summary = result->summary;
+  static constexpr const char* kKnown[] = {"epochs are known", "the application is known",
+                                           "nothing is known"};
+  fmt::print(
+      "{} rigid jobs of 2 h on 4 slots, {:g} s per start, {}: {} preemptions, at most {} in "
+      "an hour\n",
+      kJobs, cost_s, kKnown[static_cast<int>(told)], outcome.preemptions,
+      outcome.in_the_worst_hour);
   return outcome;
 }
 

@@ -26,6 +26,7 @@ struct Arguments {
   std::string state;
   int cpu_slots = 0;
   double round_s = 5;
+  double decide_within_s = 5;
   std::string policy;
   std::string isolation;
   bool local_users = false;
@@ -74,7 +75,8 @@ int serve(const Arguments& arguments) {
                                                 .machine = *machine,
                                                 .round_every_s = arguments.round_s,
                                                 .isolation = *isolation,
-                                                .local_users = arguments.local_users});
+                                                .local_users = arguments.local_users,
+                                                .decide_within_s = arguments.decide_within_s});
   if (!controller.ok()) return fail(controller.error());
   if (!arguments.policy.empty()) {
     const Status used =
@@ -196,6 +198,12 @@ int run(int argc, char** argv) {
   app.add_option("--round", arguments.round_s,
                  "Seconds between scheduling rounds while nothing happens")
       ->check(cli::between(0.1, 3600))
+      ->capture_default_str();
+  app.add_option(
+         "--decide-within", arguments.decide_within_s,
+         "Seconds that a policy may take to decide; then waiting jobs start on free devices "
+         "by priority and arrival until it has")
+      ->check(cli::between(0.01, 3600))
       ->capture_default_str();
   app.add_option("--policy", arguments.policy, "Scheduling policy (default: the one used last)");
   app.add_option(

@@ -84,7 +84,9 @@ class Mip final : public Policy {
       program.jobs.push_back(make_job(*input.jobs[i], doubling, type, input));
     }
     if (members.empty()) return;
-    MipSolution solution = solve_mip(program, settings_.limits);
+    MilpLimits limits = settings_.limits;
+    limits.seconds = input.time_for_solver(limits.seconds);
+    MipSolution solution = solve_mip(program, limits);
     plan.solver_s += solution.solver_s;
     if (!solution.note.empty()) plan.note = solution.note;
     for (std::size_t j = 0; j < members.size(); ++j) {

@@ -35,7 +35,7 @@ class Pollux final : public Policy {
         by_key(input, [&](const JobState& job) { return job.attained_service(input.now_s); });
     const SearchProblem problem = make_problem(input, order);
     const std::vector<Genome> front =
-        search(problem, options_, warm_start(input, order, problem), random_);
+        search(problem, options_, warm_start(input, order, problem), random_, input.limit);
     remember(input, order, front);
     for (std::size_t i = 0; i < order.size(); ++i) {
       Grant& grant = plan.grants[order[i]];

@@ -48,12 +48,14 @@ class BinomialTable {
 
 class Search {
  public:
-  Search(const SearchProblem& problem, const SearchOptions& options, Random& random)
+  Search(const SearchProblem& problem, const SearchOptions& options, Random& random,
+         const DecisionLimit* limit)
       : problem_(problem),
         random_(random),
         wanted_(static_cast<std::size_t>(options.population)),
         generations_(options.generations),
         patience_(options.patience),
+        limit_(limit),
         job_count_(problem.jobs.size()),
         node_count_(problem.node_devices.size()),
         arrivals_(job_count_, 1.0 / static_cast<double>(job_count_)),
@@ -87,6 +89,7 @@ class Search {
     double least = least_cost();
     for (int generation = 0, stale = 0; generation < generations_ && stale < patience_;
          ++generation) {
+      if (limit_ != nullptr && limit_->reached()) break;
       breed();
       survive();
       const double reached = least_cost();
@@ -409,6 +412,7 @@ class Search {
   std::size_t wanted_;
   int generations_;
   int patience_;
+  const DecisionLimit* limit_;
   std::size_t job_count_;
   std::size_t node_count_;
   std::size_t types_ = 1;
@@ -438,8 +442,9 @@ class Search {
 }  // namespace
 
 std::vector<Genome> search(const SearchProblem& problem, const SearchOptions& options,
-                           std::span<const std::vector<GeneRow>> start, Random& random) {
-  return Search(problem, options, random).run(start);
+                           std::span<const std::vector<GeneRow>> start, Random& random,
+                           const DecisionLimit* limit) {
+  return Search(problem, options, random, limit).run(start);
 }
 
 }  // namespace rubato

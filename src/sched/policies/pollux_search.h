@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "sched/decision_limit.h"
 
 namespace rubato {
 
@@ -58,8 +59,10 @@ struct SearchOptions {
 
 // Runs NSGA-II from the given candidates (rows as in `SearchProblem::jobs`; they are repaired
 // first). Returns the non-dominated candidates of the last generation, lowest cost first. Never
-// empty. Deterministic for a given state of the generator.
+// empty. Deterministic for a given state of the generator, unless `limit` (may be null) ends it
+// early.
 std::vector<Genome> search(const SearchProblem& problem, const SearchOptions& options,
-                           std::span<const std::vector<GeneRow>> start, Random& random);
+                           std::span<const std::vector<GeneRow>> start, Random& random,
+                           const DecisionLimit* limit = nullptr);
 
 }  // namespace rubato

@@ -70,7 +70,9 @@ class Sia final : public Policy {
         add_job(job, input, program);
       }
     }
-    const SiaSolution solution = solve_sia(program, settings_.limits);
+    MilpLimits limits = settings_.limits;
+    limits.seconds = input.time_for_solver(limits.seconds);
+    const SiaSolution solution = solve_sia(program, limits);
     plan.solver_s = solution.solver_s;
     plan.note = solution.note;
     for (std::size_t i = 0; i < plan.grants.size(); ++i) {

@@ -133,6 +133,33 @@ TEST_F(StartTest, AClockThatIsSetChangesNothing) {
   controller_.reset();
 }
 
+// A clock that was set forward while no daemon ran ended jobs with a time limit.
+TEST_F(StartTest, ATimeLimitIsCountedByAClockThatNobodySets) {
+  constexpr double kDay = 86'400;
+  std::atomic<double> step = 0;
+  std::atomic<double> passed = 0;
+  time_.wall = [real = computer_time().wall, &step] { return real() + step; };
+  time_.elapsed = [real = computer_time().elapsed, &passed] { return real() + passed; };
+  start(2);
+  const JobNumber limited = submit("1", 1'000'000, {{"time_limit", "12h"}});
+  ASSERT_TRUE(holds(limited, 1));
+  for (const double change : {kDay, -3 * kDay, 30 * kDay}) {
+    step = step + change;
+    start(2);
+    // Somebody looked at it, so that its limit was checked by the new daemon.
+    const std::int64_t turns = controller_->metrics().turns;
+    ASSERT_TRUE(wait([&] { return controller_->metrics().turns > turns + 50; }));
+    EXPECT_EQ(job(limited).phase, Phase::kRunning) << "a step of " << change << " s";
+    EXPECT_LT(job(limited).held_s, kDay / 4);
+  }
+  passed = kDay / 2;
+  ASSERT_TRUE(wait([&] { return job(limited).phase == Phase::kFailed; }));
+  EXPECT_NE(job(limited).message.find("its time limit is over"), std::string::npos);
+  ASSERT_TRUE(wait([&] { return job(limited).held == 0; }));
+  time_ = computer_time();
+  controller_.reset();
+}
+
 // New jobs inherited results, logs and checkpoints of old ones that had had their numbers.
 TEST_F(StartTest, ARestoredDatabaseNeverUsesFoldersOfAnotherHistory) {
   start(2);
