@@ -56,14 +56,16 @@ format: ## rewrite the sources in the project's format
 build-times: ## where the time of the last full build went
 	@scripts/build-times
 
-test-asan: ## unit, property and scenario tests under address and undefined-behaviour sanitizers
-test-tsan: ## unit, property and scenario tests under the thread sanitizer
+test-asan: ## tests under address and undefined-behaviour sanitizers, the live system's included
+test-tsan: ## tests under the thread sanitizer, without long ones
 build/%/build.ninja:
 	@scripts/setup build test clang
 	@cmake --preset $* -DRUBATO_BENCHMARKS=$(if $(filter clang,$*),ON,OFF)
 
+SANITIZED = unit_tests property_tests scenario_tests control_tests demo_tests api_tests executor_tests
+test-asan: SANITIZED += api_fuzz live_tests
 test-asan test-tsan: test-%: build/%/build.ninja
-	@cmake --build --preset $* -j $(JOBS)
+	@cmake --build --preset $* -j $(JOBS) --target $(SANITIZED)
 	@ctest --preset $* -j $(JOBS)
 
 clang: build/clang/build.ninja ## build everything with clang (lock annotations checked)
@@ -80,7 +82,7 @@ fuzz: build/fuzz/build.ninja tests ## hostile bytes into wire protocol, job docu
 	  -artifact_prefix=build/fuzz/ build/fuzz/corpus/job tests/fuzz/job_seeds
 	@build/fuzz/bin/job_files_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -print_final_stats=1 \
 	  -artifact_prefix=build/fuzz/ build/fuzz/corpus/job_files tests/fuzz/job_files_seeds
-	@RUBATO_HOSTILE=$(HOSTILE) build/bin/executor_tests --gtest_filter=Hostile.FilesHurtNobody
+	@RUBATO_HOSTILE=$(HOSTILE) RUBATO_TURN_MS=100 build/bin/executor_tests --gtest_filter=HostileCampaign.FilesHurtNobody
 
 SEEDS ?= 400
 chaos: tests ## random schedules of resizes, kills, stops against real training jobs (SEEDS=400)

@@ -82,20 +82,11 @@ Reply set_tenant(const Call& call) {
   given("quota", change.quota);
   given("max_queued", change.max_queued);
   given("max_streams", change.max_streams);
+  given("user", change.user);
   given("expires_in_s", change.token_lasts_s);
   change.new_token = call.body.value("new_token", false);
-  const std::string user = call.body.value("user", "");
-  if (!user.empty()) {  // a mistake in it must not cost the token of a new tenant
-    const Result<control::UnixUser> found = control::find_unix_user(user);
-    if (!found.ok()) return error_reply(invalid_input("user: " + found.error().message));
-  }
   Result<control::ChangedTenant> changed = call.controller.set_tenant(call.caller, name, change);
   if (!changed.ok()) return error_reply(changed.error());
-  if (call.body.contains("user")) {
-    const Status linked = call.controller.set_tenant_user(call.caller, name, user);
-    if (!linked.ok()) return error_reply(linked.error());
-    changed->tenant.user = user;
-  }
   json answer = public_json(changed->tenant);
   if (!changed->token.empty()) answer["token"] = changed->token;
   return json_reply(answer);

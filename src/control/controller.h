@@ -53,6 +53,9 @@ struct TenantChange {
   std::optional<int> quota{};
   std::optional<int> max_queued{};
   std::optional<int> max_streams{};
+  // The unix user that runs the tenant's jobs, and that is the tenant on the local socket. Empty:
+  // none. Jobs that were submitted before keep theirs.
+  std::optional<std::string> user{};
   bool new_token = false;
   // How long the token is valid from now on, in seconds; 0: for ever. Of a new token if `new_token`
   // is set, otherwise of the present one.
@@ -84,6 +87,8 @@ struct ControllerMetrics {
   std::int64_t turns = 0;            // of the live loop
   std::vector<double> turn_s;  // turns of the live loop, without waiting; at most the last 1,000
   double longest_turn_s = 0;   // since startup
+  // Processor time of the loop's thread in one turn: without waiting for a disk or a processor.
+  double longest_turn_cpu_s = 0;
   int devices = 0;
   int reserved = 0;
   int allocated = 0;    // granted
@@ -131,11 +136,6 @@ class Controller {
   // Deletes a tenant and its token. Refused while it has jobs that have not ended, unless
   // `cancel_jobs` is set. Its ended jobs stay in the log.
   virtual Status remove_tenant(const Caller& caller, const std::string& name, bool cancel_jobs) = 0;
-
-  // The unix user that runs the tenant's jobs, and that is the tenant on the local socket. Empty:
-  // none. Jobs that were submitted before keep theirs.
-  virtual Status set_tenant_user(const Caller& caller, const std::string& name,
-                                 const std::string& user) = 0;
 
   // --- Reads: from any thread ---
   // Why the store cannot be written now; empty if it can.

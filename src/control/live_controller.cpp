@@ -76,7 +76,7 @@ void LiveController::run() {
       submissions.swap(submissions_);
       commands.swap(commands_);
     }
-    const auto began = std::chrono::steady_clock::now();
+    const TurnStart began = turn_start();
     handle_submissions(std::move(submissions));
     for (const std::function<void()>& command : commands) command();
     turn();
@@ -199,6 +199,7 @@ void LiveController::handle_submissions(std::deque<Submission> submissions) {
   const auto is_fresh = [&](JobNumber number) {
     return std::find(fresh.begin(), fresh.end(), number) != fresh.end();
   };
+  before_answer();
   for (std::size_t i = 0; i < submissions.size(); ++i) {
     if (!numbers[i].ok()) {
       submissions[i].answer.set_value(numbers[i].error());

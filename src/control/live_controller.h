@@ -62,9 +62,6 @@ class LiveController final : public Controller {
                                    const TenantChange& change) override;
   Status remove_tenant(const Caller& caller, const std::string& name, bool cancel_jobs) override;
 
-  Status set_tenant_user(const Caller& caller, const std::string& name,
-                         const std::string& user) override;
-
   std::string store_problem() const override;
   std::optional<Caller> authenticate(std::string_view token) const override;
   std::string token_version(const Caller& caller) const override;
@@ -148,6 +145,8 @@ class LiveController final : public Controller {
   // An append that the operating system refuses (kIo) makes the daemon read-only: further ones are
   // tried once in a while, and in between fail at once.
   Status append(std::vector<Event> events);
+  // A command was carried out and will be answered now.
+  void before_answer();
   // While the daemon is read-only: tries to write. Records for how long it was when it is over.
   void watch_store();
   Event event(std::string type, nlohmann::json body) const;
@@ -217,7 +216,12 @@ class LiveController final : public Controller {
   bool does_steps(const JobRecord& job) const;
   // Adds a sample and drops the oldest one if there are too many.
   static void keep(std::vector<double>& samples, double value);
-  void note_turn(std::chrono::steady_clock::time_point began);
+  struct TurnStart {
+    std::chrono::steady_clock::time_point at;
+    double cpu_s = 0;  // of the loop's thread
+  };
+  static TurnStart turn_start();
+  void note_turn(const TurnStart& began);
 
   // --- The callers' side (live_controller_commands.cpp, live_controller_tenants.cpp,
   //     live_controller_reads.cpp) ---
@@ -227,6 +231,8 @@ class LiveController final : public Controller {
   static Status check_startable(const JobDocument& document);
   // Fills in the unix user of a submitted job, or says why it has none (live_controller_users.cpp).
   Status settle_user(const Caller& caller, const std::string& tenant, JobDocument& document) const;
+  // No two tenants have the same user. For the loop.
+  Status check_tenant_user(const std::string& name, const std::string& user) const;
   // What the submitter may not see must not be found out by submitting.
   AsUser rights_for(const JobDocument& document) const;
   bool was_submitted(const std::string& tenant, const std::string& key) const;
@@ -271,6 +277,7 @@ class LiveController final : public Controller {
   std::set<JobNumber> settled_;      // released or cancelled with the end of another job
   std::set<JobNumber> not_started_;  // granted devices, but their folders could not be created yet
 
+  std::string commanded_;          // type of the last event that a command recorded
   std::vector<Notice> unwritten_;  // notices that could not be made durable yet, in order
   std::map<JobNumber, ProgressWatch> watches_;  // of jobs that hold devices
   double next_health_at_ = 0;
@@ -303,8 +310,11 @@ Result<T> LiveController::ask(std::function<Result<T>()> what) {
   {
     const MutexLock lock(inbox_mutex_);
     if (stopping_) return Error{ErrorCode::kIo, "the daemon is stopping; retry"};
-    commands_.emplace_back(
-        [promise = std::move(promise), what = std::move(what)] { promise->set_value(what()); });
+    commands_.emplace_back([this, promise = std::move(promise), what = std::move(what)] {
+      Result<T> result = what();
+      before_answer();
+      promise->set_value(std::move(result));
+    });
   }
   inbox_filled_.notify_all();
   try {

@@ -1,6 +1,7 @@
 // Whether running jobs make progress, and when jobs will end.
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 
 #include "control/live_controller.h"
 
@@ -21,13 +22,21 @@ void LiveController::watch_health() {
   estimate_ends(now);
 }
 
-void LiveController::note_turn(std::chrono::steady_clock::time_point began) {
-  const double worked =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+LiveController::TurnStart LiveController::turn_start() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return {.at = std::chrono::steady_clock::now(),
+          .cpu_s = static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9};
+}
+
+void LiveController::note_turn(const TurnStart& began) {
+  const TurnStart now = turn_start();
+  const double worked = std::chrono::duration<double>(now.at - began.at).count();
   const WriteLock lock(mutex_);
   ++metrics_.turns;
   keep(metrics_.turn_s, worked);
   metrics_.longest_turn_s = std::max(metrics_.longest_turn_s, worked);
+  metrics_.longest_turn_cpu_s = std::max(metrics_.longest_turn_cpu_s, now.cpu_s - began.cpu_s);
 }
 
 void LiveController::check_progress(double now) {

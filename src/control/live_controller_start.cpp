@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/crash_point.h"
 #include "control/live_controller.h"
 
 namespace rubato::control {
@@ -112,6 +113,7 @@ void LiveController::start_granted(JobNumber number) {
   const JobRecord& record = store_->state().jobs.at(number);
   if (ended(record.phase)) return;
   Status done = ok_status();
+  crash_point("before", "folder");
   if (record.granted > 0 && executor_->held(number) == 0) {
     done = claim_folder(executor_->job_folder(number),
                         {.store = store_->identity(), .job = record.uid});
@@ -120,7 +122,9 @@ void LiveController::start_granted(JobNumber number) {
       return;
     }
   }
+  crash_point("after", "folder");
   if (done.ok()) done = executor_->want(number, record.document, record.granted, record.batch);
+  crash_point("after", "want");
   if (done.ok()) return;
   handle(std::vector<Notice>{
       {.job = number, .kind = Notice::Kind::kFailed, .body = {{"message", done.error().message}}}});

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "base/crash_point.h"
 #include "control/live_controller.h"
 
 namespace rubato::control {
@@ -44,7 +45,12 @@ Status LiveController::append(std::vector<Event> events) {
   const double now = now_unix();
   if (read_only_since_ > 0 && now < next_try_at_) return read_only(store_problem());
   const std::size_t causes = add_consequences(events);
+  for (const Event& event : events) crash_point("before", event.type);
   Status done = store_->append(events);
+  for (const Event& event : events) {
+    crash_point("after", event.type);
+    if (!event.by.empty()) commanded_ = event.type;
+  }
   if (!done.ok() && done.error().code != ErrorCode::kIo) {
     fmt::print(stderr, "rubatod: {}\n", done.error().message);
     return done;
@@ -69,6 +75,11 @@ Status LiveController::append(std::vector<Event> events) {
   }
   new_events_.notify_all();
   return done;
+}
+
+void LiveController::before_answer() {
+  crash_point("done", commanded_);
+  commanded_.clear();
 }
 
 void LiveController::watch_store() {

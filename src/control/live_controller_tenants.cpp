@@ -28,6 +28,10 @@ Status check_change(const TenantChange& change) {
   if (change.max_streams && *change.max_streams < 0) {
     return invalid_input("max_streams: must be a maximum number of streams, or 0 for the default");
   }
+  if (change.user && !change.user->empty()) {
+    const Result<UnixUser> found = find_unix_user(*change.user);
+    if (!found.ok()) return invalid_input("user: " + found.error().message);
+  }
   const double lasts = change.token_lasts_s.value_or(0);
   if (!std::isfinite(lasts) || lasts < 0 || lasts > kLongestToken) {
     return invalid_input("expires_in_s: must be at most 100 years, or 0 for a token that stays");
@@ -86,6 +90,9 @@ Result<ChangedTenant> LiveController::set_tenant(const Caller& caller, const std
   if (!caller.admin) return only_administrators();
   if (const Status possible = check_change(change); !possible.ok()) return possible.error();
   return ask<ChangedTenant>([this, caller, name, change]() -> Result<ChangedTenant> {
+    if (change.user) {
+      if (Status free = check_tenant_user(name, *change.user); !free.ok()) return free.error();
+    }
     const auto known = store_->state().tenants.find(name);
     ChangedTenant changed;
     if (known != store_->state().tenants.end()) changed.tenant = known->second;
@@ -95,6 +102,7 @@ Result<ChangedTenant> LiveController::set_tenant(const Caller& caller, const std
     tenant.quota = change.quota.value_or(tenant.quota);
     tenant.max_queued = change.max_queued.value_or(tenant.max_queued);
     tenant.max_streams = change.max_streams.value_or(tenant.max_streams);
+    tenant.user = change.user.value_or(tenant.user);
     if (tenant.token_sha256.empty() || change.new_token) {
       Result<std::string> token = random_token();
       if (!token.ok()) return token.error();

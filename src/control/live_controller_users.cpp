@@ -60,25 +60,13 @@ AsUser LiveController::rights_for(const JobDocument& document) const {
   return {kNobody, kNobody, {kNobody}};
 }
 
-Status LiveController::set_tenant_user(const Caller& caller, const std::string& name,
-                                       const std::string& user) {
-  if (!caller.admin) {
-    return Error{ErrorCode::kForbidden, "only an administrator may do this"};
+Status LiveController::check_tenant_user(const std::string& name, const std::string& user) const {
+  if (user.empty()) return ok_status();
+  for (const auto& [other, tenant] : store_->state().tenants) {
+    if (other == name || tenant.user != user) continue;
+    return invalid_input(fmt::format("user: {} is the user of tenant '{}' already", user, other));
   }
-  if (!user.empty()) {
-    const Result<UnixUser> found = find_unix_user(user);
-    if (!found.ok()) return invalid_input("user: " + found.error().message);
-  }
-  return ask<std::monostate>([this, name, user]() -> Status {
-    for (const auto& [other, tenant] : store_->state().tenants) {
-      if (user.empty() || other == name || tenant.user != user) continue;
-      return invalid_input(fmt::format("user: {} is the user of tenant '{}' already", user, other));
-    }
-    if (!store_->state().tenants.contains(name)) {
-      return Error{ErrorCode::kNotFound, fmt::format("no tenant '{}'", name)};
-    }
-    return append({event("tenant_user", {{"name", name}, {"user", user}})});
-  });
+  return ok_status();
 }
 
 }  // namespace rubato::control

@@ -59,7 +59,7 @@ TEST(LocalSocket, TheKernelSaysWhoCalls) {
   if (geteuid() == 0) {
     EXPECT_EQ(status_for(64'003, path, ask), 403);
     ASSERT_TRUE((*controller)->set_tenant(admin, "vision", {}).ok());
-    ASSERT_TRUE((*controller)->set_tenant_user(admin, "vision", "64003").ok());
+    ASSERT_TRUE((*controller)->set_tenant(admin, "vision", {.user = "64003"}).ok());
     EXPECT_EQ(status_for(64'003, path, ask), 200);
     EXPECT_EQ(status_for(64'003, path, admins), 403);
     EXPECT_EQ(status_for(64'004, path, ask), 403);

@@ -112,6 +112,21 @@ class LiveDaemon {
     client.set_read_timeout(120);
     return parsed(client.Put(path, headers(), body.dump(), "application/json"));
   }
+  // Any other request. The body is left out if it is null. Empty also if the daemon died of it.
+  std::optional<json> send(const std::string& method, const std::string& path,
+                           const json& body = nullptr) const {
+    httplib::Client client(url());
+    client.set_read_timeout(120);
+    httplib::Request request;
+    request.method = method;
+    request.path = path;
+    request.headers = headers();
+    if (!body.is_null()) {
+      request.body = compact_json(body);
+      request.set_header("Content-Type", "application/json");
+    }
+    return parsed(client.send(request));
+  }
   // Whether all jobs have ended and their processes are gone.
   bool idle() const {
     const auto active = get("/api/v1/jobs?active=true");

@@ -173,12 +173,12 @@ TEST_F(IsolatedJobs, ATenantsUserOrTheSubmitterRunsThem) {
   const Result<JobRecord> homeless = controller.submit(token, document, "");
   ASSERT_FALSE(homeless.ok());
   EXPECT_NE(homeless.error().message.find("rubato tenants set vision --user"), std::string::npos);
-  ASSERT_TRUE(controller.set_tenant_user(admin, "vision", "64001").ok());
+  ASSERT_TRUE(controller.set_tenant(admin, "vision", {.user = "64001"}).ok());
   ASSERT_TRUE(controller.set_tenant(admin, "vision", {.weight = 2}).ok());  // keeps the user
   ASSERT_TRUE(controller.set_tenant(admin, "speech", {}).ok());
-  EXPECT_FALSE(controller.set_tenant_user(admin, "speech", "64001").ok()) << "taken";
-  EXPECT_FALSE(controller.set_tenant_user(admin, "speech", "0").ok());
-  EXPECT_FALSE(controller.set_tenant_user(token, "vision", "64002").ok());
+  EXPECT_FALSE(controller.set_tenant(admin, "speech", {.user = "64001"}).ok()) << "taken";
+  EXPECT_FALSE(controller.set_tenant(admin, "speech", {.user = "0"}).ok());
+  EXPECT_FALSE(controller.set_tenant(token, "vision", {.user = "64002"}).ok());
   const Result<JobRecord> accepted = controller.submit(token, document, "");
   ASSERT_TRUE(accepted.ok()) << accepted.error().message;
   EXPECT_EQ(accepted->document.user, "64001");
