@@ -87,8 +87,9 @@ std::string suspended_text(const JobRecord& job, const Usage& usage, const Machi
 
 // A command without a mode that was limited to what it uses (live_controller_limits.cpp).
 bool is_silent(const JobRecord& job) {
-  return job.max_useful > 0 && job.document.program == elastic::ProgramKind::kUnknown &&
-         job.program_workers == 0 && job.progress.empty();
+  return job.max_useful > 0 && job.max_useful <= device_range(job).low &&
+         job.document.program == elastic::ProgramKind::kUnknown && job.program_workers == 0 &&
+         job.progress.empty();
 }
 
 std::string change_text(const JobRecord& job, const Usage& usage,

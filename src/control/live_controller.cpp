@@ -188,7 +188,11 @@ void LiveController::handle_submissions(std::deque<Submission> submissions) {
     numbers_.note(store_->identity(), store_->state().next_job);
     for (const JobNumber number : fresh) {
       const auto found = store_->state().jobs.find(number);
-      if (found == store_->state().jobs.end() || ended(found->second.phase)) continue;
+      if (found == store_->state().jobs.end() || ended(found->second.phase)) {
+        const WriteLock lock(mutex_);
+        ++metrics_.ended_by_phase["cancelled"];  // it can never start
+        continue;
+      }
       const JobRecord& record = found->second;
       dependents_.note(record);
       static_cast<void>(

@@ -200,6 +200,9 @@ Snapshot LiveController::take_snapshot(const Caller& caller) const {
       copy.record.document.name = "";
       copy.record.document.run = {"-"};
       copy.record.document.env.clear();
+      copy.record.document.labels.clear();
+      copy.record.document.after.clear();
+      copy.record.array.name = "";
       copy.record.document.dir = "";
       copy.record.key = "";
     }

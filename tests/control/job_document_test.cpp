@@ -137,7 +137,7 @@ TEST(JobDocument, ErrorsNamePlaceFieldAndWhatWasExpected) {
        "dir, env, tenant, priority, mode, devices, sizes, logical_workers, batch, lr_rule, epochs, "
        "min_runtime, time_limit, retries, grace, checkpoint, device_type, profile, env_from, "
        "memory, "
-       "cpus, user"},
+       "cpus, user, labels, after, array"},
       {"run: a\nenv_from: {TOKEN: secret}\n",
        "job.yaml:2:19: env_from.TOKEN: secret; expected file: and an absolute path, such as "
        "file:/home/me/token"},
