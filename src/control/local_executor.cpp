@@ -43,7 +43,7 @@ class LocalExecutorImpl final : public LocalExecutor {
     job.errors().know(record.errors);
     job.want(record.document, record.granted, record.batch);
     if (ended(record.phase)) job.cancel();
-    job.adopt();
+    job.adopt(record.held > 0);
     job.leave_missing(names_);
     return ok_status();
   }

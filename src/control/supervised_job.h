@@ -52,8 +52,9 @@ class SupervisedJob {
   // Starts reading events.jsonl at this offset. An earlier object reported the lines before it.
   void go_on_at(std::int64_t events_offset);
   std::int64_t events_offset() const { return events_.offset(); }  // after the last line reported
-  // Takes over what an earlier daemon left. Call `want` or `cancel` before.
-  void adopt();
+  // Takes over what an earlier daemon left. `held`: it knew processes of the job. Call `want` or
+  // `cancel` before.
+  void adopt(bool held);
   // If the job occupies a device that is not in the list, it stops first, and starts again on
   // others if it is still wanted.
   void leave_missing(const std::vector<std::string>& present);
@@ -92,6 +93,7 @@ class SupervisedJob {
   void forget_status();
   DeviceSet devices_in(const nlohmann::json* list) const;
   void check_locks();
+  void end_unseen();
   // Whether it is certain that no process is left although no lock is held.
   bool swept();
   // Nothing if there is none; an error if there is one that cannot be read.

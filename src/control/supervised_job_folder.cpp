@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <thread>
 #include <utility>
 
 #include "base/file.h"
@@ -52,6 +53,7 @@ constexpr std::int64_t kMostAfterEnd = 2 << 20;
 // A supervisor that obeys an older target than this many versions ago is not expected.
 constexpr std::int64_t kMostTargets = 1000;
 constexpr auto kLockCheckEvery = std::chrono::seconds(1);
+constexpr auto kPatienceWithUnseen = std::chrono::seconds(5);  // when the daemon starts
 
 // The newest event `started` in this part of the file.
 void find_started(const OpenFile& file, std::int64_t from, std::int64_t most,
@@ -102,13 +104,23 @@ void SupervisedJob::go_on_at(std::int64_t events_offset) {
   find_started(*file, from, events_.offset() - from, progress_);
 }
 
-void SupervisedJob::adopt() {
+// The job destroyed what tells which devices its processes hold, or that there are any. They are
+// ended here and now, before the job counts as holding nothing.
+void SupervisedJob::end_unseen() {
+  const auto deadline = Clock::now() + kPatienceWithUnseen;
+  while (kill_supervised(folder_.path()) > 0 && Clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+void SupervisedJob::adopt(bool held) {
   const Result<Supervision> order = read_supervision(folder_.path());
   registry_ = std::make_unique<JobRegistry>(folder_.path());
   // Until the job is retired, a supervisor may be running or about to start. The job may have
   // removed the file while it runs.
   const bool retired = !order.ok() && order.error().code == ErrorCode::kNotFound;
   if (retired && !is_supervised(folder_.path()) && !has_workers(folder_.path())) {
+    if (held) end_unseen();
     read_status();
     return;
   }
@@ -118,6 +130,7 @@ void SupervisedJob::adopt() {
   const Result<elastic::Target> target = elastic::newest_target(*registry_, &newest);
   if (!target.ok()) {
     registry_broken(target.error());
+    end_unseen();
     return;
   }
   target_version_ = newest;
@@ -135,6 +148,7 @@ void SupervisedJob::adopt() {
   target_batch_ = batch_;
   if (target->stop) stop_since_ = Clock::now();
   count_held();
+  if (held_.empty()) end_unseen();
 }
 
 void SupervisedJob::read_status() {
@@ -229,12 +243,17 @@ void SupervisedJob::forget_status() {
   status_version_ = {};
 }
 
+// A job that is not gone holds something, whatever its files say: otherwise its end would be
+// recorded, and a later daemon would not look for its processes.
 void SupervisedJob::count_held() {
-  held_.clear();
-  if (state_ == State::kIdle) return;
-  held_ = status_.in_use;
-  if (status_.target > 0) held_.insert(status_.devices.begin(), status_.devices.end());
-  for (const auto& [version, devices] : targets_) held_.insert(devices.begin(), devices.end());
+  if (state_ == State::kIdle) {
+    held_.clear();
+    return;
+  }
+  DeviceSet now = status_.in_use;
+  if (status_.target > 0) now.insert(status_.devices.begin(), status_.devices.end());
+  for (const auto& [version, devices] : targets_) now.insert(devices.begin(), devices.end());
+  if (!now.empty()) held_ = std::move(now);
 }
 
 Result<std::optional<json>> SupervisedJob::result() const {

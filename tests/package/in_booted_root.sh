@@ -31,8 +31,11 @@ workers() {
     case $(readlink "$process/exe" 2>/dev/null) in "$examples"/*) echo "${process#/proc/}" ;; esac
   done
 }
-step() { rubato status 1 --json | json 'd["progress"].get("step", 0)'; }
+first_worker() { workers | sed -n 1p; } # reads to the end
+step_of() { rubato status "$1" --json | json 'd["progress"].get("step", 0)'; }
+step() { step_of 1; }
 beyond() { [ "$(step)" -gt "$1" ]; }
+job_beyond() { [ "$(step_of "$1")" -gt "$2" ]; }
 answers() { rubato cluster; }
 phase_is() { [ "$(rubato status "$1" --json | json 'd["phase"]')" = "$2" ]; }
 no_workers() { [ -z "$(workers)" ]; }
@@ -67,16 +70,21 @@ check "a job without a user is refused" -- bash -c "rubato submit -- /bin/true 2
 check "a user without a tenant is refused" -- bash -c "cd /; runuser -u carol -- env HOME=/home/carol rubato queue 2>&1 | grep -q 'tenants set carol --user carol'"
 for user in alice bob; do rubato tenants set $user --user $user >/dev/null 2>&1; done
 check "a user with a tenant needs no token" -- as alice rubato queue
+for user in alice carol; do # carol has no tenant
+  check "rubato doctor finds nothing wrong for $user" -- bash -c "cd / && runuser -u $user -- env HOME=/home/$user rubato doctor | tee /tmp/doctor; exit \${PIPESTATUS[0]}"
+  tail -1 /tmp/doctor | sed 's/^/    /'
+  check "and sees the daemon" -- grep -q '^ok .*daemon' /tmp/doctor
+done
 
-as alice rubato submit --logical-workers 4 --devices 1..2 -- $examples/train_cnn --steps 6000 >/dev/null
+as alice rubato submit --logical-workers 4 --devices 1..2 -- $examples/train_cnn --steps 3000 >/dev/null
 check "a job trains" -- until_true beyond 20
 workers_before=$(workers)
 daemon_before=$(main_pid)
 check "systemctl restart" -- systemctl restart rubatod
 check "it answers again" -- until_true answers
 check "a new daemon runs" -- test "$(main_pid)" != "$daemon_before"
-check "they run as alice" -- test "$(stat -c %U /proc/$(workers | head -1))" = alice
-check "in a service of their own" -- grep -q '/rubato.slice/rubato-j1-' "/proc/$(workers | head -1)/cgroup"
+check "they run as alice" -- test "$(stat -c %U "/proc/$(first_worker)")" = alice
+check "in a service of their own" -- grep -q '/rubato.slice/rubato-j1-' "/proc/$(first_worker)/cgroup"
 check "the same workers keep training" -- test -n "$(comm -12 <(echo "$workers_before" | sort) <(workers | sort))"
 check "and make progress" -- until_true beyond "$(($(step) + 50))"
 kill -9 "$(main_pid)"
@@ -91,7 +99,7 @@ check "the log replays" -- rubatod check --state /var/lib/rubato
 systemctl start rubatod
 check "the job continues and finishes" -- until_true phase_is 1 finished
 first=$(rubato status 1 --json | json 'd["result"]["state_sha256"]')
-as alice rubato submit --logical-workers 4 --devices 1 -- $examples/train_cnn --steps 6000 >/dev/null
+as alice rubato submit --logical-workers 4 --devices 1 -- $examples/train_cnn --steps 3000 >/dev/null
 check "the same job finishes undisturbed" -- until_true phase_is 2 finished
 check "with the same bits" -- test "$first" = "$(rubato status 2 --json | json 'd["result"]["state_sha256"]')"
 
@@ -132,7 +140,17 @@ done
 if cat "/proc/$2/environ" >/dev/null 2>&1; then echo "READ environment"; else echo "denied environment"; fi
 if kill -9 "$2" 2>/dev/null; then echo "KILLED"; else echo "denied kill"; fi
 SHELL
-chmod 755 /usr/local/bin/{escape,busy,spy}
+cat >/usr/local/bin/group-says <<'SHELL'
+#!/bin/sh
+# group-says FILE...: the first of these files of the job's control group (v1 or v2)
+for group in $(find /sys/fs/cgroup -type d -name 'rubato-j*.service' 2>/dev/null); do
+  grep -qx "$PPID" "$group/cgroup.procs" || continue
+  for file in "$@"; do
+    if [ -r "$group/$file" ]; then cat "$group/$file" && exit; fi
+  done
+done
+SHELL
+chmod 755 /usr/local/bin/{escape,busy,spy,group-says}
 # shellcheck disable=SC2016 # the job's shell expands it
 as bob rubato submit --name target --devices 1 --env SECRET=hunter2 -- \
   sh -c 'escape /home/bob/escaped; exec "$0" --steps 100000000' $examples/train_mlp >/dev/null
@@ -141,7 +159,7 @@ hidden=$(cat /home/bob/escaped)
 target=$(number_of target)
 check "it lives" -- test -e "/proc/$hidden"
 check "bob's job trains" -- until_true bash -c 'rubato status target --json | grep -q "\"step\": [1-9]"'
-victim=$(workers | head -1)
+victim=$(first_worker)
 # shellcheck disable=SC2016
 as alice rubato submit --name spy --devices 1 -- sh -c 'spy "$1" "$2"; exec "$0" --steps 3' $examples/train_mlp "$target" "$victim" >/dev/null
 check "alice's job finishes" -- until_true phase_is spy finished
@@ -153,22 +171,40 @@ check "alice does not see bob's job" -- bash -c "! runuser -u alice -- env HOME=
 check "nor cancel it" -- bash -c "! runuser -u alice -- env HOME=/home/alice rubato cancel j$target"
 # shellcheck disable=SC2016
 as alice rubato submit --name hungry --devices 1 --memory 1GB -- \
-  sh -c 'python3 -c "x = bytearray(2 << 30)"; echo "memory: $?"; exec "$0" --steps 3' $examples/train_mlp >/dev/null
-check "a job beyond its memory is ended there" -- until_true log_has alice hungry 'memory: 137'
+  sh -c 'python3 -c "x = bytearray(2 << 30)"; echo "memory: $?"
+         echo "most: $(group-says memory.peak memory.max_usage_in_bytes) bytes"; exec "$0" --steps 3' $examples/train_mlp >/dev/null
+check "a job beyond its memory is ended there (1 GB; exit code 137)" -- until_true log_has alice hungry 'memory: 137'
+check "and used no more" -- until_true log_has alice hungry 'most: [0-9]'
+most=$(as alice rubato logs hungry | sed -n 's/.*most: \([0-9]*\) bytes/\1/p')
+check "than it may ($most bytes)" -- test "$most" -le 1000000000
 # shellcheck disable=SC2016
-as alice rubato submit --name busy --devices 1 --cpus 0.25 -- sh -c 'busy; busy; exec "$0" --steps 3' $examples/train_mlp >/dev/null
+as alice rubato submit --name busy --devices 1 --cpus 0.25 -- sh -c 'busy; busy; group-says cpu.stat; exec "$0" --steps 3' $examples/train_mlp >/dev/null
 check "a job gets no more processors than it asked for" -- until_true log_has alice busy limited
-as alice rubato logs busy | sed 's/^/    /'
+check "it was held back" -- until_true log_has alice busy 'nr_throttled [1-9]'
+as alice rubato logs busy | grep -E 'limited|too much|throttled' | sed 's/^/    /'
 check "not even for a while" -- bash -c '! runuser -u alice -- env HOME=/home/alice rubato logs busy | grep -q "too much"'
 check "bob's job was not disturbed" -- test -e "/proc/$victim"
 check "its hidden process lives" -- test -e "/proc/$hidden"
-began=$(date +%s.%N)
+
+# --- An upgrade while jobs run
+daemon_before=$(main_pid)
+target_step=$(step_of target)
+check "apt upgrades the packages while jobs run" -- apt-get -qq install -y --no-install-recommends /packages/next/*.deb
+check "to the new version ($(dpkg-query -W -f '${Version}' rubato))" -- bash -c "dpkg-query -W -f '\${Version}' rubato | grep -q next"
+check "it answers again" -- until_true answers
+check "another daemon runs ($daemon_before, then $(main_pid))" -- test "$(main_pid)" != "$daemon_before"
+check "with the options of before" -- grep -q cpu-slots /etc/default/rubato
+check "the same worker goes on" -- test -e "/proc/$victim"
+check "and trains" -- until_true job_beyond target "$((target_step + 20))"
+check "nothing was restarted" -- test "$(rubato status target --json | json 'd["restarts"]')" = 0
+check "the hidden process lives" -- test -e "/proc/$hidden"
+
+milliseconds() { echo $(($(date +%s%N) / 1000000)); }
+began=$(milliseconds)
 as bob rubato cancel target >/dev/null
-for _ in $(seq 200); do
-  is_gone "$hidden" && break
-  sleep 0.01
-done
-check "it is gone within 2 s of cancel ($(python3 -c "import time; print(f'{time.time() - $began:.2f} s')"))" -- is_gone "$hidden"
+until is_gone "$hidden" || [ "$(($(milliseconds) - began))" -gt 20000 ]; do sleep 0.01; done
+took=$(($(milliseconds) - began))
+check "the hidden process is gone within 2 s of cancel ($took ms)" -- test "$took" -le 2000
 check "so is the worker" -- until_true is_gone "$victim"
 no_services() { [ -z "$(systemctl list-units --plain --no-legend 'rubato-j*')" ]; }
 check "no service of a job is left" -- until_true no_services

@@ -58,6 +58,45 @@ TEST_F(Hostile, AJobWithABrokenRegistryCanBeEnded) {
   EXPECT_TRUE(has_error(number, "registry"));
 }
 
+// The daemon counted such jobs as holding nothing, and forgot their processes for ever.
+TEST_F(Hostile, AJobThatDestroysItsTracesWhileNoDaemonRunsIsEnded) {
+  const std::vector<std::vector<std::string>> traces{
+      {"registry"},
+      {"registry", "status.json"},
+      {"supervise.json", "supervisor.lock", "workers.lock"}};
+  for (const std::vector<std::string>& names : traces) {
+    const JobNumber number = submit_sleeper();
+    const std::vector<pid_t> before = supervisors(root_);
+    ASSERT_EQ(before.size(), 1u);
+    controller_.reset();
+    for (const std::string& name : names) {
+      std::filesystem::remove_all(folder(number) + "/" + name);
+    }
+    if (names.size() == 1) std::ofstream(folder(number) + "/registry") << "no folder";
+    if (names.size() == 2) std::filesystem::create_directory(folder(number) + "/registry");
+    start();
+    const std::vector<pid_t> after = supervisors(root_);
+    EXPECT_EQ(std::count(after.begin(), after.end(), before.front()), 0)
+        << "it runs beside whatever gets its device";
+    ASSERT_TRUE(controller_->cancel(kAdmin, number).ok());
+    ASSERT_TRUE(wait([&] { return job(number).held == 0 && supervisors(root_).empty(); }));
+  }
+}
+
+TEST_F(Hostile, AJobThatSaysItHoldsNothingHoldsItsDevice) {
+  const JobNumber number = submit_sleeper();
+  signal_its_supervisor(number, SIGSTOP);  // it would write the truth again
+  std::ofstream(folder(number) + "/lie")
+      << R"({"state": "running", "target": 1, "devices": [], "workers": []})";
+  std::filesystem::rename(folder(number) + "/lie", folder(number) + "/status.json");
+  pass_turns();
+  EXPECT_EQ(job(number).held, 1);
+  restart();
+  pass_turns();
+  const JobRecord now = job(number);
+  EXPECT_TRUE(now.held == 1 || now.restarts > 0 || ended(now.phase)) << "forgotten";
+}
+
 TEST_F(Hostile, LinesWithoutEndDoNotGrowTheLog) {
   const JobNumber number = submit_sleeper();
   std::string lines;
