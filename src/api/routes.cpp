@@ -14,6 +14,13 @@ Parameter job_parameter() {
           "number (12 or j12) or name; a name stands for the active job of that name, or for the "
           "newest one"};
 }
+Parameter path_parameter() {
+  return {"path",
+          In::kQuery,
+          {{"type", "string"}, {"maxLength", 4096}, {"default", ""}},
+          "such as outputs/model.pt; a path that begins with none of the names is one of the "
+          "outputs"};
+}
 Parameter after_parameter() {
   json schema = integer_schema(0, kLargestInteger);
   schema["default"] = 0;
@@ -124,6 +131,32 @@ std::vector<Route> job_routes() {
                     "text/plain"}},
        .errors = {404, 409, 503},
        .handle = job_logs},
+      {.method = "GET",
+       .path = "/api/v1/jobs/{job}/files",
+       .name = "listFiles",
+       .summary = "Files of the job: outputs, logs, checkpoints, work, result.json, events.jsonl",
+       .parameters = {job_parameter(),
+                      path_parameter(),
+                      {"after", In::kQuery, text_schema(255), "only names after this one"},
+                      limit_parameter(10'000)},
+       .answers = {ok("the entries of a folder, or the file itself", "FileList")},
+       .errors = {404, 409, 503},
+       .handle = list_files},
+      {.method = "GET",
+       .path = "/api/v1/jobs/{job}/file",
+       .name = "getFile",
+       .summary = "One file of the job, or a part of it",
+       .parameters =
+           {job_parameter(),
+            path_parameter(),
+            {"Range", In::kHeader, text_schema(200),
+             "bytes=FIRST-LAST or bytes=FIRST-; several ranges are answered with all"},
+            {"If-Range", In::kHeader, text_schema(200),
+             "the ETag of an earlier answer; if the file is another now, all of it comes"}},
+       .answers = {{200, "its bytes", nullptr, "application/octet-stream"},
+                   {206, "the range, see Content-Range", nullptr, "application/octet-stream"}},
+       .errors = {404, 409, 416, 503},
+       .handle = get_file},
       {.method = "GET",
        .path = "/api/v1/jobs/{job}/events",
        .name = "jobEvents",

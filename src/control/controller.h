@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "control/job_health.h"
 #include "control/local_executor.h"
+#include "control/result_files.h"
 #include "control/state.h"
 #include "control/steady_time.h"
 #include "control/store.h"
@@ -169,3 +170,5 @@ class Controller {
 };
 
 }  // namespace rubato::control
+  // Where the files of the job are that its owner may fetch. It may not exist yet.
+  virtual Result<ResultPlace> result_place(const Caller& caller, JobNumber job) const = 0;

@@ -82,6 +82,7 @@ class LiveController final : public Controller {
  private:
   struct Submission {
     JobDocument document;
+  Result<ResultPlace> result_place(const Caller& caller, JobNumber job) const override;
     std::string tenant;
     std::string key;
     std::string uid;

@@ -324,3 +324,14 @@ Result<std::vector<std::string>> LiveController::log_files(const Caller& caller,
 }
 
 }  // namespace rubato::control
+Result<ResultPlace> LiveController::result_place(const Caller& caller, JobNumber job) const {
+  const Result<JobRecord> record = visible(caller, job);
+  if (!record.ok()) return record.error();
+  const std::string folder = executor_->job_folder(job);
+  if (!owns_folder(folder, record->uid)) {
+    return Error{ErrorCode::kNotFound,
+                 fmt::format("{}: its folder is not there any more", job_name_of(job))};
+  }
+  return ResultPlace{.folder = folder, .outputs = outputs_of(record->document)};
+}
+

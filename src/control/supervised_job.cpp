@@ -227,6 +227,7 @@ void SupervisedJob::describe_program(elastic::LaunchOptions& launch) const {
   // After the owner's variables, because these are true.
   launch.processes.environment.emplace_back("RUBATO_JOB_ID", job_name_of(number_));
   launch.processes.environment.emplace_back("RUBATO_JOB_NAME", launch.settings.name);
+  launch.processes.environment.emplace_back("RUBATO_OUTPUT_DIR", outputs_folder());
 }
 
 // --- What the job should have --------------------------------------------------------------------

@@ -90,6 +90,8 @@ class SupervisedJob {
   void reap_starter();
   void read_status();
   void forget_status();
+  std::string outputs_folder() const;
+  Status make_outputs() const;
   DeviceSet devices_in(const nlohmann::json* list) const;
   void check_locks();
   // Whether it is certain that no process is left although no lock is held.

@@ -52,6 +52,14 @@ class Client {
   // Passes a response to the receiver as it arrives. It is not an error if the receiver stops it.
   Status stream(const std::string& path, const Headers& headers, const Receiver& receiver);
   // Receives the events of `path` (".../events") after number `after` until the receiver returns
+  // Receives a file from byte `from` on, if it still has this ETag, and from its beginning if not.
+  // `begin` gets what comes. An answer that ends early is a kIo error.
+  struct FilePart {
+    std::int64_t first = 0;
+    std::string etag{};
+  };
+  Status receive_file(const std::string& path, const FilePart& from,
+                      const std::function<bool(const FilePart&)>& begin, const Receiver& receiver);
   // false. If the connection breaks, it reconnects and resumes after the last event. The first
   // connection must succeed.
   Status follow_events(const std::string& path, std::int64_t after,

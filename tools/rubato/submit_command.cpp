@@ -39,6 +39,7 @@ constexpr FieldFlag kFieldFlags[] = {
     {"--dir", "/dir", "Working directory (default: the current one)"},
     {"--devices", "/devices", "Devices the job can use: N or LOW..HIGH"},
     {"--mode", "/mode", "consistent, adaptive, rigid or opaque (any program)"},
+    {"--outputs", "/outputs", "Folder of results below the job's folder (default: outputs)"},
     {"--sizes", "/sizes", "any or power_of_two"},
     {"--priority", "/priority", "Larger is more urgent"},
     {"--logical-workers", "/logical_workers", "Logical workers, which determine the result"},
