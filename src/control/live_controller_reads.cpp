@@ -284,6 +284,7 @@ ControllerMetrics LiveController::metrics() const {
     const auto live = live_.find(number);
     if (live != live_.end() && job.held > 0) metrics.utilised += live->second.progress.workers;
   }
+  measure_tenants(metrics);
   return metrics;
 }
 
@@ -323,7 +324,6 @@ Result<std::vector<std::string>> LiveController::log_files(const Caller& caller,
   return executor_->log_files(job);
 }
 
-}  // namespace rubato::control
 Result<ResultPlace> LiveController::result_place(const Caller& caller, JobNumber job) const {
   const Result<JobRecord> record = visible(caller, job);
   if (!record.ok()) return record.error();
@@ -335,3 +335,4 @@ Result<ResultPlace> LiveController::result_place(const Caller& caller, JobNumber
   return ResultPlace{.folder = folder, .outputs = outputs_of(record->document)};
 }
 
+}  // namespace rubato::control
