@@ -165,6 +165,14 @@ std::optional<Reply> read_body(const Route& route, const httplib::Request& reque
     return error_reply(400, "invalid", "this route takes no body");
   }
   const std::string type = request.get_header_value("content-type");
+  if (route.takes_bytes) {
+    if (trim(type.substr(0, type.find(';'))) != "application/octet-stream") {
+      return error_reply(400, "content-type", "expected application/octet-stream");
+    }
+    call.bytes = request.body;
+    return std::nullopt;
+  }
+  if (!is_utf8(request.body)) return error_reply(400, "invalid", "the body is not UTF-8");
   if (route.takes_yaml && is_yaml(type)) {
     if (trim(request.body).empty()) return error_reply(400, "invalid", "the body is empty");
     call.yaml = request.body;
@@ -195,14 +203,6 @@ std::optional<Reply> read_body(const Route& route, const httplib::Request& reque
   return std::nullopt;
 }
 
-void send(const Reply& reply, bool body_wanted, httplib::Response& response) {
-  response.status = reply.status;
-  for (const auto& [name, value] : reply.headers) response.set_header(name, value);
-  if (!reply.stream) {
-    if (reply.status != 204) response.set_content(reply.body, reply.content_type);
-    return;
-  }
-  if (!body_wanted) {
 // A stream whose length is known. If it ends early, the connection breaks, and the client sees it.
 void send_counted(const Reply& reply, httplib::Response& response) {
   if (reply.length == 0) {
@@ -222,6 +222,18 @@ void send_counted(const Reply& reply, httplib::Response& response) {
       });
 }
 
+void send(const Reply& reply, bool body_wanted, httplib::Response& response) {
+  response.status = reply.status;
+  for (const auto& [name, value] : reply.headers) response.set_header(name, value);
+  if (!reply.stream) {
+    if (reply.status != 204) response.set_content(reply.body, reply.content_type);
+    return;
+  }
+  if (reply.length >= 0) {
+    send_counted(reply, response);
+    return;
+  }
+  if (!body_wanted) {
     response.set_header("Content-Type", reply.content_type);
     return;
   }
@@ -229,10 +241,6 @@ void send_counted(const Reply& reply, httplib::Response& response) {
       reply.content_type, [stream = reply.stream](std::size_t, httplib::DataSink& sink) {
         if (!sink.is_writable()) return false;  // the client is gone
         std::string text;
-  if (reply.length >= 0) {
-    send_counted(reply, response);
-    return;
-  }
         bool more = false;
         try {
           more = stream(text);

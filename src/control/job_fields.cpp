@@ -8,7 +8,9 @@
 #include <optional>
 
 #include "base/text.h"
+#include "control/result_files.h"
 #include "control/shell_words.h"
+#include "control/upload_unpack.h"
 #include "elastic/board.h"
 #include "sim/workload_readers.h"
 
@@ -216,8 +218,6 @@ Status read_dir(const DocumentNode& node, JobDocument& document) {
   return ok_status();
 }
 
-bool is_variable_name(std::string_view name) {
-  const auto fits = [](char c) {
 Status read_outputs(const DocumentNode& node, JobDocument& document) {
   const std::string_view problem =
       is_text(node) ? outputs_problem(node.text) : "expected the name of a folder, such as results";
@@ -234,6 +234,8 @@ Status read_upload(const DocumentNode& node, JobDocument& document) {
   return ok_status();
 }
 
+bool is_variable_name(std::string_view name) {
+  const auto fits = [](char c) {
     return (std::isalnum(static_cast<unsigned char>(c)) != 0) || c == '_';
   };
   return !name.empty() && name.size() <= 200 &&
@@ -383,8 +385,6 @@ constexpr std::array kFields{
              "Working directory of the program. Over HTTP it must be absolute.",
              read_dir, [](const JobDocument& d) { return unless_empty(d.dir); },
              [] { return text_schema(kLongestPath); }},
-    JobField{"env", "names with values", "none",
-             "Variables added to the program's environment, at most 256.",
     JobField{"upload", "SHA-256 of a list of files", "none",
              "The program's working directory is made of files that were sent to the daemon before; `rubato submit --upload` sends "
              "them and fills this in. Not together with `dir`.",
@@ -395,6 +395,8 @@ constexpr std::array kFields{
              "its contents. It exists when the program starts.",
              read_outputs, [](const JobDocument& d) { return unless_empty(d.outputs); },
              [] { return text_schema(kLongestPath); }},
+    JobField{"env", "names with values", "none",
+             "Variables added to the program's environment, at most 256.",
              read_env, [](const JobDocument& d) { return d.env.empty() ? json() : json(d.env); },
              [] {
                return json{{"type", "object"}, {"maxProperties", kMostVariables},

@@ -40,6 +40,7 @@ LiveController::LiveController(const ControllerOptions& options, std::unique_ptr
       mutex_(store_->state_lock()) {}
 
 LiveController::~LiveController() {
+  if (uploads_) uploads_->stop();
   {
     const MutexLock lock(inbox_mutex_);
     stopping_ = true;
@@ -163,7 +164,7 @@ void LiveController::handle_submissions(std::deque<Submission> submissions) {
       }
     }
     if (const Status possible = check_queue(submission.tenant, queued); !possible.ok()) {
-      numbers.emplace_back(possible.error());
+      numbers.emplace_back(refuse(submission.tenant, "max-queued", possible.error()));
       continue;
     }
     if (!submission.key.empty()) fresh_keys[key] = next;
@@ -193,7 +194,8 @@ void LiveController::handle_submissions(std::deque<Submission> submissions) {
     } else if (store_->state().jobs.contains(*numbers[i])) {
       submissions[i].answer.set_value(store_->state().jobs.at(*numbers[i]));
     } else {
-      submissions[i].answer.set_value(durable.error());
+      submissions[i].answer.set_value(
+          refuse(submissions[i].tenant, "not-durable", durable.error()));
     }
   }
 }

@@ -53,6 +53,7 @@ int run(int argc, char** argv) {
   add_change_commands(app, context, chosen);
   add_top(app, context, chosen);
   add_cluster_commands(app, context, chosen);
+  add_usage(app, context, chosen);
   add_doctor(app, context, chosen);
 #endif
   add_worker_commands(app, context, chosen);
