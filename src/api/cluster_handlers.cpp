@@ -109,8 +109,12 @@ Reply get_openapi(const Call&) { return json_reply(openapi()); }
 Reply get_job_schema(const Call&) { return json_reply(control::job_schema()); }
 
 Reply get_metrics(const Call& call) {
-  return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
-          .body = metrics_text(call.controller.metrics()) + call.metrics_of_server};
+  const control::ControllerMetrics metrics = call.controller.metrics();
+  // A tenant sees no other. Without a token, the operator has opened them to everybody.
+  const std::string only = call.caller.admin ? "" : call.caller.tenant;
+  return {
+      .content_type = "text/plain; version=0.0.4; charset=utf-8",
+      .body = metrics_text(metrics) + tenant_metrics_text(metrics, only) + call.metrics_of_server};
 }
 
 Reply get_health(const Call& call) {

@@ -164,8 +164,15 @@ std::optional<Reply> read_body(const Route& route, const httplib::Request& reque
     if (request.body.empty()) return std::nullopt;
     return error_reply(400, "invalid", "this route takes no body");
   }
-  if (!is_utf8(request.body)) return error_reply(400, "invalid", "the body is not UTF-8");
   const std::string type = request.get_header_value("content-type");
+  if (route.takes_bytes) {
+    if (trim(type.substr(0, type.find(';'))) != "application/octet-stream") {
+      return error_reply(400, "content-type", "expected application/octet-stream");
+    }
+    call.bytes = request.body;
+    return std::nullopt;
+  }
+  if (!is_utf8(request.body)) return error_reply(400, "invalid", "the body is not UTF-8");
   if (route.takes_yaml && is_yaml(type)) {
     if (trim(request.body).empty()) return error_reply(400, "invalid", "the body is empty");
     call.yaml = request.body;
@@ -196,11 +203,34 @@ std::optional<Reply> read_body(const Route& route, const httplib::Request& reque
   return std::nullopt;
 }
 
+// A stream whose length is known. If it ends early, the connection breaks, and the client sees it.
+void send_counted(const Reply& reply, httplib::Response& response) {
+  if (reply.length == 0) {
+    response.set_content("", reply.content_type);
+    return;
+  }
+  response.set_content_provider(
+      static_cast<std::size_t>(reply.length), reply.content_type,
+      [stream = reply.stream](std::size_t, std::size_t left, httplib::DataSink& sink) {
+        std::string bytes;
+        try {
+          stream(bytes);
+        } catch (const std::exception&) {
+          return false;  // our bug: the client sees a broken stream, the daemon continues
+        }
+        return !bytes.empty() && bytes.size() <= left && sink.write(bytes.data(), bytes.size());
+      });
+}
+
 void send(const Reply& reply, bool body_wanted, httplib::Response& response) {
   response.status = reply.status;
   for (const auto& [name, value] : reply.headers) response.set_header(name, value);
   if (!reply.stream) {
     if (reply.status != 204) response.set_content(reply.body, reply.content_type);
+    return;
+  }
+  if (reply.length >= 0) {
+    send_counted(reply, response);
     return;
   }
   if (!body_wanted) {

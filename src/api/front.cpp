@@ -284,6 +284,7 @@ bool Front::answer(Channel& channel, Connection& connection, RawRequest request,
   return process_request(stream, last, closed, [&](httplib::Request& parsed) {
     parsed.body = std::move(request.body);
     if (!request.content_type.empty()) parsed.set_header("content-type", request.content_type);
+    if (!request.range.empty()) parsed.set_header("range", request.range);
   });
 }
 

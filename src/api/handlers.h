@@ -24,6 +24,17 @@ Reply job_logs(const Call& call);
 Reply job_events(const Call& call);
 Reply all_events(const Call& call);
 
+// --- file_handlers.cpp
+Reply list_files(const Call& call);
+Reply get_file(const Call& call);
+
+// --- upload_handlers.cpp
+Reply missing_uploads(const Call& call);
+Reply put_upload(const Call& call);
+
+// --- usage_handlers.cpp
+Reply get_usage(const Call& call);
+
 // --- cluster_handlers.cpp
 Reply get_cluster(const Call& call);
 Reply list_policies(const Call& call);

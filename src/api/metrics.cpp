@@ -105,6 +105,57 @@ std::string metrics_text(const control::ControllerMetrics& m) {
   return text.take();
 }
 
+std::string tenant_metrics_text(const control::ControllerMetrics& m,
+                                const std::string& only_tenant) {
+  constexpr std::size_t kMostTenants = 100;
+  const std::string others = "_other";
+  std::map<std::string, control::TenantMetrics> tenants;
+  std::map<std::string, std::string> shown_as;
+  for (const auto& [name, own] : m.tenants) {
+    if (!only_tenant.empty() && name != only_tenant) continue;
+    const std::string& shown = shown_as[name] = tenants.size() < kMostTenants ? name : others;
+    control::TenantMetrics& sum = tenants[shown];
+    sum.running += own.running;
+    sum.queued += own.queued;
+    sum.held += own.held;
+    sum.time += own.time;
+    sum.quota = shown == others ? 0 : own.quota;
+  }
+  std::map<std::pair<std::string, std::string>, std::int64_t> refused;
+  for (const auto& [key, count] : m.refused) {
+    const auto& [name, reason] = key;
+    if (!only_tenant.empty() && name != only_tenant) continue;
+    const auto shown = shown_as.find(name);
+    refused[{shown == shown_as.end() ? others : shown->second, reason}] += count;
+  }
+  const auto label = [](const std::string& name) { return fmt::format("tenant=\"{}\"", name); };
+  Text text;
+  text.family("rubato_tenant_jobs", "gauge", "Active jobs of a tenant, by phase.");
+  for (const auto& [name, own] : tenants) {
+    text.value(own.queued, label(name) + ",phase=\"queued\"");
+    text.value(own.running, label(name) + ",phase=\"running\"");
+  }
+  text.family("rubato_tenant_devices_held", "gauge",
+              "Devices occupied by the processes of a tenant's jobs.");
+  for (const auto& [name, own] : tenants) text.value(own.held, label(name));
+  text.family("rubato_tenant_devices_quota", "gauge", "Most devices that a tenant may have.");
+  for (const auto& [name, own] : tenants) {
+    if (own.quota > 0) text.value(own.quota, label(name));
+  }
+  text.family("rubato_tenant_held_device_seconds_total", "counter",
+              "Device time that a tenant's jobs have held.");
+  for (const auto& [name, own] : tenants) text.value(own.time.held_s, label(name));
+  text.family("rubato_tenant_trained_device_seconds_total", "counter",
+              "Of the device time held, what was spent training.");
+  for (const auto& [name, own] : tenants) text.value(own.time.trained_s, label(name));
+  text.family("rubato_tenant_submissions_refused_total", "counter",
+              "Submissions refused since the daemon started, by reason.");
+  for (const auto& [key, count] : refused) {
+    text.value(count, fmt::format("{},reason=\"{}\"", label(key.first), key.second));
+  }
+  return text.take();
+}
+
 void RequestMetrics::count(const std::string& method, const std::string& route, int status,
                            double seconds) {
   const MutexLock lock(mutex_);

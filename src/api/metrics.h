@@ -14,6 +14,10 @@
 namespace rubato::api {
 
 std::string metrics_text(const control::ControllerMetrics& metrics);
+// Of each tenant, or only of the one of this name. Beyond the first hundred, tenants are counted
+// together as "_other".
+std::string tenant_metrics_text(const control::ControllerMetrics& metrics,
+                                const std::string& only_tenant);
 
 // Counts the requests to the server. Thread-safe.
 class RequestMetrics {

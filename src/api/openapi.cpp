@@ -26,6 +26,8 @@ const char* words_for(int status) {
       return "not possible in the current state";
     case 413:
       return "the body is too large";
+    case 416:
+      return "the file has no such range; Content-Range has its size";
     case 429:
       return "too many requests; see Retry-After";
     default:
@@ -82,6 +84,10 @@ json describe(const Route& route) {
   }
   if (!route.body.is_null()) {
     operation["requestBody"] = {{"required", true}, {"content", json_content(route.body)}};
+    if (route.takes_bytes) {
+      operation["requestBody"]["content"] = {
+          {"application/octet-stream", {{"schema", route.body}}}};
+    }
     if (route.takes_yaml) {
       operation["requestBody"]["content"]["application/yaml"] = {{"schema", route.body}};
     }

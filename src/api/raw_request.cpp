@@ -82,16 +82,20 @@ std::variant<ParsedHead, Refusal> parse_head(std::string_view head, const Reques
       return malformed("malformed header; expected NAME: VALUE");
     }
     const std::string name = lower(line.substr(0, colon));
-    constexpr std::array<std::string_view, 10> kKnown{
-        "host",           "authorization",    "accept",       "idempotency-key", "last-event-id",
-        "content-length", "content-encoding", "content-type", "connection",      "expect"};
+    constexpr std::array<std::string_view, 12> kKnown{
+        "host",          "authorization", "accept",         "idempotency-key",
+        "last-event-id", "if-range",      "content-length", "content-encoding",
+        "content-type",  "connection",    "expect",         "range"};
     if (name == "transfer-encoding") {
       return malformed("a body needs Content-Length; Transfer-Encoding is not accepted");
     }
     if (std::find(kKnown.begin(), kKnown.end(), name) == kKnown.end()) continue;
     const std::string value(trim(line.substr(colon + 1)));
     if (!known.emplace(name, value).second) return malformed("duplicate header: " + name);
-    if (name.starts_with("content-") || name == "connection" || name == "expect") continue;
+    if (name.starts_with("content-") || name == "connection" || name == "expect" ||
+        name == "range") {
+      continue;
+    }
     if (!value.empty()) parsed.request.head += fmt::format("{}: {}\r\n", name, value);
   }
   parsed.request.head += "\r\n";
@@ -102,6 +106,7 @@ std::variant<ParsedHead, Refusal> parse_head(std::string_view head, const Reques
     return malformed("compressed bodies are not accepted");
   }
   parsed.request.content_type = lower(known["content-type"]);
+  parsed.request.range = known["range"];
   parsed.expects_continue = lower(known["expect"]) == "100-continue";
   if (const auto length = known.find("content-length"); length != known.end()) {
     const std::string& digits = length->second;

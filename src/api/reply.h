@@ -20,7 +20,8 @@ struct Reply {
   std::string content_type = "application/json";
   std::string body{};
   std::map<std::string, std::string> headers{};
-  StreamSource stream{};  // instead of `body`
+  StreamSource stream{};     // instead of `body`
+  std::int64_t length = -1;  // bytes of the whole stream; -1: unknown
 };
 
 // JSON as text. Bytes that are not UTF-8 are replaced.

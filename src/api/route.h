@@ -27,6 +27,7 @@ struct Call {
   Plans& plans;
   const std::function<bool()>& gone;     // the caller has closed the connection
   const std::string& metrics_of_server;  // Prometheus text, for /metrics
+  std::string bytes{};                   // the body of a route that takes bytes
 
   std::string text(const char* name) const { return parameters.value(name, ""); }
   std::int64_t number(const char* name) const { return parameters.value(name, std::int64_t{0}); }
@@ -59,6 +60,7 @@ struct Route {
   std::vector<Parameter> parameters{};
   nlohmann::json body{};  // schema; null: the route takes no body
   bool takes_yaml = false;
+  bool takes_bytes = false;       // instead of JSON
   std::vector<Answer> answers{};  // besides errors
   std::vector<int> errors{};      // besides those that any route may return
   Reply (*handle)(const Call& call) = nullptr;

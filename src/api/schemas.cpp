@@ -220,6 +220,56 @@ json component_schemas() {
             "changes to jobs of other tenants")},
        {"reason", with_help(text(), "reason code")},
        {"text", with_help(text(), "the reason as a sentence")}});
+  const json digest = {{"type", "string"}, {"minLength", 64}, {"maxLength", 64}};
+  schemas["UploadFiles"] = object_schema(
+      {"files"},
+      {{"files",
+        {{"type", "array"},
+         {"maxItems", 100'000},
+         {"items", object_schema({"sha256", "size"}, {{"sha256", digest}, {"size", count()}})}}}});
+  schemas["MissingUploads"] =
+      object_schema({"missing"}, {{"missing", {{"type", "array"}, {"items", digest}}}});
+  schemas["PutUpload"] = object_schema({"complete"}, {{"complete", {{"type", "boolean"}}}});
+  schemas["Usage"] = object_schema(
+      {"by", "from", "to", "rows", "jobs", "held_s", "trained_s", "more"},
+      {{"by", text()},
+       {"from", with_help(text(), "first day, UTC")},
+       {"to", with_help(text(), "last day, UTC")},
+       {"jobs", with_help(count(), "that held devices in the period")},
+       {"held_s", seconds("of devices that jobs held, all rows together")},
+       {"trained_s", seconds("of these, spent training")},
+       {"more", with_help({{"type", "boolean"}}, "there are more rows than `limit`")},
+       {"rows",
+        {{"type", "array"},
+         {"items",
+          object_schema(
+              {"key", "jobs", "held_s", "trained_s"},
+              {{"key", with_help(text(),
+                                 "tenant, user (empty: the daemon's own), id of a job, or "
+                                 "label (empty: none); a job with several labels is in the "
+                                 "row of each")},
+               {"name", with_help(text(), "of a job")},
+               {"tenant", with_help(text(), "of a job")},
+               {"jobs", count()},
+               {"held_s", seconds("of devices")},
+               {"trained_s", seconds("of devices")}})}}}});
+  schemas["FileList"] = object_schema(
+      {"path", "kind", "entries", "next", "unnamed"},
+      {{"path", with_help(text(), "empty: the names below which the job's files are")},
+       {"kind", {{"enum", {"file", "folder"}}}},
+       {"entries",
+        {{"type", "array"},
+         {"items", object_schema({"name", "kind", "size", "modified", "executable"},
+                                 {{"name", text()},
+                                  {"kind", {{"enum", {"file", "folder", "link", "other"}}}},
+                                  {"size", with_help(count(), "bytes of a file")},
+                                  {"modified", seconds("since 1970")},
+                                  {"executable", {{"type", "boolean"}}}})}}},
+       {"next", with_help({{"type", {"string", "null"}}},
+                          "pass it as `after` to get the next page; null: this is the last page")},
+       {"unnamed", with_help(count(),
+                             "entries left out, because their names are not UTF-8 or "
+                             "have control characters")}});
   const json given_by =
       with_help(text(), "who gave the command, for administrators: admin, tenant NAME");
   const json given_from = with_help(text(), "the address it came from, for administrators");

@@ -5,6 +5,7 @@
 
 #include "api/handlers.h"
 #include "api/log_reader.h"
+#include "api/stream_place.h"
 #include "api/streams.h"
 #include "base/text.h"
 #include "control/as_user.h"
@@ -21,33 +22,6 @@ constexpr int kEventsAtOnce = 500;
 constexpr double kStreamWait = 0.5;  // seconds
 constexpr int kWaitsPerSign = 30;    // an idle stream sends a sign of life every 15 s
 
-// Of the caller's tenant; 0: the limit of every tenant.
-int own_limit(const Call& call) {
-  if (call.caller.admin) return call.streams.most();
-  const std::vector<control::Tenant> own = call.controller.tenants(call.caller);
-  return own.empty() ? 0 : own.front().max_streams;
-}
-
-// A place for a stream of the caller. Null: there is none, see no_place().
-std::shared_ptr<void> enter(const Call& call) {
-  return call.streams.enter(call.caller.admin ? "" : call.caller.tenant, own_limit(call));
-}
-
-Reply no_place(const Call& call) {
-  const Streams& streams = call.streams;
-  const bool all_taken = streams.open() >= streams.most();
-  Reply reply = error_reply(
-      503, "too-many-streams",
-      all_taken ? fmt::format("{} streams are open, which is the limit; close one, or request a "
-                              "list instead of a stream",
-                              streams.most())
-                : fmt::format("you have {} streams open, which is the limit for a tenant; close "
-                              "one, or request a list instead of a stream",
-                              streams.most_of_one(own_limit(call))));
-  reply.headers["Retry-After"] = "5";
-  return reply;
-}
-
 std::string event_message(const Event& event) {
   return fmt::format("id: {}\nevent: {}\ndata: {}\n\n", event.seq, event.type,
                      to_text(control::to_json(event)));
@@ -55,8 +29,8 @@ std::string event_message(const Event& event) {
 
 // Sends events after `after` as server-sent events until the client disconnects.
 Reply event_stream(const Call& call, JobNumber job, std::int64_t after) {
-  const std::shared_ptr<void> place = enter(call);
-  if (!place) return no_place(call);
+  const std::shared_ptr<void> place = enter_stream(call);
+  if (!place) return no_stream_place(call);
   Reply reply{.content_type = "text/event-stream"};
   reply.headers["Cache-Control"] = "no-store";
   reply.stream = [&controller = call.controller, &streams = call.streams, caller = call.caller,
@@ -112,8 +86,8 @@ Reply job_logs(const Call& call) {
     Result<std::vector<std::string>> found = controller.log_files(caller, job);
     return found.ok() ? std::move(*found) : std::vector<std::string>();
   };
-  const std::shared_ptr<void> place = enter(call);
-  if (!place) return no_place(call);
+  const std::shared_ptr<void> place = enter_stream(call);
+  if (!place) return no_stream_place(call);
   auto reader = std::make_shared<LogReader>(worker, tail);
   Reply reply{.content_type = "text/plain; charset=utf-8"};
   reply.stream = [&controller = call.controller, &streams = call.streams, caller = call.caller,

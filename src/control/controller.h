@@ -13,6 +13,7 @@
 #include "control/job_filter.h"
 #include "control/job_health.h"
 #include "control/local_executor.h"
+#include "control/result_files.h"
 #include "control/state.h"
 #include "control/steady_time.h"
 #include "control/store.h"
@@ -31,6 +32,7 @@ struct ControllerOptions {
   StallRule stall{};
   TimeSource time = computer_time();
   Isolation isolation{};
+  UploadLimits uploads{};
   bool local_users = false;    // every local user is a tenant, even without an administrator's word
   double decide_within_s = 5;  // see live_controller_decide.cpp
   // Tests: the policy to use in place of the one that was chosen.
@@ -66,6 +68,14 @@ struct ChangedTenant {
   std::string token{};  // a new token, which is never shown again; empty: there is none
 };
 
+struct TenantMetrics {
+  std::int64_t running = 0;
+  std::int64_t queued = 0;
+  int held = 0;   // devices
+  int quota = 0;  // 0: no limit
+  DeviceTime time{};
+};
+
 // Samples and counters for /metrics; see api/metrics.cpp.
 struct ControllerMetrics {
   std::map<std::string, std::int64_t> jobs_by_phase;
@@ -96,6 +106,10 @@ struct ControllerMetrics {
   double utilised = 0;  // held by workers that are training, neither starting nor leaving
   std::int64_t events = 0;
   bool store_writable = true;
+  // Tenants that exist or ever held devices; those that held some first come first.
+  std::vector<std::pair<std::string, TenantMetrics>> tenants;
+  // Submissions since startup, by tenant and reason.
+  std::map<std::pair<std::string, std::string>, std::int64_t> refused;
 };
 
 class Controller {
@@ -136,6 +150,9 @@ class Controller {
   // Deletes a tenant and its token. Refused while it has jobs that have not ended, unless
   // `cancel_jobs` is set. Its ended jobs stay in the log.
   virtual Status remove_tenant(const Caller& caller, const std::string& name, bool cancel_jobs) = 0;
+
+  // Files for jobs that are about to be submitted.
+  virtual Uploads& uploads() = 0;
 
   // --- Reads: from any thread ---
   // Why the store cannot be written now; empty if it can.
@@ -182,10 +199,14 @@ class Controller {
   virtual std::vector<Reservation> reservations() const = 0;
   virtual std::string policy_name() const = 0;
   virtual ControllerMetrics metrics() const = 0;
+  // Device time of a period; a tenant gets its own only.
+  virtual Result<UsageReport> usage(const Caller& caller, UsageQuery query) const = 0;
   // Events after number `after` that the caller may see. Waits up to `wait_s` for the first one.
   virtual Result<std::vector<Event>> events(const Caller& caller, std::int64_t after, JobNumber job,
                                             int limit, double wait_s) const = 0;
   virtual Result<std::vector<std::string>> log_files(const Caller& caller, JobNumber job) const = 0;
+  // Where the files of the job are that its owner may fetch. It may not exist yet.
+  virtual Result<ResultPlace> result_place(const Caller& caller, JobNumber job) const = 0;
 };
 
 }  // namespace rubato::control

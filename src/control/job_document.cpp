@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "control/document_node.h"
 #include "control/job_fields.h"
+#include "control/result_files.h"
 #include "elastic/board.h"
 
 namespace rubato::control {
@@ -277,6 +278,10 @@ Result<JobDocument> with_changes(const JobDocument& document, const json& fields
 
 std::string_view mode_name(const JobDocument& document) {
   return document.program == elastic::ProgramKind::kOpaque ? "opaque" : to_string(document.mode);
+}
+
+std::string outputs_of(const JobDocument& document) {
+  return document.outputs.empty() ? std::string(kOutputs) : document.outputs;
 }
 
 std::string job_title(const JobDocument& document) {

@@ -45,6 +45,11 @@ struct JobDocument {
   std::string name{};              // empty: the program's name
   std::vector<std::string> run{};  // the program and its arguments; no shell is involved
   std::string dir{};  // working directory; empty: the submitter's (the CLI fills it in)
+  // Files that came with the submission: the SHA-256 of their list or, of an accepted job,
+  // "STORE/SHA-256" (upload_unpack.h). They are its working directory. Empty: none
+  std::string upload{};
+  // Folder below the job's folder for what the owner wants to keep; empty: "outputs"
+  std::string outputs{};
   std::map<std::string, std::string> env{};
   std::string tenant{};  // empty: the tenant of the token
   int priority = 0;      // larger is more urgent
@@ -96,6 +101,8 @@ inline constexpr std::array<std::string_view, 2> kChangeableFields{"name", "prio
 // The document with `fields` (a part of a job document) changed. An error names the field. If that
 // field cannot be changed, it also lists those that can.
 Result<JobDocument> with_changes(const JobDocument& document, const nlohmann::json& fields);
+// The folder of the job's outputs, below the job's folder.
+std::string outputs_of(const JobDocument& document);
 // The job's name as shown to people: `name`, or the file name of the program.
 std::string job_title(const JobDocument& document);
 // The job's mode as its owner writes it.

@@ -12,7 +12,9 @@
 #include "control/arrays.h"
 #include "control/dependencies.h"
 #include "control/labels.h"
+#include "control/result_files.h"
 #include "control/shell_words.h"
+#include "control/upload_unpack.h"
 #include "elastic/board.h"
 
 namespace rubato::control {
@@ -219,6 +221,22 @@ Status read_dir(const DocumentNode& node, JobDocument& document) {
   return ok_status();
 }
 
+Status read_outputs(const DocumentNode& node, JobDocument& document) {
+  const std::string_view problem =
+      is_text(node) ? outputs_problem(node.text) : "expected the name of a folder, such as results";
+  if (!problem.empty()) return node.error(fmt::format("{}; {}", node.shown(), problem));
+  document.outputs = node.text;
+  return ok_status();
+}
+
+Status read_upload(const DocumentNode& node, JobDocument& document) {
+  if (!is_text(node) || (!is_digest(node.text) && !parse_upload(node.text))) {
+    return expected(node, "the SHA-256 of an upload, as 'rubato submit --upload' sends it");
+  }
+  document.upload = node.text;
+  return ok_status();
+}
+
 bool is_variable_name(std::string_view name) {
   const auto fits = [](char c) {
     return (std::isalnum(static_cast<unsigned char>(c)) != 0) || c == '_';
@@ -369,6 +387,16 @@ constexpr std::array kFields{
     JobField{"dir", "path", "where `rubato submit` runs",
              "Working directory of the program. Over HTTP it must be absolute.",
              read_dir, [](const JobDocument& d) { return unless_empty(d.dir); },
+             [] { return text_schema(kLongestPath); }},
+    JobField{"upload", "SHA-256 of a list of files", "none",
+             "The program's working directory is made of files that were sent to the daemon before; `rubato submit --upload` sends "
+             "them and fills this in. Not together with `dir`.",
+             read_upload, [](const JobDocument& d) { return unless_empty(d.upload); },
+             [] { return text_schema(200); }},
+    JobField{"outputs", "path below the job's folder", "outputs",
+             "Folder for what is to be kept: the program finds its path in `RUBATO_OUTPUT_DIR`, and `rubato cp JOB: DIR` fetches "
+             "its contents. It exists when the program starts.",
+             read_outputs, [](const JobDocument& d) { return unless_empty(d.outputs); },
              [] { return text_schema(kLongestPath); }},
     JobField{"env", "names with values", "none",
              "Variables added to the program's environment, at most 256.",

@@ -43,6 +43,7 @@ LiveController::LiveController(const ControllerOptions& options, std::unique_ptr
       }) {}
 
 LiveController::~LiveController() {
+  if (uploads_) uploads_->stop();
   {
     const MutexLock lock(inbox_mutex_);
     stopping_ = true;
@@ -169,12 +170,12 @@ void LiveController::handle_submissions(std::deque<Submission> submissions) {
     }
     const Result<Links> links = links_of(submission.caller, submission.document);
     if (!links.ok()) {
-      numbers.emplace_back(links.error());
+      numbers.emplace_back(refuse(submission.tenant, "after", links.error()));
       continue;
     }
     const int jobs = std::max(1, submission.document.array.size());
     if (const Status possible = check_queue(submission.tenant, jobs, queued); !possible.ok()) {
-      numbers.emplace_back(possible.error());
+      numbers.emplace_back(refuse(submission.tenant, "max-queued", possible.error()));
       continue;
     }
     if (!submission.key.empty()) fresh_keys[key] = next;
@@ -210,7 +211,8 @@ void LiveController::handle_submissions(std::deque<Submission> submissions) {
     } else if (durable.ok() || !is_fresh(*numbers[i])) {
       submissions[i].answer.set_value(visible({.tenant = "", .admin = true}, *numbers[i]));
     } else {
-      submissions[i].answer.set_value(durable.error());
+      submissions[i].answer.set_value(
+          refuse(submissions[i].tenant, "not-durable", durable.error()));
     }
   }
 }

@@ -43,6 +43,8 @@ class LiveController final : public Controller {
   ~LiveController() override;
   LiveController(const LiveController&) = delete;
   LiveController& operator=(const LiveController&) = delete;
+  // Call it before begin(), with what the executor has.
+  void use_uploads(std::shared_ptr<Uploads> uploads);
   // Adopts running jobs and starts the loop.
   void begin();
 
@@ -62,6 +64,7 @@ class LiveController final : public Controller {
                                    const TenantChange& change) override;
   Status remove_tenant(const Caller& caller, const std::string& name, bool cancel_jobs) override;
 
+  Uploads& uploads() override { return *uploads_; }
   std::string store_problem() const override;
   std::optional<Caller> authenticate(std::string_view token) const override;
   std::string token_version(const Caller& caller) const override;
@@ -82,9 +85,11 @@ class LiveController final : public Controller {
   std::vector<Reservation> reservations() const override;
   std::string policy_name() const override;
   ControllerMetrics metrics() const override;
+  Result<UsageReport> usage(const Caller& caller, UsageQuery query) const override;
   Result<std::vector<Event>> events(const Caller& caller, std::int64_t after, JobNumber job,
                                     int limit, double wait_s) const override;
   Result<std::vector<std::string>> log_files(const Caller& caller, JobNumber job) const override;
+  Result<ResultPlace> result_place(const Caller& caller, JobNumber job) const override;
 
  private:
   struct Submission {
@@ -233,9 +238,14 @@ class LiveController final : public Controller {
   Status settle_user(const Caller& caller, const std::string& tenant, JobDocument& document) const;
   // No two tenants have the same user. For the loop.
   Status check_tenant_user(const std::string& name, const std::string& user) const;
+  // Checks that the files of a submitted job are here (live_controller_uploads.cpp).
+  Status settle_upload(const Caller& caller, JobDocument& document);
   // What the submitter may not see must not be found out by submitting.
   AsUser rights_for(const JobDocument& document) const;
   bool was_submitted(const std::string& tenant, const std::string& key) const;
+  // Counts a refused submission; returns what was refused (live_controller_usage.cpp).
+  Error refuse(const std::string& tenant, const char* reason, const Error& error);
+  void measure_tenants(ControllerMetrics& metrics) const RUBATO_REQUIRES_SHARED(mutex_);
   Result<JobRecord> visible(const Caller& caller,
                             JobNumber job) const;  // call without the lock
   JobRecord with_progress(const JobRecord& record) const RUBATO_REQUIRES_SHARED(mutex_);
@@ -248,6 +258,7 @@ class LiveController final : public Controller {
   std::unique_ptr<Store> store_;
   const SteadyTime time_;
   NumberMark numbers_;
+  std::shared_ptr<Uploads> uploads_;
   std::unique_ptr<LocalExecutor> executor_;
   std::unique_ptr<LiveScheduler> scheduler_;
 

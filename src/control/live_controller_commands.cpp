@@ -49,13 +49,16 @@ Result<std::unique_ptr<Controller>> Controller::start(const ControllerOptions& o
   if (!store.ok()) return store.error();
   const Result<std::string> token = admin_token(options.folder + "/admin.token");
   if (!token.ok()) return token.error();
+  auto uploads = std::make_shared<Uploads>(options.folder + "/uploads", options.uploads);
   auto executor = LocalExecutor::make({.folder = options.folder + "/jobs",
                                        .supervisor = options.supervisor,
                                        .machine = options.machine,
-                                       .isolation = options.isolation});
+                                       .isolation = options.isolation,
+                                       .uploads = uploads});
   if (!executor.ok()) return executor.error();
   auto controller = std::make_unique<LiveController>(options, std::move(*store),
                                                      std::move(*executor), sha256_hex(*token));
+  controller->use_uploads(std::move(uploads));
   controller->begin();
   return std::unique_ptr<Controller>(std::move(controller));
 }
@@ -77,6 +80,7 @@ Status LiveController::check_possible(const JobDocument& document) const {
 Status LiveController::check_startable(const JobDocument& document) {
   const std::string& program = document.run.front();
   const bool relative = program.find('/') != std::string::npos && !program.starts_with('/');
+  if (!document.upload.empty() && relative) return ok_status();  // settle_upload() has found it
   if (document.dir.empty() && relative) {
     return invalid_input(
         fmt::format("run: '{}' is a relative path; give an absolute one, or set dir", program));
@@ -105,18 +109,27 @@ Result<JobRecord> LiveController::submit(const Caller& caller, JobDocument docum
   std::string tenant = !document.tenant.empty() ? document.tenant : caller.tenant;
   if (tenant.empty()) tenant = kDefaultTenant;
   Status possible = check_possible(document);
-  if (possible.ok()) possible = check_array(document);
-  if (possible.ok()) possible = check_limits(options_.isolation, document);
-  if (possible.ok()) possible = settle_user(caller, tenant, document);
-  if (possible.ok() && !was_submitted(tenant, key)) {
+  if (!possible.ok()) return refuse(tenant, "does-not-fit", possible.error());
+  possible = check_array(document);
+  if (!possible.ok()) return refuse(tenant, "array", possible.error());
+  possible = check_limits(options_.isolation, document);
+  if (!possible.ok()) return refuse(tenant, "no-limits-here", possible.error());
+  possible = settle_user(caller, tenant, document);
+  if (!possible.ok()) return refuse(tenant, "user", possible.error());
+  if (!was_submitted(tenant, key)) {
+    possible = settle_upload(caller, document);
+    if (!possible.ok()) return refuse(tenant, "upload", possible.error());
     {
       const AsUser rights = rights_for(document);
       possible = check_startable(document);
     }
-    const ReadLock lock(mutex_);
-    if (possible.ok()) possible = check_quota(document, tenant, store_->state());
+    if (!possible.ok()) return refuse(tenant, "not-startable", possible.error());
+    {
+      const ReadLock lock(mutex_);
+      possible = check_quota(document, tenant, store_->state());
+    }
+    if (!possible.ok()) return refuse(tenant, "quota", possible.error());
   }
-  if (!possible.ok()) return possible.error();
   const Result<std::string> uid = random_uid();
   if (!uid.ok()) return uid.error();
   std::future<Result<JobRecord>> answer;

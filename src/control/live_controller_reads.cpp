@@ -305,6 +305,7 @@ ControllerMetrics LiveController::metrics() const {
     const auto live = live_.find(number);
     if (live != live_.end() && job.held > 0) metrics.utilised += live->second.progress.workers;
   }
+  measure_tenants(metrics);
   return metrics;
 }
 
@@ -342,6 +343,17 @@ Result<std::vector<std::string>> LiveController::log_files(const Caller& caller,
   if (!record.ok()) return record.error();
   if (!owns_folder(executor_->job_folder(job), record->uid)) return std::vector<std::string>();
   return executor_->log_files(job);
+}
+
+Result<ResultPlace> LiveController::result_place(const Caller& caller, JobNumber job) const {
+  const Result<JobRecord> record = visible(caller, job);
+  if (!record.ok()) return record.error();
+  const std::string folder = executor_->job_folder(job);
+  if (!owns_folder(folder, record->uid)) {
+    return Error{ErrorCode::kNotFound,
+                 fmt::format("{}: its folder is not there any more", job_name_of(job))};
+  }
+  return ResultPlace{.folder = folder, .outputs = outputs_of(record->document)};
 }
 
 }  // namespace rubato::control

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/crash_point.h"
+#include "base/file.h"
 #include "control/live_controller.h"
 
 namespace rubato::control {
@@ -61,6 +62,12 @@ void LiveController::adopt_jobs() {
                              {{"message", fmt::format("{} belongs to another job and could not be "
                                                       "moved away",
                                                       executor_->job_folder(number))}}));
+      continue;
+    }
+    // The daemon before died when it had granted devices but not created the folder: nothing runs
+    // there, and the folder must get its owner.
+    if (!ended(job.phase) && !is_directory(executor_->job_folder(number))) {
+      not_started_.insert(number);
       continue;
     }
     const Status adopted = executor_->adopt(job);

@@ -18,6 +18,7 @@
 #include "control/isolation.h"
 #include "control/job_document.h"
 #include "control/state.h"
+#include "control/uploads.h"
 
 namespace rubato::control {
 
@@ -64,6 +65,7 @@ struct LocalExecutorOptions {
   std::string supervisor;  // program, called as: supervisor supervise FOLDER/<number>
   Machine machine;
   Isolation isolation{};
+  std::shared_ptr<Uploads> uploads{};  // null: no job has one
   // If a job does not stop, its supervisor gets SIGTERM, then all its processes get SIGKILL. If a
   // worker does not leave when its job shrinks, the supervisor does the same to the worker.
   double term_after_s = 20;

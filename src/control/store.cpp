@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <optional>
 
 #include "base/file.h"
@@ -93,8 +94,10 @@ std::string events_of_tenant() {
       kColumns);
 }
 
-// Applies all events one by one and returns the resulting state.
-Result<State> replay_events(Database& database, const std::string& path, std::int64_t schema) {
+// Applies all events one by one and returns the resulting state. `seen` is called after each.
+Result<State> replay_events(
+    Database& database, const std::string& path, std::int64_t schema,
+    const std::function<Status(const Event&, const State&)>& seen = nullptr) {
   State state;
   auto statement =
       database.prepare(all_events(schema >= kSchemaWithVersions ? kColumns : kFirstColumns));
@@ -110,6 +113,8 @@ Result<State> replay_events(Database& database, const std::string& path, std::in
       return invalid_input(fmt::format("{}: event {} cannot be replayed: {}", path,
                                        state.last_seq + 1, applied.error().message));
     }
+    if (!seen) continue;
+    if (auto status = seen(*event, state); !status) return status.error();
   }
 }
 
@@ -173,22 +178,32 @@ class EventReader {
   Statement of_tenant_ RUBATO_GUARDED_BY(mutex_);
 };
 
+// The job of an event; null: it has none.
+const JobRecord* job_of(const State& state, const Event& event) {
+  const auto found = state.jobs.find(event.job);
+  return found == state.jobs.end() ? nullptr : &found->second;
+}
+
 class SqliteStore final : public Store {
  public:
   SqliteStore(FolderLock lock, std::string identity, Database database, StoreViews views,
-              Statement insert, State state, double last_at, std::unique_ptr<EventReader> reader)
+              UsageTables usage, Statement insert, State state, double last_at,
+              std::unique_ptr<EventReader> reader, std::unique_ptr<UsageReader> usage_reader)
       : lock_(std::move(lock)),
         identity_(std::move(identity)),
         last_at_(last_at),
         database_(std::move(database)),
         views_(std::move(views)),
+        usage_(std::move(usage)),
         insert_(std::move(insert)),
         state_(std::move(state)),
-        reader_(std::move(reader)) {}
+        reader_(std::move(reader)),
+        usage_reader_(std::move(usage_reader)) {}
 
   Status append(std::span<Event> events) override {
     if (events.empty()) return ok_status();
     StateDelta delta(state_);
+    usage_.roll_back();
     std::vector<std::string> bodies;
     bodies.reserve(events.size());
     std::int64_t seq = state_.last_seq;
@@ -198,6 +213,7 @@ class SqliteStore final : public Store {
       event.seq = ++seq;
       event.version = kEventVersion;
       if (auto status = delta.apply(event); !status) return status;
+      usage_.note(event, job_of(delta.after(), event));
       bodies.push_back(std::move(*body));
     }
     if (auto status = record(events, bodies, delta); !status) {
@@ -207,6 +223,7 @@ class SqliteStore final : public Store {
     for (const Event& event : events) last_at_ = std::max(last_at_, event.at);
     const WriteLock lock(state_lock_);
     std::move(delta).commit(state_);
+    usage_.commit();
     return ok_status();
   }
 
@@ -218,6 +235,12 @@ class SqliteStore final : public Store {
   Result<std::vector<Event>> read_events(std::int64_t after, int limit, JobNumber job,
                                          const std::string& tenant) const override {
     return reader_->read(after, limit, job, tenant);
+  }
+  Result<UsageReport> usage(const UsageQuery& query) const override {
+    return usage_reader_->read(query);
+  }
+  std::vector<std::pair<std::string, DeviceTime>> usage_totals(double now) const override {
+    return usage_.totals(now);
   }
 
  private:
@@ -231,6 +254,7 @@ class SqliteStore final : public Store {
       if (auto status = insert_.run(); !status) return status;
     }
     if (auto status = views_.write(delta); !status) return status;
+    if (auto status = usage_.write(events.back().seq); !status) return status;
     return database_.execute("COMMIT");
   }
 
@@ -239,11 +263,39 @@ class SqliteStore final : public Store {
   double last_at_;
   Database database_;
   StoreViews views_;
+  UsageTables usage_;
   Statement insert_;
   State state_;
   mutable SharedMutex state_lock_;
   std::unique_ptr<EventReader> reader_;
+  std::unique_ptr<UsageReader> usage_reader_;
 };
+
+// Makes the accounts anew from the log.
+Status rebuild_usage(Database& database, const std::string& path, UsageTables& usage) {
+  constexpr std::int64_t kAtOnce = 10'000;  // events
+  if (auto status = database.execute("BEGIN IMMEDIATE"); !status) return status;
+  const auto rewrite = [&]() -> Status {
+    const auto state = replay_events(database, path, current_schema_version(),
+                                     [&](const Event& event, const State& after) -> Status {
+                                       usage.note(event, job_of(after, event));
+                                       if (event.seq % kAtOnce != 0) return ok_status();
+                                       if (auto status = usage.write(event.seq); !status) {
+                                         return status;
+                                       }
+                                       usage.commit();
+                                       return ok_status();
+                                     });
+    if (!state) return state.error();
+    if (auto status = usage.write(state->last_seq); !status) return status;
+    if (auto status = database.execute("COMMIT"); !status) return status;
+    usage.commit();
+    return ok_status();
+  };
+  auto status = rewrite();
+  if (!status) static_cast<void>(database.execute("ROLLBACK"));
+  return status;
+}
 
 Status rebuild_views(Database& database, const std::string& path, StoreViews& views) {
   const auto state = replay_events(database, path, current_schema_version());
@@ -301,6 +353,13 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
     state = views->read(*database);
     if (!state) return Error{state.error().code, path + ": " + state.error().message};
   }
+  auto usage = UsageTables::open(*database, *last);
+  if (!usage) return usage.error();
+  if (usage->stale()) {
+    if (auto status = rebuild_usage(*database, path, *usage); !status) return status.error();
+  }
+  auto usage_reader = UsageReader::open(path);
+  if (!usage_reader) return usage_reader.error();
   auto insert = database->prepare("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
   if (!insert) return insert.error();
   auto identity = database->read_text("SELECT value FROM meta WHERE name = 'identity'");
@@ -313,9 +372,10 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
   // From now on the daemon's loop waits for it. Only a foreign program can hold the lock; then the
   // daemon is read-only and tries again (live_controller_store.cpp).
   if (auto status = database->execute("PRAGMA busy_timeout = 50"); !status) return status.error();
-  return std::unique_ptr<Store>(new SqliteStore(
-      std::move(*lock), std::move(*identity), std::move(*database), std::move(*views),
-      std::move(*insert), std::move(*state), *last_at, std::move(*reader)));
+  return std::unique_ptr<Store>(
+      new SqliteStore(std::move(*lock), std::move(*identity), std::move(*database),
+                      std::move(*views), std::move(*usage), std::move(*insert), std::move(*state),
+                      *last_at, std::move(*reader), std::move(*usage_reader)));
 }
 
 Result<State> Store::replay(const std::string& folder) {

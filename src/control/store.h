@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/shared_mutex.h"
 #include "control/state.h"
+#include "control/usage_tables.h"
 
 namespace rubato::control {
 
@@ -44,6 +45,12 @@ class Store {
   // mean all. May be called from any thread, also during append().
   virtual Result<std::vector<Event>> read_events(std::int64_t after, int limit, JobNumber job,
                                                  const std::string& tenant) const = 0;
+  // Device time of a period. May be called from any thread, also during append(). Costs as much as
+  // the period has rows, whatever the length of the log.
+  virtual Result<UsageReport> usage(const UsageQuery& query) const = 0;
+  // Device time of each tenant up to `now`, in order of appearance. Other threads than the writer's
+  // must hold state_lock() shared.
+  virtual std::vector<std::pair<std::string, DeviceTime>> usage_totals(double now) const = 0;
 };
 
 }  // namespace rubato::control

@@ -229,6 +229,7 @@ void SupervisedJob::describe_program(elastic::LaunchOptions& launch) const {
   // After the owner's variables, because these are true.
   launch.processes.environment.emplace_back("RUBATO_JOB_ID", job_name_of(number_));
   launch.processes.environment.emplace_back("RUBATO_JOB_NAME", launch.settings.name);
+  launch.processes.environment.emplace_back("RUBATO_OUTPUT_DIR", outputs_folder());
 }
 
 // --- What the job should have --------------------------------------------------------------------
@@ -273,6 +274,19 @@ void SupervisedJob::kill_all() {
   options_.killer->kill(folder_.path());
 }
 
+bool SupervisedJob::unpacked(std::vector<Notice>& notices) {
+  if (document_.upload.empty()) return true;
+  const std::optional<Status> done =
+      unpack_.look(options_.uploads, document_.upload, folder_.path());
+  if (!done || done->ok()) return done.has_value();
+  if (done->error().code == ErrorCode::kIo) {
+    vanished(notices, done->error().message);  // a full disk, perhaps
+  } else {
+    give_up(notices, done->error().message);
+  }
+  return false;
+}
+
 bool SupervisedJob::wants_more() const {
   if (should_stop() || stop_since_) return false;
   if (state_ == State::kIdle) return Clock::now() >= next_start_;
@@ -287,6 +301,7 @@ void SupervisedJob::take(const std::vector<std::string>& devices, std::vector<No
     tell_held(notices);
     return;
   }
+  if (!unpacked(notices)) return;
   // Trying again would not help.
   if (const Status possible = check_startable(); !possible.ok()) {
     give_up(notices, possible.error().message);

@@ -23,6 +23,7 @@
 #include "control/job_errors.h"
 #include "control/job_progress.h"
 #include "control/local_executor.h"
+#include "control/upload_unpack.h"
 #include "elastic/job_folder.h"
 #include "elastic/launcher.h"
 
@@ -85,9 +86,13 @@ class SupervisedJob {
   elastic::LaunchOptions launch_options() const;
   void describe_program(elastic::LaunchOptions& launch) const;
   Status check_startable() const;
+  // True once the job's upload, if it has one, is unpacked.
+  bool unpacked(std::vector<Notice>& notices);
   Status make_ready(const std::vector<std::string>& devices);
   Status write_target(int workers, const DeviceSet& devices, bool stop);
   void mend_folder() const;
+  std::string outputs_folder() const;
+  Status make_outputs() const;
   void reap_starter();
   void read_status();
   void forget_status();
@@ -127,6 +132,7 @@ class SupervisedJob {
   pid_t starter_ = 0;  // to be reaped
   Clock::time_point started_at_;
   std::unique_ptr<elastic::Registry> registry_;
+  UploadUnpack unpack_;
 
   // --- What it holds ---
   // The devices of all targets that the supervisor may be obeying, by version.

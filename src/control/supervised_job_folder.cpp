@@ -443,6 +443,8 @@ Status SupervisedJob::make_ready(const std::vector<std::string>& devices) {
   Status made = make_directories(own_directory ? launch.processes.directory : folder_.path());
   if (!made.ok()) return made;
   mend_folder();
+  made = make_outputs();
+  if (!made.ok()) return made;
   auto registry = JobRegistry::create(folder_.path());
   if (!registry.ok()) return registry.error();
   registry_ = std::move(*registry);
@@ -458,6 +460,17 @@ Status SupervisedJob::make_ready(const std::vector<std::string>& devices) {
   Status targeted = write_target(wanted_, DeviceSet(devices.begin(), devices.end()), false);
   if (!targeted.ok()) return targeted;
   return write_supervision(launch, targets_.rbegin()->first);
+}
+
+std::string SupervisedJob::outputs_folder() const {
+  return folder_.path() + "/" + outputs_of(document_);
+}
+
+// Whatever the job has put in its place stays: it is the job's.
+Status SupervisedJob::make_outputs() const {
+  struct stat status {};
+  if (lstat(outputs_folder().c_str(), &status) == 0) return ok_status();
+  return make_directories(outputs_folder());
 }
 
 // After a power failure, small files that were written last may be empty, and a job may have left

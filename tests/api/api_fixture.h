@@ -39,6 +39,8 @@ inline nlohmann::json good_body(const Route& route) {
   if (route.name == "cancelJobs") return {{"name", "nobody-*"}};
   if (route.name == "usePolicy") return {{"name", "rubato"}};
   if (route.name == "makeReservation") return {{"devices", 1}, {"seconds", 60}};
+  if (route.name == "missingUploads") return {{"files", json::array()}};
+  if (route.name == "putUpload") return json::object();  // not bytes
   if (route.name == "setTenant") return {{"weight", 2}, {"quota", 3}};
   return nullptr;
 }

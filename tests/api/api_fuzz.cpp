@@ -197,7 +197,9 @@ class Maker {
   }
   std::string make_body(const Operation& operation) {
     if (!operation.description.contains("requestBody")) return random_.chance(0.1) ? bytes(30) : "";
-    const json& content = operation.description["requestBody"]["content"]["application/json"];
+    const json& contents = operation.description["requestBody"]["content"];
+    if (!contents.contains("application/json")) return bytes(300);
+    const json& content = contents["application/json"];
     const std::string ref = content["schema"].value("$ref", "");
     const json& schema = openapi_[json::json_pointer(ref.substr(1))];
     switch (random_.below(8)) {

@@ -27,6 +27,10 @@ class AuthTest : public ApiTest {
 };
 
 bool is_of_one_job(const Route& route) { return route.path.find("{job}") != std::string::npos; }
+// Needs more than its path; but whoever may not call it learns nothing of that.
+bool is_let_in(const Route& route, int status) {
+  return (route.name == "getFile" || route.name == "putUpload") && status == 400;
+}
 bool is_done(int status) { return (status >= 200 && status < 300) || status == 409; }
 
 TEST_F(AuthTest, WithoutAToken) {
@@ -53,7 +57,7 @@ TEST_F(AuthTest, WithAnotherTenantsToken) {
     } else if (is_of_one_job(route)) {
       EXPECT_EQ(got, 404) << route.name;
     } else {
-      EXPECT_TRUE(is_done(got)) << route.name << " " << got;
+      EXPECT_TRUE(is_done(got) || is_let_in(route, got)) << route.name << " " << got;
     }
   }
   EXPECT_EQ(ask("GET", "/api/v1/jobs/mnist", bob_).json["tenant"],
@@ -66,7 +70,7 @@ TEST_F(AuthTest, WithTheOwnersToken) {
     if (route.who == Who::kAdmin) {
       EXPECT_EQ(got, 403) << route.name;
     } else {
-      EXPECT_TRUE(is_done(got)) << route.name << " " << got;
+      EXPECT_TRUE(is_done(got) || is_let_in(route, got)) << route.name << " " << got;
     }
   }
 }
@@ -76,7 +80,7 @@ TEST_F(AuthTest, WithTheAdministratorsToken) {
     const int got = status(route, admin_);
     // Another reservation already has all devices.
     if (route.name == "makeReservation" && got == 400) continue;
-    EXPECT_TRUE(is_done(got)) << route.name << " " << got;
+    EXPECT_TRUE(is_done(got) || is_let_in(route, got)) << route.name << " " << got;
   }
 }
 

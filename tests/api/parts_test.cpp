@@ -257,7 +257,10 @@ TEST(Metrics, EveryFamilyIsDescribedAndDocumented) {
   metrics.round_total_s = {0.1, 0.2};
   RequestMetrics requests;
   requests.count("GET", "/api/v1/jobs", 200, 0.002);
-  const std::string text = metrics_text(metrics) + requests.text({}, 3);
+  metrics.tenants = {{"vision", {.running = 1, .quota = 2}}};
+  metrics.refused[{"vision", "quota"}] = 1;
+  const std::string text =
+      metrics_text(metrics) + tenant_metrics_text(metrics, "") + requests.text({}, 3);
   const auto page = read_file(test_paths::in_source_tree("docs/metrics.md"));
   ASSERT_TRUE(page.ok());
   std::string family;

@@ -214,14 +214,22 @@ Result<json> Client::get(const std::string& path) { return send("GET", path, nul
 
 Result<json> Client::send(const std::string& method, const std::string& path, const json& body,
                           const Headers& headers) {
+  return exchange(method, path, {body.is_null() ? "" : compact_json(body)}, headers);
+}
+
+Result<json> Client::put_bytes(const std::string& path, const std::string& bytes) {
+  return exchange("PUT", path, {bytes, "application/octet-stream"}, {});
+}
+
+Result<json> Client::exchange(const std::string& method, const std::string& path, const Body& body,
+                              const Headers& headers) {
   httplib::Request request;
   request.method = method;
   request.path = kApi + path;
   for (const auto& [name, value] : headers) request.set_header(name, value);
-  if (!body.is_null()) {
-    request.body = compact_json(body);
-    request.set_header("Content-Type", "application/json");
-  }
+  request.body = body.bytes;
+  // Bytes may be none.
+  if (!body.bytes.empty() || method == "PUT") request.set_header("Content-Type", body.type);
   const httplib::Result result = http_->send(request);
   if (!result) return broken(result.error());
   if (result->status == 401) return unauthorized(url_, token_file_);
@@ -255,6 +263,40 @@ Status Client::stream(const std::string& path, const Headers& headers, const Rec
       [&](const httplib::Response& response) {
         status = response.status;
         return true;
+      },
+      [&](const char* data, std::size_t size) {
+        if (status >= 400) {
+          error_body.append(data, size);
+          return true;
+        }
+        wanted = receiver(std::string_view(data, size));
+        return wanted;
+      });
+  if (status == 401) return unauthorized(url_, token_file_);
+  if (status >= 400) return refused(status, error_body);
+  if (!wanted || result) return ok_status();
+  return broken(result.error());
+}
+
+Status Client::receive_file(const std::string& path, const FilePart& from,
+                            const std::function<bool(const FilePart&)>& begin,
+                            const Receiver& receiver) {
+  httplib::Headers headers;
+  if (from.first > 0) {
+    headers.emplace("Range", fmt::format("bytes={}-", from.first));
+    headers.emplace("If-Range", from.etag);
+  }
+  int status = 0;
+  std::string error_body;
+  bool wanted = true;
+  const httplib::Result result = http_->Get(
+      kApi + path, headers,
+      [&](const httplib::Response& response) {
+        status = response.status;
+        if (status >= 400) return true;
+        wanted = begin(
+            {.first = status == 206 ? from.first : 0, .etag = response.get_header_value("ETag")});
+        return wanted;
       },
       [&](const char* data, std::size_t size) {
         if (status >= 400) {

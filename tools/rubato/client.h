@@ -47,11 +47,20 @@ class Client {
   Result<nlohmann::json> get(const std::string& path);
   Result<nlohmann::json> send(const std::string& method, const std::string& path,
                               const nlohmann::json& body, const Headers& headers = {});
+  Result<nlohmann::json> put_bytes(const std::string& path, const std::string& bytes);
   // Reads all pages of the list of jobs. `active`: only jobs that have not ended. `query`: further
   // parameters of the route, such as "&name=a*".
   Result<nlohmann::json> all_jobs(bool active, const std::string& query = "");
   // Passes a response to the receiver as it arrives. It is not an error if the receiver stops it.
   Status stream(const std::string& path, const Headers& headers, const Receiver& receiver);
+  // Receives a file from byte `from` on, if it still has this ETag, and from its beginning if not.
+  // `begin` gets what comes. An answer that ends early is a kIo error.
+  struct FilePart {
+    std::int64_t first = 0;
+    std::string etag{};
+  };
+  Status receive_file(const std::string& path, const FilePart& from,
+                      const std::function<bool(const FilePart&)>& begin, const Receiver& receiver);
   // Receives the events of `path` (".../events") after number `after` until the receiver returns
   // false. If the connection breaks, it reconnects and resumes after the last event. The first
   // connection must succeed.
@@ -62,6 +71,12 @@ class Client {
 
  private:
   Client(std::string url, std::string token, std::string token_file, const std::string& ca_file);
+  struct Body {
+    std::string bytes{};
+    const char* type = "application/json";
+  };
+  Result<nlohmann::json> exchange(const std::string& method, const std::string& path,
+                                  const Body& body, const Headers& headers);
   rubato::Error unreachable(const std::string& why) const;
   rubato::Error broken(httplib::Error error) const;
 

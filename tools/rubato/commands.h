@@ -53,6 +53,8 @@ void add_change_commands(CLI::App& app, const Context& context,
                          Command& chosen);  // pause, resume, cancel, set
 void add_wait(CLI::App& app, const Context& context, Command& chosen);
 void add_logs(CLI::App& app, const Context& context, Command& chosen);
+void add_copy(CLI::App& app, const Context& context, Command& chosen);  // cp, ls
+void add_usage(CLI::App& app, const Context& context, Command& chosen);
 void add_top(CLI::App& app, const Context& context, Command& chosen);
 void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen);
 void add_doctor(CLI::App& app, const Context& context, Command& chosen);

@@ -49,9 +49,11 @@ int run(int argc, char** argv) {
   add_queue_commands(app, context, chosen);
   add_wait(app, context, chosen);
   add_logs(app, context, chosen);
+  add_copy(app, context, chosen);
   add_change_commands(app, context, chosen);
   add_top(app, context, chosen);
   add_cluster_commands(app, context, chosen);
+  add_usage(app, context, chosen);
   add_doctor(app, context, chosen);
 #endif
   add_worker_commands(app, context, chosen);

@@ -20,8 +20,10 @@
 #include "control/job_document.h"
 #include "control/labels.h"
 #include "elastic/secret.h"
+#include "file_fetch.h"
 #include "output.h"
 #include "plan_text.h"
+#include "upload.h"
 
 namespace rubato::cli {
 
@@ -39,6 +41,7 @@ struct FieldFlag {
 constexpr FieldFlag kFieldFlags[] = {
     {"--name", "/name", "Name of the job (default: the program's)"},
     {"--dir", "/dir", "Working directory (default: the current one)"},
+    {"--outputs", "/outputs", "Folder of results below the job's folder (default: outputs)"},
     {"--devices", "/devices", "Devices the job can use: N or LOW..HIGH"},
     {"--mode", "/mode", "consistent, adaptive, rigid or opaque (any program)"},
     {"--sizes", "/sizes", "any or power_of_two"},
@@ -241,6 +244,8 @@ int wait_for(Client& client, const json& job, bool as_json) {
 struct SubmitArguments {
   DocumentArguments document;
   std::string key;
+  CLI::Option* upload = nullptr;
+  std::string upload_folder;
   bool wait = false;
   bool as_json = false;
 };
@@ -264,11 +269,27 @@ int say_array(const SubmitArguments& a, const ServerChoice& server, const json& 
   return 0;
 }
 
+// The job runs in a copy of the folder that goes with it.
+Status send_folder(const SubmitArguments& a, Client& client, JobDocument& document) {
+  const std::string folder = a.upload_folder.empty() ? document.dir : a.upload_folder;
+  const Result<Uploaded> sent = upload_folder(client, folder);
+  if (!sent.ok()) return sent.error();
+  fmt::print(stderr, "{}: {}, {} sent ({})\n", folder, counted(sent->files, "file"),
+             sent->sent_files, bytes_text(sent->sent_bytes));
+  document.dir.clear();
+  document.upload = sent->digest;
+  return ok_status();
+}
+
 int submit(const SubmitArguments& a, const ServerChoice& server) {
-  const Result<JobDocument> document = make_document(a.document);
+  Result<JobDocument> document = make_document(a.document);
   if (!document.ok()) return fail(document.error());
   Result<Client> client = Client::make(server);
   if (!client.ok()) return fail(client.error());
+  if (a.upload->count() > 0) {
+    const Status sent = send_folder(a, *client, *document);
+    if (!sent.ok()) return fail(sent.error());
+  }
   std::string key = a.key;
   if (key.empty()) {
     const auto random = elastic::random_nonce();
@@ -327,6 +348,11 @@ void add_submit_commands(CLI::App& app, const Context& context, Command& chosen)
   add_document_options(*submitting, s->document);
   submitting->add_option(
       "--key", s->key, "Submitting again with the same key returns the same job (default: random)");
+  s->upload = submitting->add_option(
+      "--upload", s->upload_folder,
+      "Send this folder (default: --dir) with the job, which runs in a copy of it; only what the "
+      "daemon does not have is sent");
+  s->upload->expected(0, 1);
   submitting->add_flag("--wait", s->wait,
                        "Wait until the job has ended; exit code 0 only if it finished");
   submitting->add_flag("--json", s->as_json, "The job as JSON");
