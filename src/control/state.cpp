@@ -47,6 +47,13 @@ std::string_view to_string(Phase phase) {
   return "?";
 }
 
+std::optional<Phase> phase_named(std::string_view name) {
+  for (const Phase phase : kPhases) {
+    if (name == to_string(phase)) return phase;
+  }
+  return std::nullopt;
+}
+
 int logical_workers_of(const JobRecord& job) {
   if (job.document.mode == ElasticMode::kAdaptive) return 0;
   return job.document.logical_workers > 0 ? job.document.logical_workers : job.program_workers;
@@ -70,7 +77,12 @@ Status State::apply(const Event& event) {
     return invalid_input(fmt::format("unknown event type {}", shown(json(event.type))));
   }
   if (auto status = check_event(*type, event); !status) return status;
-  if (auto status = type->apply(*this, event); !status) return status;
+  const bool forgotten = event.job > 0 && event.job < folded_below && !jobs.contains(event.job);
+  if (!forgotten || !type->apply_at_rest) {
+    if (auto status = type->apply(*this, event); !status) return status;
+  } else if (auto status = type->apply_at_rest(*this, event); !status) {
+    return status;
+  }
   last_seq = event.seq;
   return ok_status();
 }
@@ -133,13 +145,9 @@ Result<JobRecord> job_from_json(const json& object) {
     if (!document) return document.error();
     job.document = std::move(*document);
     const auto& phase = object.at("phase").get_ref<const std::string&>();
-    bool known = false;
-    for (const Phase each : kPhases) {
-      if (phase != to_string(each)) continue;
-      job.phase = each;
-      known = true;
-    }
+    const std::optional<Phase> known = phase_named(phase);
     if (!known) return invalid_input(fmt::format("unknown phase {}", shown(json(phase))));
+    job.phase = *known;
     object.at("number").get_to(job.number);
     object.at("tenant").get_to(job.tenant);
     object.at("key").get_to(job.key);
@@ -198,10 +206,15 @@ json to_json(const State& state) {
   for (const auto& [name, tenant] : state.tenants) tenants.push_back(to_json(tenant));
   json reservations = json::array();
   for (const auto& [number, each] : state.reservations) reservations.push_back(to_json(each));
+  json ended_jobs = json::object();
+  for (const auto& [phase, count] : state.ended_jobs) {
+    if (count > 0) ended_jobs[std::string(to_string(phase))] = count;
+  }
   return {{"last_seq", state.last_seq},
           {"next_job", state.next_job},
           {"next_reservation", state.next_reservation},
           {"jobs", std::move(jobs)},
+          {"ended_jobs", std::move(ended_jobs)},
           {"tenants", std::move(tenants)},
           {"reservations", std::move(reservations)},
           {"policy", state.policy},
