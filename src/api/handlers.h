@@ -10,6 +10,7 @@ Reply submit_job(const Call& call);
 Reply list_jobs(const Call& call);
 Reply get_job(const Call& call);
 Reply cancel_job(const Call& call);
+Reply remove_job(const Call& call);
 Reply pause_job(const Call& call);
 Reply resume_job(const Call& call);
 Reply scale_job(const Call& call);

@@ -54,9 +54,16 @@ Reply submit_job(const Call& call) {
 
 Reply list_jobs(const Call& call) {
   const auto limit = static_cast<int>(call.number("limit"));
-  const std::vector<JobRecord> jobs =
-      call.controller.jobs(call.caller, call.flag("active"), call.number("after"), limit);
-  return {.body = job_list_text(jobs, limit)};
+  const Result<std::vector<JobRecord>> jobs = call.controller.list(
+      call.caller,
+      {.after = call.number("after"),
+       .before = call.number("before"),
+       .submitted_before = static_cast<double>(call.number("submitted_before")),
+       .newest_first = call.flag("newest_first"),
+       .limit = limit},
+      call.flag("active"));
+  if (!jobs.ok()) return error_reply(jobs.error());
+  return {.body = job_list_text(*jobs, limit)};
 }
 
 Reply get_job(const Call& call) {
@@ -79,6 +86,17 @@ Reply job_profile(const Call& call) {
 
 Reply cancel_job(const Call& call) {
   return change_job(call, [&](JobNumber job) { return call.controller.cancel(call.caller, job); });
+}
+
+// Answers with the job as it was.
+Reply remove_job(const Call& call) {
+  const Result<JobNumber> number = call.controller.find_job(call.caller, call.text("job"));
+  if (!number.ok()) return error_reply(number.error());
+  const Result<JobRecord> job = call.controller.job(call.caller, *number);
+  if (!job.ok()) return error_reply(job.error());
+  const Status removed = call.controller.remove(call.caller, *number);
+  if (!removed.ok()) return error_reply(removed.error());
+  return {.body = job_text(*job)};
 }
 
 Reply pause_job(const Call& call) {

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "control/job_health.h"
 #include "control/local_executor.h"
+#include "control/retention.h"
 #include "control/state.h"
 #include "control/steady_time.h"
 #include "control/store.h"
@@ -27,6 +28,7 @@ struct ControllerOptions {
   TimeSource time = computer_time();
   Isolation isolation{};
   bool local_users = false;  // every local user is a tenant, even without an administrator's word
+  Retention retention{};     // of what has ended; by default everything is kept
 };
 
 // The caller of a command. An administrator can see and change everything. A tenant can see and
@@ -96,6 +98,9 @@ class Controller {
   virtual Result<JobRecord> submit(const Caller& caller, JobDocument document,
                                    const std::string& key) = 0;
   virtual Status cancel(const Caller& caller, JobNumber job) = 0;
+  // Removes a job that has ended, with its folder, which may take a moment longer. Its number is
+  // never used again.
+  virtual Status remove(const Caller& caller, JobNumber job) = 0;
   virtual Status pause(const Caller& caller, JobNumber job) = 0;
   virtual Status resume(const Caller& caller, JobNumber job) = 0;
   // From now on the job gets exactly this many devices, if the machine has them. 0: the policy
@@ -136,8 +141,11 @@ class Controller {
   // none is active. If several active jobs have the name, the error lists their ids. "12" is
   // refused if it is also the name of another active job; "j12" is always the number.
   virtual Result<JobNumber> find_job(const Caller& caller, std::string_view text) const = 0;
+  // The jobs that the caller may see. With `active`, only those that have not ended.
+  virtual Result<std::vector<JobRecord>> list(const Caller& caller, JobQuery query,
+                                              bool active) const = 0;
   // At most `limit` jobs with numbers above `after`, in order of submission. With `active`, only
-  // jobs that have not ended.
+  // jobs that have not ended. None if they cannot be read.
   virtual std::vector<JobRecord> jobs(const Caller& caller, bool active, JobNumber after,
                                       int limit) const = 0;
   // Why the job has the devices it has: code, text, numbers, blockers and remedy.

@@ -37,7 +37,8 @@ LiveController::LiveController(const ControllerOptions& options, std::unique_ptr
       time_(options.time, store_->last_at()),
       numbers_(options.folder + "/next-job"),
       executor_(std::move(executor)),
-      mutex_(store_->state_lock()) {}
+      mutex_(store_->state_lock()),
+      remover_(options.folder + "/jobs") {}
 
 LiveController::~LiveController() {
   {
@@ -111,6 +112,7 @@ void LiveController::turn() {
       !rebuild_due_ && (round_due_ || (active && now >= next_round_at_)) && now >= quiet_until_;
   if (decides) decide();
   if (decides || now >= next_health_at_) watch_health();
+  keep_house();
 }
 
 // Jobs of the tenant that wait for devices.
@@ -155,10 +157,11 @@ void LiveController::handle_submissions(std::deque<Submission> submissions) {
   for (const Submission& submission : submissions) {
     const std::pair key{submission.tenant, submission.key};
     if (!submission.key.empty()) {
-      const auto known = store_->state().keys.find(key);
       const auto just_now = fresh_keys.find(key);
-      if (known != store_->state().keys.end() || just_now != fresh_keys.end()) {
-        numbers.emplace_back(just_now != fresh_keys.end() ? just_now->second : known->second);
+      const Result<JobNumber> known =
+          just_now != fresh_keys.end() ? just_now->second : job_of_key(key.first, key.second);
+      if (!known.ok() || *known != 0) {
+        numbers.push_back(known);
         continue;
       }
     }
@@ -190,10 +193,10 @@ void LiveController::handle_submissions(std::deque<Submission> submissions) {
   for (std::size_t i = 0; i < submissions.size(); ++i) {
     if (!numbers[i].ok()) {
       submissions[i].answer.set_value(numbers[i].error());
-    } else if (store_->state().jobs.contains(*numbers[i])) {
-      submissions[i].answer.set_value(store_->state().jobs.at(*numbers[i]));
-    } else {
+    } else if (!durable.ok() && *numbers[i] >= store_->state().next_job) {
       submissions[i].answer.set_value(durable.error());
+    } else {
+      submissions[i].answer.set_value(visible({.tenant = "", .admin = true}, *numbers[i]));
     }
   }
 }

@@ -22,6 +22,7 @@
 #include "base/shared_mutex.h"
 #include "control/controller.h"
 #include "control/eta.h"
+#include "control/folder_removal.h"
 #include "control/job_health.h"
 #include "control/job_owner.h"
 #include "control/live_scheduler.h"
@@ -42,6 +43,7 @@ class LiveController final : public Controller {
   Result<JobRecord> submit(const Caller& caller, JobDocument document,
                            const std::string& key) override;
   Status cancel(const Caller& caller, JobNumber job) override;
+  Status remove(const Caller& caller, JobNumber job) override;
   Status pause(const Caller& caller, JobNumber job) override;
   Status resume(const Caller& caller, JobNumber job) override;
   Status scale(const Caller& caller, JobNumber job, int devices) override;
@@ -63,6 +65,8 @@ class LiveController final : public Controller {
   std::optional<Caller> local_caller(uid_t uid) const override;
   Result<JobRecord> job(const Caller& caller, JobNumber job) const override;
   Result<JobNumber> find_job(const Caller& caller, std::string_view text) const override;
+  Result<std::vector<JobRecord>> list(const Caller& caller, JobQuery query,
+                                      bool active) const override;
   std::vector<JobRecord> jobs(const Caller& caller, bool active, JobNumber after,
                               int limit) const override;
   Result<nlohmann::json> why(const Caller& caller, JobNumber job) const override;
@@ -136,6 +140,12 @@ class LiveController final : public Controller {
   // The event of a command: with who gave it and from where.
   static Event given(const Caller& caller, Event event);
 
+  // --- What has ended (live_controller_retention.cpp) ---
+  // Lets go of jobs at rest, and does a portion of what the retention asks for.
+  void keep_house();
+  void let_go_of_jobs();
+  void remove_folders();
+
   // --- Notices from the executor (live_controller_notices.cpp) ---
   void handle(std::vector<Notice> notices);
   // What one notice means: the events to record and, once they are durable, what to do.
@@ -185,7 +195,8 @@ class LiveController final : public Controller {
   Status settle_user(const Caller& caller, const std::string& tenant, JobDocument& document) const;
   // What the submitter may not see must not be found out by submitting.
   AsUser rights_for(const JobDocument& document) const;
-  bool was_submitted(const std::string& tenant, const std::string& key) const;
+  // The job of an idempotency key that is still valid; 0: none.
+  Result<JobNumber> job_of_key(const std::string& tenant, const std::string& key) const;
   Result<JobRecord> visible(const Caller& caller,
                             JobNumber job) const;  // call without the lock
   JobRecord with_progress(const JobRecord& record) const RUBATO_REQUIRES_SHARED(mutex_);
@@ -230,6 +241,11 @@ class LiveController final : public Controller {
   bool round_due_ = true;
   double next_round_at_ = 0;  // latest time of the next round
   double quiet_until_ = 0;    // earliest time: rounds must not crowd out everything else
+  double next_prune_at_ = 0;
+  double next_removals_at_ = 0;
+  JobNumber removals_until_ = 0;  // the remover knows those up to this number
+  bool prune_failed_ = false;     // not tried again before the next start
+  FolderRemover remover_;
   std::thread loop_;
 };
 

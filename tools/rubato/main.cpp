@@ -50,6 +50,7 @@ int run(int argc, char** argv) {
   add_wait(app, context, chosen);
   add_logs(app, context, chosen);
   add_change_commands(app, context, chosen);
+  add_rm(app, context, chosen);
   add_top(app, context, chosen);
   add_cluster_commands(app, context, chosen);
   add_doctor(app, context, chosen);

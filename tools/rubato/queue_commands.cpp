@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 #include <memory>
 
 #include "base/json_text.h"
@@ -23,29 +24,72 @@ struct QueueArguments {
   std::vector<std::string> phases;
   std::string tenant;
   std::string since;
+  std::string before;
+  std::int64_t limit = 0;  // 0: none
   bool newest_first = false;
 };
 
-// The jobs that the options ask for, in their order.
-Result<json> selected(const QueueArguments& a, json jobs) {
+// "2026-11-01", "2026-11-01 12:30" (local time), or "30d": that long ago. Seconds since 1970.
+Result<double> parse_time(const std::string& text) {
+  for (const char* format : {"%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S"}) {
+    std::tm parts{};
+    const char* end = strptime(text.c_str(), format, &parts);
+    if (end == nullptr || *end != '\0') continue;
+    parts.tm_isdst = -1;
+    const std::time_t time = std::mktime(&parts);
+    if (time >= 0) return static_cast<double>(time);
+  }
+  const Result<double> ago = control::parse_duration(text);
+  if (ago.ok()) return unix_now() - *ago;
+  return invalid_input(fmt::format(
+      "'{}' is not a time; expected 2026-11-01, '2026-11-01 12:30', or 30d for 30 days ago", text));
+}
+
+bool is_wanted(const QueueArguments& a, const json& job) {
+  const std::string phase = job.value("phase", "");
+  if (!a.phases.empty() && std::find(a.phases.begin(), a.phases.end(), phase) == a.phases.end()) {
+    return false;
+  }
+  return a.tenant.empty() || job.value("tenant", "") == a.tenant;
+}
+
+// The jobs that the options ask for, in their order. The daemon is asked for the newest ones first,
+// a page at a time, until there are enough: it may have millions.
+Result<json> selected(const QueueArguments& a, Client& client, bool active) {
   double since = 0;
   if (!a.since.empty()) {
     const Result<double> seconds = control::parse_duration(a.since);
     if (!seconds.ok()) return invalid_input("--since: " + seconds.error().message);
     since = unix_now() - *seconds;
   }
-  json kept = json::array();
-  for (json& job : jobs) {
-    const std::string phase = job.value("phase", "");
-    if (!a.phases.empty() && std::find(a.phases.begin(), a.phases.end(), phase) == a.phases.end()) {
-      continue;
-    }
-    if (!a.tenant.empty() && job.value("tenant", "") != a.tenant) continue;
-    if (job.value("submitted_at", 0.0) < since) continue;
-    kept.push_back(std::move(job));
+  double before = 0;
+  if (!a.before.empty()) {
+    const Result<double> time = parse_time(a.before);
+    if (!time.ok()) return invalid_input("--before: " + time.error().message);
+    before = *time;
   }
-  if (a.newest_first) std::reverse(kept.begin(), kept.end());
-  return kept;
+  constexpr std::int64_t kPage = 10'000;
+  const bool filtered = !a.phases.empty() || !a.tenant.empty();
+  const std::int64_t page_size = a.limit > 0 && !filtered ? std::min(a.limit, kPage) : kPage;
+  std::vector<json> kept;
+  json next = 0;
+  while (!next.is_null()) {
+    Result<json> page = client.get(
+        fmt::format("/jobs?newest_first=true&limit={}&active={}&before={}&submitted_before={:.0f}",
+                    page_size, active, compact_json(next), before));
+    if (!page.ok()) return page;
+    next = page->value("next", json());
+    for (json& job : (*page)["jobs"]) {
+      const bool enough = a.limit > 0 && std::ssize(kept) >= a.limit;
+      if (enough || job.value("submitted_at", 0.0) < since) {
+        next = nullptr;
+        break;
+      }
+      if (is_wanted(a, job)) kept.push_back(std::move(job));
+    }
+  }
+  if (!a.newest_first) std::reverse(kept.begin(), kept.end());
+  return json(std::move(kept));
 }
 
 int queue(const QueueArguments& a, const Context& context) {
@@ -55,13 +99,13 @@ int queue(const QueueArguments& a, const Context& context) {
   const bool all = a.all || std::any_of(a.phases.begin(), a.phases.end(), [](const auto& phase) {
                      return phase == "finished" || phase == "failed" || phase == "cancelled";
                    });
-  Result<json> jobs = client->all_jobs(!all);
-  if (jobs.ok()) jobs = selected(a, std::move(*jobs));
+  const Result<json> jobs = selected(a, *client, !all);
   if (!jobs.ok()) return fail(jobs.error());
   if (a.as_json) {
     print_json({{"jobs", *jobs}});
   } else if (jobs->empty()) {
-    const bool filtered = !a.phases.empty() || !a.tenant.empty() || !a.since.empty();
+    const bool filtered =
+        !a.phases.empty() || !a.tenant.empty() || !a.since.empty() || !a.before.empty();
     fmt::print(
         stderr, "{}\n",
         filtered ? "no job is like that; next: rubato queue --all"
@@ -237,6 +281,11 @@ void add_queue_commands(CLI::App& app, const Context& context, Command& chosen) 
       ->check(one_of({"queued", "running", "paused", "finished", "failed", "cancelled"}));
   listing->add_option("--tenant", a->tenant, "Only jobs of this tenant");
   listing->add_option("--since", a->since, "Only jobs submitted in the last 90s, 15m, 2h, 1d");
+  listing->add_option("--before", a->before,
+                      "Only jobs submitted before this time: 2026-11-01, '2026-11-01 12:30', or "
+                      "30d for 30 days ago");
+  listing->add_option("--limit", a->limit, "Only the newest ones, at most this many")
+      ->check(between(1, 10'000'000));
   listing->add_flag("--newest-first", a->newest_first, "The newest job first");
   add("status", "Show everything about a job", status)
       ->add_option("job", a->job, kJobHelp)
