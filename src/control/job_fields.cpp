@@ -7,10 +7,10 @@
 #include <cctype>
 #include <optional>
 
+#include "base/names.h"
 #include "base/text.h"
 #include "control/shell_words.h"
 #include "elastic/board.h"
-#include "sim/workload_readers.h"
 
 namespace rubato::control {
 
