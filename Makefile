@@ -6,7 +6,7 @@ TEST_JOBS ?= $(shell expr 2 '*' $(JOBS)) # process tests wait more than they com
 .PHONY: help setup build tests benchmarks check test nightly build-times demo doctor docs tour install deb \
         test-asan test-tsan clang fuzz chaos soak lint format \
         bench-fidelity bench-scale bench-policies bench-papers bench-solver bench-ablation \
-        bench-bound bench-large bench-overhead bench-reduce bench-elastic bench-api bench-plan clean
+        bench-bound bench-large bench-overhead bench-reduce bench-elastic bench-api bench-plan bench-history clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
 .NOTPARALLEL:
 
@@ -152,6 +152,9 @@ bench-api: benchmarks ## benchmark: lists and durable submissions over HTTP with
 
 bench-plan: benchmarks ## benchmark: how long 'rubato plan' takes with up to 1,000 queued jobs
 	@scripts/bench-plan
+
+bench-history: benchmarks ## benchmark: a daemon with a million finished jobs
+	@scripts/bench-history
 
 clean: ## delete everything that was built
 	@rm -rf build compile_commands.json

@@ -11,6 +11,7 @@ Reply list_jobs(const Call& call);
 Reply cancel_jobs(const Call& call);
 Reply get_job(const Call& call);
 Reply cancel_job(const Call& call);
+Reply remove_job(const Call& call);
 Reply pause_job(const Call& call);
 Reply resume_job(const Call& call);
 Reply scale_job(const Call& call);

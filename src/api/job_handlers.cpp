@@ -53,8 +53,7 @@ Result<JobFilter> query_filter(const Call& call) {
                    .tenant = call.text("tenant"),
                    .user = call.text("user"),
                    .array = call.text("array"),
-                   .since = static_cast<double>(call.number("since")),
-                   .before = static_cast<double>(call.number("before"))};
+                   .since = static_cast<double>(call.number("since"))};
   auto labels = control::parse_labels(call.text("labels"));
   if (!labels.ok()) return invalid_input("labels: " + labels.error().message);
   filter.labels = std::move(*labels);
@@ -73,7 +72,7 @@ Result<JobFilter> body_filter(const json& body) {
                    .user = body.value("user", ""),
                    .array = body.value("array", ""),
                    .since = body.value("since", 0.0),
-                   .before = body.value("before", 0.0)};
+                   .before = body.value("submitted_before", 0.0)};
   const json labels = body.value("labels", json::object());
   for (const auto& [name, value] : labels.items()) {
     filter.labels[name] = value.is_string() ? value.get<std::string>() : value.dump();
@@ -127,9 +126,16 @@ Reply list_jobs(const Call& call) {
   if (!call.text("job").empty()) return called_jobs(call, limit);
   const Result<JobFilter> filter = query_filter(call);
   if (!filter.ok()) return error_reply(filter.error());
-  const std::vector<JobRecord> jobs =
-      call.controller.jobs(call.caller, call.flag("active"), call.number("after"), limit, *filter);
-  return {.body = job_list_text(jobs, limit)};
+  const Result<std::vector<JobRecord>> jobs = call.controller.list(
+      call.caller,
+      {.after = call.number("after"),
+       .before = call.number("before"),
+       .submitted_before = static_cast<double>(call.number("submitted_before")),
+       .newest_first = call.flag("newest_first"),
+       .limit = limit},
+      call.flag("active"), *filter);
+  if (!jobs.ok()) return error_reply(jobs.error());
+  return {.body = job_list_text(*jobs, limit)};
 }
 
 Reply cancel_jobs(const Call& call) {
@@ -162,6 +168,17 @@ Reply job_profile(const Call& call) {
 
 Reply cancel_job(const Call& call) {
   return change_job(call, [&](JobNumber job) { return call.controller.cancel(call.caller, job); });
+}
+
+// Answers with the job as it was.
+Reply remove_job(const Call& call) {
+  const Result<JobNumber> number = call.controller.find_job(call.caller, call.text("job"));
+  if (!number.ok()) return error_reply(number.error());
+  const Result<JobRecord> job = call.controller.job(call.caller, *number);
+  if (!job.ok()) return error_reply(job.error());
+  const Status removed = call.controller.remove(call.caller, *number);
+  if (!removed.ok()) return error_reply(removed.error());
+  return {.body = job_text(*job)};
 }
 
 Reply pause_job(const Call& call) {

@@ -26,6 +26,11 @@ Parameter after_parameter() {
   schema["default"] = 0;
   return {"after", In::kQuery, std::move(schema), "only entries after this number"};
 }
+Parameter number_parameter(const char* name, const char* help) {
+  json schema = integer_schema(0, kLargestInteger);
+  schema["default"] = 0;
+  return {name, In::kQuery, std::move(schema), help};
+}
 Parameter limit_parameter(std::int64_t most) {
   json schema = integer_schema(1, most);
   schema["default"] = 1000;
@@ -97,8 +102,13 @@ std::vector<Route> job_routes() {
                       text_parameter("array", "only jobs of arrays with this name"),
                       {"since", In::kQuery, integer_schema(0, kLargestInteger),
                        "only jobs submitted then or later, in seconds since 1970"},
-                      {"before", In::kQuery, integer_schema(0, kLargestInteger),
-                       "only jobs submitted before then, in seconds since 1970"}},
+                      number_parameter("submitted_before",
+                                       "only jobs submitted before this second since 1970; 0: no "
+                                       "limit"),
+                      number_parameter("before", "only jobs with lower numbers; 0: no limit"),
+                      flag_parameter("newest_first",
+                                     "the newest job first; for the next page, give `next` as "
+                                     "`before`")},
        .answers = {ok("jobs, without their documents", "JobList")},
        .errors = {404, 409},
        .handle = list_jobs},
@@ -126,6 +136,14 @@ std::vector<Route> job_routes() {
        .answers = {ok("the job as it is now", "Job")},
        .errors = {404, 409},
        .handle = change_fields},
+      {.method = "DELETE",
+       .path = "/api/v1/jobs/{job}",
+       .name = "removeJob",
+       .summary = "Remove a job that has ended, with its folder",
+       .parameters = {job_parameter()},
+       .answers = {ok("the job as it was", "Job")},
+       .errors = {404, 409},
+       .handle = remove_job},
       change("cancel", "End a job without a result", cancel_job),
       change("pause", "Checkpoint a job and release its devices", pause_job),
       change("resume", "Resume a paused job", resume_job),

@@ -83,8 +83,8 @@ json filter_schema() {
        {"array", with_help(text_schema(200), "name of its array, or id of the array's first job")},
        {"since", with_help(integer_schema(0, kLargestInteger),
                            "submitted then or later, in seconds since 1970")},
-       {"before", with_help(integer_schema(0, kLargestInteger),
-                            "submitted before then, in seconds since 1970")}});
+       {"submitted_before", with_help(integer_schema(0, kLargestInteger),
+                                      "submitted before then, in seconds since 1970")}});
 }
 
 json object_of(json properties) {

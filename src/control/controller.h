@@ -14,6 +14,7 @@
 #include "control/job_health.h"
 #include "control/local_executor.h"
 #include "control/result_files.h"
+#include "control/retention.h"
 #include "control/state.h"
 #include "control/steady_time.h"
 #include "control/store.h"
@@ -37,6 +38,7 @@ struct ControllerOptions {
   double decide_within_s = 5;  // see live_controller_decide.cpp
   // Tests: the policy to use in place of the one that was chosen.
   std::function<std::unique_ptr<Policy>(std::unique_ptr<Policy>)> around_policy{};
+  Retention retention{};  // of what has ended; by default everything is kept
 };
 
 // The caller of a command. An administrator can see and change everything. A tenant can see and
@@ -132,6 +134,9 @@ class Controller {
   // Cancels all active jobs of the caller like that at once, and returns them.
   virtual Result<std::vector<JobNumber>> cancel_all(const Caller& caller,
                                                     const JobFilter& filter) = 0;
+  // Removes a job that has ended, with its folder, which may take a moment longer. Its number is
+  // never used again.
+  virtual Status remove(const Caller& caller, JobNumber job) = 0;
   virtual Status pause(const Caller& caller, JobNumber job) = 0;
   virtual Status resume(const Caller& caller, JobNumber job) = 0;
   // From now on the job gets exactly this many devices, if the machine has them. 0: the policy
@@ -173,8 +178,11 @@ class Controller {
   // All jobs that are called so: as find_job, or those of an array (`sweep`, `sweep[]`, `j5[]`).
   virtual Result<std::vector<JobNumber>> find_all(const Caller& caller,
                                                   std::string_view text) const = 0;
+  // The jobs that the caller may see. With `active`, only those that have not ended.
+  virtual Result<std::vector<JobRecord>> list(const Caller& caller, JobQuery query, bool active,
+                                              const JobFilter& filter = {}) const = 0;
   // At most `limit` jobs with numbers above `after`, in order of submission. With `active`, only
-  // jobs that have not ended.
+  // jobs that have not ended. None if they cannot be read.
   virtual std::vector<JobRecord> jobs(const Caller& caller, bool active, JobNumber after, int limit,
                                       const JobFilter& filter = {}) const = 0;
   // Why the job has the devices it has: code, text, numbers, blockers and remedy.

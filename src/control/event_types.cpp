@@ -71,8 +71,12 @@ Status submitted(State& state, const Event& event) {
   if (document->run.empty()) return refused(event, "nothing to run");
   JobRecord job;
   job.key = text_in(event, "key");
-  if (!job.key.empty() && !state.keys.try_emplace({event.tenant, job.key}, event.job).second) {
-    return refused(event, "its key was already used");
+  if (!job.key.empty()) {
+    KeyUse& use = state.keys[{event.tenant, job.key}];
+    if (use.job != 0 && event.at < use.at + kKeyLasts) {
+      return refused(event, "its key was already used");
+    }
+    use = {.job = event.job, .at = event.at};
   }
   job.uid = text_in(event, "uid");
   job.number = event.job;
@@ -219,6 +223,37 @@ Status end_job(State& state, const Event& event, Phase phase) {
   (*job)->facts = json::object();
   (*job)->message = text_in(event, "message");
   if (event.body.contains("result")) (*job)->result = event.body.at("result");
+  ++state.ended_jobs[phase];
+  return ok_status();
+}
+
+Result<Phase> phase_at_removal(const Event& event) {
+  const std::string name = text_in(event, "phase");
+  const std::optional<Phase> phase = parse_phase(name);
+  if (!phase || !ended(*phase)) {
+    return refused(event, fmt::format("phase: {}; expected one that is an end", shown(json(name))));
+  }
+  return *phase;
+}
+
+Status removed(State& state, const Event& event) {
+  const auto job = known_job(state, event);
+  if (!job) return job.error();
+  const auto phase = phase_at_removal(event);
+  if (!phase) return phase.error();
+  if ((*job)->phase != *phase) {
+    return refused(event, fmt::format("it is {}", to_string((*job)->phase)));
+  }
+  if (!at_rest(**job)) return refused(event, "it still holds devices");
+  --state.ended_jobs[*phase];
+  state.jobs.erase(event.job);
+  return ok_status();
+}
+
+Status removed_at_rest(State& state, const Event& event) {
+  const auto phase = phase_at_removal(event);
+  if (!phase) return phase.error();
+  --state.ended_jobs[*phase];
   return ok_status();
 }
 
@@ -370,7 +405,7 @@ const std::vector<EventType>& table() {
       {"error", Subject::kJob, "Something in the job's folder is not as it should be ([live.md](live.md) has the rules). Recorded once per job and kind, and once more with the final `count` when the job is over.",
        {{"kind", kText, true, "what it concerns: `events`, `too-many-events`, `status`, `result`, `registry`, `progress`, `folder` or `notice`"},
         {"place", kText, true, "file, and byte in it"}, {"message", kText, true, "what was found, what was expected and what follows"},
-        {"count", kWhole, true, "how often so far"}}, false, file_error},
+        {"count", kWhole, true, "how often so far"}}, false, file_error, nothing},
       {"submitted", Subject::kJob, "A job was accepted.",
        {{"document", kObject, true, "the job, as in [jobs.md](jobs.md)"},
         {"key", kText, false, "idempotency key; a submission repeated with it returns this job"},
@@ -387,13 +422,13 @@ const std::vector<EventType>& table() {
        false, granted},
       {"held", Subject::kJob, "The job's processes now occupy this many devices.",
        {{"devices", kCount, true, "how many"},
-        {"clock", kNumber, false, "the moment by a clock that nobody can set, in seconds; `time_limit` is counted by it"}}, false, held},
+        {"clock", kNumber, false, "the moment by a clock that nobody can set, in seconds; `time_limit` is counted by it"}}, false, held, nothing},
       {"progress", Subject::kJob, "The job's progress.",
        {{"step", kWhole, false, "steps done"}, {"total_steps", kWhole, false, "steps in total"},
         {"epoch", kNumber, false, "epochs done"}, {"epochs", kNumber, false, "epochs in total"},
         {"workers", kCount, false, "workers training now"}}, true, progress},
       {"view", Subject::kNothing, "The runtime changed the job's workers. The body is a line of the runtime's own log (docs/runtime.md); each line is recorded once.",
-       {{"events_offset", kWhole, false, "where the line ends in that log"}}, true, view},
+       {{"events_offset", kWhole, false, "where the line ends in that log"}}, true, view, nothing},
       {"paused", Subject::kJob, "The owner paused the job: it releases its devices and keeps its state.", {}, false, paused},
       {"resumed", Subject::kJob, "The owner resumed the job: it waits for devices again.", {}, false, resumed},
       {"scaled", Subject::kJob, "The owner pinned the job to this many devices. 0: the pin was removed; the policy decides again.",
@@ -415,6 +450,8 @@ const std::vector<EventType>& table() {
       {"cancelled", Subject::kJob, "The owner cancelled the job, or a job that it waits for ended in another way than it should.",
        {{"message", kText, false, "why, if it was not the owner"}}, false,
        [](State& s, const Event& e) { return end_job(s, e, Phase::kCancelled); }},
+      {"removed", Subject::kJob, "A job that had ended was removed by its owner, with its folder. Nothing refers to its number any more, and no other job gets it.",
+       {{"phase", kText, true, "how it had ended"}, {"device_s", kNumber, true, "device-seconds that it held"}}, false, removed, removed_at_rest},
       {"learned", Subject::kProfile, "Step times of a program were measured.",
        {{"key", kText, true, "which program"}, {"profile", kObject, true, "seconds per step by number of devices"}}, false, learned},
       {"policy", Subject::kPolicy, "The daemon switched to another policy.",

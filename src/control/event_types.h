@@ -43,6 +43,9 @@ struct EventType {
   bool more_fields = false;  // other fields are allowed and kept
   // Checks the event against the state and applies it. Changes nothing if it refuses the event.
   Status (*apply)(State& state, const Event& event) = nullptr;
+  // The same for a job that came to rest before the log begins (State::folded_below). Null: such an
+  // event cannot be about one.
+  Status (*apply_at_rest)(State& state, const Event& event) = nullptr;
 };
 
 // In the order of the documentation.

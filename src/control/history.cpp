@@ -63,6 +63,9 @@ class Reader {
     reserved_total_ = 0;
     for (const auto& [number, devices] : reserved_) reserved_total_ += devices;
     if (event.job == 0) return;
+    if (event.type == "held") return hold(event);
+    // Of a job that was submitted before the log begins, too little is known.
+    if (event.type != "submitted" && !history_.jobs.contains(event.job)) return;
     JobHistory& job = history_.jobs[event.job];
     if (event.type == "submitted") {
       job.submitted_at = event.at;
@@ -82,11 +85,6 @@ class Reader {
         waiting_.insert(event.job);
       }
       before = devices;
-    } else if (event.type == "held") {
-      const int devices = count_in(event.body, "devices");
-      held_total_ += devices - held_[event.job];
-      held_[event.job] = devices;
-      history_.most_held = std::max(history_.most_held, held_total_);
     } else if (event.type == "paused") {
       waiting_.erase(event.job);
     } else if (event.type == "finished" || event.type == "failed" || event.type == "cancelled") {
@@ -96,6 +94,13 @@ class Reader {
       --active_;
       last_end_ = event.at;
     }
+  }
+
+  void hold(const Event& event) {
+    const int devices = count_in(event.body, "devices");
+    held_total_ += devices - held_[event.job];
+    held_[event.job] = devices;
+    history_.most_held = std::max(history_.most_held, held_total_);
   }
 
   History history_;

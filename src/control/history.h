@@ -32,7 +32,8 @@ struct History {
   std::map<JobNumber, JobHistory> jobs;
 };
 
-// Expects the complete events of one log, in order.
+// Expects all events of one log, in order. Jobs that were submitted before the log begins are left
+// out.
 History history_of(std::span<const Event> events);
 
 // A change of a running job's workers.

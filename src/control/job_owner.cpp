@@ -152,7 +152,7 @@ bool owns_folder(const std::string& folder, const std::string& uid) {
 }
 
 std::vector<SetAside> set_aside_foreign(const std::string& jobs_folder, const State& state,
-                                        bool all) {
+                                        bool all, const UidOf& uid_of) {
   std::vector<std::string> names;
   if (all) {
     const Result<std::vector<std::string>> found = list_directory(jobs_folder);
@@ -168,9 +168,15 @@ std::vector<SetAside> set_aside_foreign(const std::string& jobs_folder, const St
     const std::string folder = jobs_folder + "/" + name;
     if (!number || !exists(folder)) continue;
     const auto job = state.jobs.find(*number);
+    std::optional<std::string> uid;
+    if (job != state.jobs.end()) {
+      uid = job->second.uid;
+    } else if (uid_of) {
+      uid = uid_of(*number);
+    }
     const FolderOwner owner = read_owner(folder);
-    if (job != state.jobs.end() && job->second.uid == owner.job) continue;
-    moved.push_back(set_aside(jobs_folder, name, owner, job != state.jobs.end()));
+    if (uid && *uid == owner.job) continue;
+    moved.push_back(set_aside(jobs_folder, name, owner, uid.has_value()));
   }
   return moved;
 }

@@ -5,6 +5,8 @@
 // remembers the highest one.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +35,10 @@ struct SetAside {
 // Looks at the folders JOBS/<number>: those of active jobs only, or all. Those that do not belong
 // to the job of that number are renamed to JOBS/<number>.<part of their owner>, after their
 // processes were stopped (checkpointed if they stop within a few seconds, killed otherwise).
+// `uid_of` knows the jobs that are not in the state: nothing for a number that no job has.
+using UidOf = std::function<std::optional<std::string>(JobNumber)>;
 std::vector<SetAside> set_aside_foreign(const std::string& jobs_folder, const State& state,
-                                        bool all);
+                                        bool all, const UidOf& uid_of = {});
 // The highest number of a folder JOBS/<number> or JOBS/<number>.*; 0: there is none.
 JobNumber highest_folder(const std::string& jobs_folder);
 

@@ -34,6 +34,7 @@ LiveController::LiveController(const ControllerOptions& options, std::unique_ptr
       numbers_(options.folder + "/next-job"),
       executor_(std::move(executor)),
       mutex_(store_->state_lock()),
+      remover_(options.folder + "/jobs"),
       decider_([this] {
         {
           const MutexLock lock(inbox_mutex_);
@@ -114,6 +115,7 @@ void LiveController::turn() {
   for (const JobNumber job : std::exchange(not_started_, {})) start_granted(job);
   const bool decided = decide();
   if (decided || now_unix() >= next_health_at_) watch_health();
+  keep_house();
 }
 
 // Jobs of the tenant that wait for devices.
@@ -161,10 +163,11 @@ void LiveController::handle_submissions(std::deque<Submission> submissions) {
   for (const Submission& submission : submissions) {
     const std::pair key{submission.tenant, submission.key};
     if (!submission.key.empty()) {
-      const auto known = store_->state().keys.find(key);
       const auto just_now = fresh_keys.find(key);
-      if (known != store_->state().keys.end() || just_now != fresh_keys.end()) {
-        numbers.emplace_back(just_now != fresh_keys.end() ? just_now->second : known->second);
+      const Result<JobNumber> known =
+          just_now != fresh_keys.end() ? just_now->second : job_of_key(key.first, key.second);
+      if (!known.ok() || *known != 0) {
+        numbers.push_back(known);
         continue;
       }
     }

@@ -29,6 +29,7 @@
 #include "control/decision_thread.h"
 #include "control/dependencies.h"
 #include "control/eta.h"
+#include "control/folder_removal.h"
 #include "control/job_health.h"
 #include "control/job_owner.h"
 #include "control/live_scheduler.h"
@@ -52,6 +53,7 @@ class LiveController final : public Controller {
                            const std::string& key) override;
   Status cancel(const Caller& caller, JobNumber job) override;
   Result<std::vector<JobNumber>> cancel_all(const Caller& caller, const JobFilter& filter) override;
+  Status remove(const Caller& caller, JobNumber job) override;
   Status pause(const Caller& caller, JobNumber job) override;
   Status resume(const Caller& caller, JobNumber job) override;
   Status scale(const Caller& caller, JobNumber job, int devices) override;
@@ -73,6 +75,8 @@ class LiveController final : public Controller {
   Result<JobNumber> find_job(const Caller& caller, std::string_view text) const override;
   Result<std::vector<JobNumber>> find_all(const Caller& caller,
                                           std::string_view text) const override;
+  Result<std::vector<JobRecord>> list(const Caller& caller, JobQuery query, bool active,
+                                      const JobFilter& filter) const override;
   std::vector<JobRecord> jobs(const Caller& caller, bool active, JobNumber after, int limit,
                               const JobFilter& filter) const override;
   Result<nlohmann::json> why(const Caller& caller, JobNumber job) const override;
@@ -180,8 +184,14 @@ class LiveController final : public Controller {
   // Waiting jobs that the scheduler does not see, for estimates.
   std::vector<EtaJob> held_back() const;
   // The jobs of the array with this name that is active, or of the newest; empty: there is none.
-  Result<std::vector<JobNumber>> members_of(const Caller& caller, const ArrayName& name) const
-      RUBATO_REQUIRES_SHARED(mutex_);
+  Result<std::vector<JobNumber>> members_of(const Caller& caller, const ArrayName& name) const;
+  // A job of that array.
+  Result<std::optional<JobRecord>> one_of(const Caller& caller, const ArrayName& name) const;
+  // --- What has ended (live_controller_retention.cpp) ---
+  // Lets go of jobs at rest, and does a portion of what the retention asks for.
+  void keep_house();
+  void let_go_of_jobs();
+  void remove_folders();
 
   // --- Notices from the executor (live_controller_notices.cpp) ---
   void handle(std::vector<Notice> notices);
@@ -242,10 +252,13 @@ class LiveController final : public Controller {
   Status settle_upload(const Caller& caller, JobDocument& document);
   // What the submitter may not see must not be found out by submitting.
   AsUser rights_for(const JobDocument& document) const;
-  bool was_submitted(const std::string& tenant, const std::string& key) const;
   // Counts a refused submission; returns what was refused (live_controller_usage.cpp).
   Error refuse(const std::string& tenant, const char* reason, const Error& error);
   void measure_tenants(ControllerMetrics& metrics) const RUBATO_REQUIRES_SHARED(mutex_);
+  std::vector<JobRecord> list_active(const JobQuery& query, const JobFilter& filter) const;
+  Result<std::vector<JobRecord>> list_all(JobQuery query, const JobFilter& filter) const;
+  // The job of an idempotency key that is still valid; 0: none.
+  Result<JobNumber> job_of_key(const std::string& tenant, const std::string& key) const;
   Result<JobRecord> visible(const Caller& caller,
                             JobNumber job) const;  // call without the lock
   JobRecord with_progress(const JobRecord& record) const RUBATO_REQUIRES_SHARED(mutex_);
@@ -309,6 +322,11 @@ class LiveController final : public Controller {
   int dropped_ = 0;         // whole plans in a row
   bool answered_ RUBATO_GUARDED_BY(inbox_mutex_) = false;
   DecisionThread decider_;  // ends before what it calls
+  double next_prune_at_ = 0;
+  double next_removals_at_ = 0;
+  JobNumber removals_until_ = 0;  // the remover knows those up to this number
+  bool prune_failed_ = false;     // not tried again before the next start
+  FolderRemover remover_;
   std::thread loop_;
 };
 

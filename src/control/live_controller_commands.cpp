@@ -95,9 +95,12 @@ Status LiveController::check_startable(const JobDocument& document) {
   return found.ok() ? found : Status(invalid_input("run: " + found.error().message));
 }
 
-bool LiveController::was_submitted(const std::string& tenant, const std::string& key) const {
-  const ReadLock lock(mutex_);
-  return store_->state().keys.contains({tenant, key});
+Result<JobNumber> LiveController::job_of_key(const std::string& tenant,
+                                             const std::string& key) const {
+  if (key.empty()) return JobNumber{0};
+  const auto use = store_->jobs().stored_key(tenant, key);
+  if (!use.ok()) return use.error();
+  return *use && now_unix() < (*use)->at + kKeyLasts ? (*use)->job : JobNumber{0};
 }
 
 Result<JobRecord> LiveController::submit(const Caller& caller, JobDocument document,
@@ -116,7 +119,9 @@ Result<JobRecord> LiveController::submit(const Caller& caller, JobDocument docum
   if (!possible.ok()) return refuse(tenant, "no-limits-here", possible.error());
   possible = settle_user(caller, tenant, document);
   if (!possible.ok()) return refuse(tenant, "user", possible.error());
-  if (!was_submitted(tenant, key)) {
+  const Result<JobNumber> known = job_of_key(tenant, key);
+  if (!known.ok()) return known.error();
+  if (*known == 0) {
     possible = settle_upload(caller, document);
     if (!possible.ok()) return refuse(tenant, "upload", possible.error());
     {
@@ -158,6 +163,28 @@ Status LiveController::cancel(const Caller& caller, JobNumber job) {
     }
     Status done = append({given(caller, about(*record, "cancelled", nlohmann::json::object()))});
     if (done.ok()) note_cancelled(job);
+    return done;
+  });
+}
+
+Status LiveController::remove(const Caller& caller, JobNumber job) {
+  return ask<std::monostate>([this, caller, job]() -> Status {
+    const Result<JobRecord> record = visible(caller, job);
+    if (!record.ok()) return record.error();
+    if (!ended(record->phase)) {
+      return refused(
+          fmt::format("{0} is {1}; only a job that has ended can be removed; "
+                      "next: rubato cancel {0}",
+                      job_name_of(job), to_string(record->phase)));
+    }
+    if (!at_rest(*record)) {
+      return refused(fmt::format("{} has ended, but its processes have not; try again in a moment",
+                                 job_name_of(job)));
+    }
+    Status done = append({given(caller, about(*record, "removed",
+                                              {{"phase", std::string(to_string(record->phase))},
+                                               {"device_s", record->device_s}}))});
+    next_removals_at_ = 0;
     return done;
   });
 }

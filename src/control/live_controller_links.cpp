@@ -169,39 +169,61 @@ std::vector<EtaJob> LiveController::held_back() const {
 
 // --- Names
 
-Result<std::vector<JobNumber>> LiveController::members_of(const Caller& caller,
-                                                          const ArrayName& name) const {
-  struct Found {
-    std::vector<JobNumber> jobs{};
-    bool active = false;
-  };
-  std::map<JobNumber, Found> arrays;
-  for (const auto& [number, job] : store_->state().jobs) {
-    if (!is_named(job.array, name) || !sees(caller, job)) continue;
-    Found& found = arrays[job.array.first];
-    found.jobs.push_back(number);
-    found.active = found.active || !ended(job.phase);
-  }
-  if (arrays.empty()) return std::vector<JobNumber>();
-  std::vector<std::string> active;
-  const Found* chosen = &arrays.rbegin()->second;
-  for (const auto& [first, found] : arrays) {
-    if (!found.active) continue;
-    chosen = &found;
-    active.push_back(job_name_of(first) + "[]");
+// Of an active array if there is one. Jobs at rest are in the table only.
+Result<std::optional<JobRecord>> LiveController::one_of(const Caller& caller,
+                                                        const ArrayName& name) const {
+  std::map<JobNumber, JobRecord> active;  // one job of each array
+  {
+    const ReadLock lock(mutex_);
+    for (const auto& [number, job] : store_->state().jobs) {
+      if (ended(job.phase) || !sees(caller, job)) continue;
+      if (is_named(job.array, {.name = name.name})) active.try_emplace(job.array.first, job);
+    }
   }
   if (active.size() > 1) {
+    std::vector<std::string> ids;
+    for (const auto& [first, job] : active) ids.push_back(job_name_of(first) + "[]");
     return Error{ErrorCode::kRefused, fmt::format("'{}' means {} active arrays: {}; use the id",
-                                                  name.name, active.size(), join(active, ", "))};
+                                                  name.name, ids.size(), join(ids, ", "))};
   }
-  return chosen->jobs;
+  if (active.size() == 1) return std::optional(active.begin()->second);
+  if (!caller.admin && caller.tenant.empty()) return std::optional<JobRecord>();
+  JobNumber number = parse_job_number(name.name).value_or(0);
+  if (number == 0) {
+    const Result<JobNumber> newest =
+        store_->jobs().newest_of_array(name.name, caller.admin ? "" : caller.tenant);
+    if (!newest.ok()) return newest.error();
+    number = *newest;
+  }
+  if (number == 0) return std::optional<JobRecord>();
+  Result<JobRecord> job = visible(caller, number);
+  const bool is_it = job.ok() && is_named(job->array, {.name = name.name});
+  return is_it ? std::optional(std::move(*job)) : std::optional<JobRecord>();
+}
+
+Result<std::vector<JobNumber>> LiveController::members_of(const Caller& caller,
+                                                          const ArrayName& name) const {
+  const Result<std::optional<JobRecord>> one = one_of(caller, name);
+  if (!one.ok()) return one.error();
+  std::vector<JobNumber> members;
+  if (!*one) return members;
+  // Consecutive numbers, but some may have been removed.
+  const ArrayPlace& place = (*one)->array;
+  const Result<std::vector<JobRecord>> jobs = store_->jobs().list(
+      {.after = place.first - 1, .before = place.first + place.size, .limit = place.size});
+  if (!jobs.ok()) return jobs.error();
+  for (const JobRecord& job : *jobs) {
+    if (is_named(job.array, {.name = job_name_of(place.first), .index = name.index})) {
+      members.push_back(job.number);
+    }
+  }
+  return members;
 }
 
 Result<std::vector<JobNumber>> LiveController::find_all(const Caller& caller,
                                                         std::string_view text) const {
   const ArrayName name = parse_array_name(text);
   if (!name.index) {
-    const ReadLock lock(mutex_);
     Result<std::vector<JobNumber>> members = members_of(caller, name);
     const bool is_id = parse_job_number(text).has_value();  // of the array's first job
     if (!members.ok() || (!members->empty() && !is_id)) return members;

@@ -44,12 +44,19 @@ bool may_see(const Caller& caller, const std::string& tenant) {
 }  // namespace
 
 Result<JobRecord> LiveController::visible(const Caller& caller, JobNumber job) const {
-  const ReadLock lock(mutex_);
-  const auto found = store_->state().jobs.find(job);
-  if (found == store_->state().jobs.end() || !may_see(caller, found->second.tenant)) {
-    return no_such_job(job_name_of(job));
+  std::optional<JobRecord> record;
+  {
+    const ReadLock lock(mutex_);
+    const auto found = store_->state().jobs.find(job);
+    if (found != store_->state().jobs.end()) record = found->second;
   }
-  return found->second;
+  if (!record) {
+    Result<std::optional<JobRecord>> stored = store_->jobs().stored_job(job);
+    if (!stored.ok()) return stored.error();
+    record = std::move(*stored);
+  }
+  if (!record || !may_see(caller, record->tenant)) return no_such_job(job_name_of(job));
+  return *record;
 }
 
 JobRecord LiveController::with_progress(const JobRecord& record) const {
@@ -87,27 +94,23 @@ JobRecord LiveController::shown(const JobRecord& record, double now) const {
 }
 
 Result<JobRecord> LiveController::job(const Caller& caller, JobNumber job) const {
+  const Result<JobRecord> record = visible(caller, job);
+  if (!record.ok()) return record.error();
   const ReadLock lock(mutex_);
-  const auto found = store_->state().jobs.find(job);
-  if (found == store_->state().jobs.end() || !may_see(caller, found->second.tenant)) {
-    return no_such_job(job_name_of(job));
-  }
-  return shown(found->second, now_unix());
+  return shown(*record, now_unix());
 }
 
 Result<JobNumber> LiveController::find_job(const Caller& caller, std::string_view text) const {
-  const ReadLock lock(mutex_);
-  const auto& jobs = store_->state().jobs;
   std::vector<JobNumber> active;
-  JobNumber newest = 0;
-  for (const auto& [number, job] : jobs) {
-    if (job_title(job.document) != text || !may_see(caller, job.tenant)) continue;
-    newest = number;
-    if (!ended(job.phase)) active.push_back(number);
+  {
+    const ReadLock lock(mutex_);
+    for (const auto& [number, job] : store_->state().jobs) {
+      if (ended(job.phase) || !may_see(caller, job.tenant)) continue;
+      if (job_title(job.document) == text) active.push_back(number);
+    }
   }
   if (const std::optional<JobNumber> number = parse_job_number(text)) {
-    const auto found = jobs.find(*number);
-    if (found != jobs.end() && may_see(caller, found->second.tenant)) {
+    if (visible(caller, *number).ok()) {
       const bool other_has_the_name =
           std::any_of(active.begin(), active.end(), [&](JobNumber job) { return job != *number; });
       if (text.starts_with('j') || !other_has_the_name) return *number;
@@ -116,7 +119,11 @@ Result<JobNumber> LiveController::find_job(const Caller& caller, std::string_vie
   }
   if (active.size() > 1) return ambiguous(text, active);
   if (active.size() == 1) return active.front();
-  if (newest > 0) return newest;
+  if (!caller.admin && caller.tenant.empty()) return no_such_job(text);
+  const Result<JobNumber> newest =
+      store_->jobs().newest_named(std::string(text), caller.admin ? "" : caller.tenant);
+  if (!newest.ok()) return newest.error();
+  if (*newest > 0) return *newest;
   const ArrayName name = parse_array_name(text);
   const Result<std::vector<JobNumber>> members = members_of(caller, name);
   if (!members.ok()) return members.error();
@@ -124,28 +131,75 @@ Result<JobNumber> LiveController::find_job(const Caller& caller, std::string_vie
   return members->empty() ? no_such_job(text) : all_of_an_array(name.name, *members);
 }
 
-std::vector<JobRecord> LiveController::jobs(const Caller& caller, bool active, JobNumber after,
-                                            int limit, const JobFilter& filter) const {
-  const ReadLock lock(mutex_);
+Result<std::vector<JobRecord>> LiveController::list(const Caller& caller, JobQuery query,
+                                                    bool active, const JobFilter& filter) const {
+  if (!caller.admin) {
+    if (caller.tenant.empty()) return std::vector<JobRecord>();
+    query.tenant = caller.tenant;
+  }
+  return active ? list_active(query, filter) : list_all(query, filter);
+}
+
+std::vector<JobRecord> LiveController::list_active(const JobQuery& query,
+                                                   const JobFilter& filter) const {
   std::vector<JobRecord> result;
+  const ReadLock lock(mutex_);
   const double now = now_unix();
   const auto& jobs = store_->state().jobs;
-  for (auto it = jobs.upper_bound(after); it != jobs.end(); ++it) {
-    if (static_cast<int>(result.size()) >= limit) break;
-    if (active && ended(it->second.phase)) continue;
-    if (!matches(filter, it->second)) continue;
-    if (may_see(caller, it->second.tenant)) result.push_back(shown(it->second, now));
+  const auto wanted = [&](const JobRecord& job) {
+    return !ended(job.phase) && (query.tenant.empty() || job.tenant == query.tenant) &&
+           job.number > query.after && (query.before == 0 || job.number < query.before) &&
+           (query.submitted_before == 0 || job.submitted_at < query.submitted_before) &&
+           matches(filter, job);
+  };
+  const auto take = [&](const JobRecord& job) {
+    if (std::ssize(result) < query.limit && wanted(job)) result.push_back(shown(job, now));
+  };
+  if (query.newest_first) {
+    for (auto job = jobs.rbegin(); job != jobs.rend(); ++job) take(job->second);
+  } else {
+    for (const auto& [number, job] : jobs) take(job);
   }
   return result;
 }
 
-Result<nlohmann::json> LiveController::why(const Caller& caller, JobNumber job) const {
-  const ReadLock lock(mutex_);
-  const auto found = store_->state().jobs.find(job);
-  if (found == store_->state().jobs.end() || !may_see(caller, found->second.tenant)) {
-    return no_such_job(job_name_of(job));
+// A page of the table at a time, until there are enough: there may be millions.
+Result<std::vector<JobRecord>> LiveController::list_all(JobQuery query,
+                                                        const JobFilter& filter) const {
+  constexpr int kPage = 1000;
+  const int limit = query.limit;
+  if (!filter.any()) query.limit = std::max(limit, kPage);
+  std::vector<JobRecord> result;
+  for (;;) {
+    const Result<std::vector<JobRecord>> page = store_->jobs().list(query);
+    if (!page.ok()) return page.error();
+    const ReadLock lock(mutex_);
+    const double now = now_unix();
+    const auto& jobs = store_->state().jobs;
+    for (const JobRecord& stored : *page) {
+      if (std::ssize(result) == limit) return result;
+      const auto found = jobs.find(stored.number);
+      const JobRecord& job = found == jobs.end() ? stored : found->second;
+      if (matches(filter, job)) result.push_back(shown(job, now));
+    }
+    if (std::ssize(result) == limit || std::ssize(*page) < query.limit) return result;
+    const JobRecord& last = page->back();
+    if (query.newest_first && last.submitted_at < filter.since) return result;
+    (query.newest_first ? query.before : query.after) = last.number;
   }
-  const JobRecord record = with_progress(found->second);
+}
+
+std::vector<JobRecord> LiveController::jobs(const Caller& caller, bool active, JobNumber after,
+                                            int limit, const JobFilter& filter) const {
+  auto found = list(caller, {.after = after, .limit = limit}, active, filter);
+  return found.ok() ? std::move(*found) : std::vector<JobRecord>();
+}
+
+Result<nlohmann::json> LiveController::why(const Caller& caller, JobNumber job) const {
+  const Result<JobRecord> found = visible(caller, job);
+  if (!found.ok()) return found.error();
+  const ReadLock lock(mutex_);
+  const JobRecord record = with_progress(*found);
   nlohmann::json answer =
       explain(record, store_->state(), options_.machine, caller.admin ? "" : caller.tenant);
   explain_stall(answer, record, now_unix());
@@ -154,13 +208,11 @@ Result<nlohmann::json> LiveController::why(const Caller& caller, JobNumber job) 
 }
 
 Result<nlohmann::json> LiveController::profile(const Caller& caller, JobNumber job) const {
+  const Result<JobRecord> found = visible(caller, job);
+  if (!found.ok()) return found.error();
   const ReadLock lock(mutex_);
-  const auto found = store_->state().jobs.find(job);
-  if (found == store_->state().jobs.end() || !may_see(caller, found->second.tenant)) {
-    return no_such_job(job_name_of(job));
-  }
   std::vector<ProfilePoint> points =
-      known_profile(store_->state(), found->second, options_.machine.type).points();
+      known_profile(store_->state(), *found, options_.machine.type).points();
   std::sort(points.begin(), points.end(), [](const ProfilePoint& a, const ProfilePoint& b) {
     return std::pair(a.devices, a.batch) < std::pair(b.devices, b.batch);
   });
@@ -172,8 +224,8 @@ Result<nlohmann::json> LiveController::profile(const Caller& caller, JobNumber j
                     {"samples_per_s", static_cast<double>(point.batch) / point.step_s}});
   }
   return nlohmann::json{{"job", job_name_of(job)},
-                        {"key", profile_key(found->second, options_.machine.type)},
-                        {"shared_by", profile_key_parts(found->second, options_.machine.type)},
+                        {"key", profile_key(*found, options_.machine.type)},
+                        {"shared_by", profile_key_parts(*found, options_.machine.type)},
                         {"points", std::move(rows)}};
 }
 
@@ -297,8 +349,11 @@ ControllerMetrics LiveController::metrics() const {
   metrics.store_writable = problem_.empty();
   metrics.devices = options_.machine.devices;
   metrics.reserved = reserved_now();
+  for (const auto& [phase, count] : store_->state().ended_jobs) {
+    if (count > 0) metrics.jobs_by_phase[std::string(to_string(phase))] = count;
+  }
   for (const auto& [number, job] : store_->state().jobs) {
-    ++metrics.jobs_by_phase[std::string(to_string(job.phase))];
+    if (!ended(job.phase)) ++metrics.jobs_by_phase[std::string(to_string(job.phase))];
     metrics.jobs_stalled += job.stalled_since > 0 ? 1 : 0;
     metrics.allocated += job.granted;
     metrics.held += job.held;
@@ -342,6 +397,15 @@ Result<std::vector<std::string>> LiveController::log_files(const Caller& caller,
   const Result<JobRecord> record = visible(caller, job);
   if (!record.ok()) return record.error();
   if (!owns_folder(executor_->job_folder(job), record->uid)) return std::vector<std::string>();
+  if (at_rest(*record)) {
+    const Result<bool> kept = store_->jobs().keeps_folder(job);
+    if (kept.ok() && !*kept) {
+      return Error{ErrorCode::kNotFound,
+                   fmt::format("the folder of {} was removed after its end, as the daemon's "
+                               "--retain-folders says",
+                               job_name_of(job))};
+    }
+  }
   return executor_->log_files(job);
 }
 

@@ -28,7 +28,11 @@ void LiveController::claim_history() {
   // Otherwise the database is not the one of the last start, or an older copy of it.
   const bool goes_on = numbers_.store() == store_->identity() && numbers_.next_job() <= next;
   std::vector<Event> events;
-  const std::vector<SetAside> moved = set_aside_foreign(jobs, store_->state(), !goes_on);
+  const auto uid_of = [this](JobNumber number) -> std::optional<std::string> {
+    const Result<JobRecord> job = visible({.tenant = "", .admin = true}, number);
+    return job.ok() ? std::optional(job->uid) : std::nullopt;
+  };
+  const std::vector<SetAside> moved = set_aside_foreign(jobs, store_->state(), !goes_on, uid_of);
   for (const SetAside& one : moved) {
     fmt::print(stderr, "rubatod: {}{}\n", one.message,
                one.moved_to.empty() ? "" : "; it was moved to " + one.moved_to);
@@ -37,6 +41,8 @@ void LiveController::claim_history() {
               {{"folder", one.folder}, {"moved_to", one.moved_to}, {"message", one.message}}));
   }
   if (!goes_on) {
+    // Somebody else's log knew that they were being removed.
+    for (const JobNumber job : half_removed(jobs)) remover_.add({.job = job});
     const JobNumber free = std::max(numbers_.next_job(), highest_folder(jobs) + 1);
     if (free > next) {
       fmt::print(stderr,
@@ -117,8 +123,9 @@ void LiveController::start_scheduler() {
 }
 
 void LiveController::start_granted(JobNumber number) {
-  const JobRecord& record = store_->state().jobs.at(number);
-  if (ended(record.phase)) return;
+  const auto found = store_->state().jobs.find(number);
+  if (found == store_->state().jobs.end() || ended(found->second.phase)) return;
+  const JobRecord& record = found->second;
   Status done = ok_status();
   crash_point("before", "folder");
   if (record.granted > 0 && executor_->held(number) == 0) {

@@ -76,6 +76,12 @@ class LocalExecutorImpl final : public LocalExecutor {
     if (found != jobs_.end()) found->second->cancel();
   }
 
+  bool forget(JobNumber number) override {
+    if (jobs_.contains(number)) return false;
+    told_until_.erase(number);
+    return true;
+  }
+
   std::vector<Notice> poll() override {
     std::vector<Notice> notices;
     std::vector<JobNumber> growing;  // after all others have given back

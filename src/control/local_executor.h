@@ -103,6 +103,9 @@ class LocalExecutor {
   // Ends the job's processes without a result and keeps its folder. Only kHeld, kEvent and kStopped
   // can follow.
   virtual void cancel(JobNumber job) = 0;
+  // Forgets a job that has ended and holds nothing, because nobody will ask for it again. False if
+  // it is not done with the job yet: there may be notices.
+  virtual bool forget(JobNumber job) = 0;
   // Checks all jobs, takes the next steps towards what is wanted and returns what changed. Cheap
   // enough to be called every few tens of milliseconds.
   virtual std::vector<Notice> poll() = 0;

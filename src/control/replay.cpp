@@ -149,7 +149,7 @@ Past past_of(State state, std::span<const Event> events) {
   snapshot.policy = {
       .name = past.state.policy, .settings = past.state.policy_settings, .tenants = {}};
   for (const auto& [number, record] : past.state.jobs) {
-    if (record.phase != Phase::kFinished) continue;
+    if (record.phase != Phase::kFinished || !past.history.jobs.contains(number)) continue;
     SnapshotJob& job = snapshot.jobs.emplace_back();
     job.record.number = number;
     job.record.document = record.document;

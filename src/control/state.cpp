@@ -113,7 +113,12 @@ Status State::apply(const Event& event) {
     return invalid_input(fmt::format("unknown event type {}", shown(json(event.type))));
   }
   if (auto status = check_event(*type, event); !status) return status;
-  if (auto status = type->apply(*this, event); !status) return status;
+  const bool forgotten = event.job > 0 && event.job < folded_below && !jobs.contains(event.job);
+  if (!forgotten || !type->apply_at_rest) {
+    if (auto status = type->apply(*this, event); !status) return status;
+  } else if (auto status = type->apply_at_rest(*this, event); !status) {
+    return status;
+  }
   last_seq = event.seq;
   return ok_status();
 }
@@ -247,10 +252,15 @@ json to_json(const State& state) {
   for (const auto& [name, tenant] : state.tenants) tenants.push_back(to_json(tenant));
   json reservations = json::array();
   for (const auto& [number, each] : state.reservations) reservations.push_back(to_json(each));
+  json ended_jobs = json::object();
+  for (const auto& [phase, count] : state.ended_jobs) {
+    if (count > 0) ended_jobs[std::string(to_string(phase))] = count;
+  }
   return {{"last_seq", state.last_seq},
           {"next_job", state.next_job},
           {"next_reservation", state.next_reservation},
           {"jobs", std::move(jobs)},
+          {"ended_jobs", std::move(ended_jobs)},
           {"tenants", std::move(tenants)},
           {"reservations", std::move(reservations)},
           {"policy", state.policy},

@@ -1,6 +1,9 @@
 // The daemon's state, derived from its events. Only apply() changes a State. The daemon applies an
 // event after it is durable, a replay of the log applies it again, and both produce the same State
 // (equal to_json()).
+//
+// A job that has ended and holds no device is *at rest*: nothing happens to it any more. The daemon
+// keeps only the others in memory; store.h says where jobs at rest are.
 #pragma once
 
 #include <cstdint>
@@ -97,6 +100,8 @@ struct JobRecord {
   WaitsFor waits_for{};  // empty: for no job
   ArrayPlace array{};
 };
+// Whether nothing can happen to the job any more, except that it is removed.
+inline bool at_rest(const JobRecord& job) { return ended(job.phase) && job.held == 0; }
 // Logical workers of a consistent or rigid job; 0: unknown so far, or the job is adaptive.
 int logical_workers_of(const JobRecord& job);
 // How many devices the job can use: its owner's range, cut to the number of logical workers once
@@ -143,6 +148,15 @@ struct Reservation {
 };
 nlohmann::json to_json(const Reservation& reservation);
 
+// How long a submission can be repeated with its idempotency key. The key may be used for another
+// job afterwards.
+inline constexpr double kKeyLasts = 7 * 86'400;
+struct KeyUse {
+  JobNumber job = 0;
+  double at = 0;  // when the job was submitted
+  bool operator==(const KeyUse&) const = default;
+};
+
 struct State {
   std::int64_t last_seq = 0;
   std::map<JobNumber, JobRecord> jobs;
@@ -156,7 +170,12 @@ struct State {
   JobNumber next_job = 1;  // the number that the next submitted job must have
   std::int64_t next_reservation = 1;
   // The job of every idempotency key, by tenant and key.
-  std::map<std::pair<std::string, std::string>, JobNumber> keys;
+  std::map<std::pair<std::string, std::string>, KeyUse> keys;
+  // How many jobs have ended in each way, without those that were removed.
+  std::map<Phase, std::int64_t> ended_jobs;
+  // If the log no longer has its beginning: jobs with lower numbers that are not in `jobs` came to
+  // rest before the first event of the log. What is told about them is accepted and forgotten.
+  JobNumber folded_below = 1;
 
   // Refuses an event, without changing anything, if its number is not the next one, its type is
   // unknown (control/event_types.h) or its body is malformed. Also refuses events about an unknown

@@ -41,24 +41,55 @@ Value named(const Event& event, const char* field) {
 
 }  // namespace
 
-StateDelta::StateDelta(const State& base) : base_(base) {
+StateDelta::StateDelta(const State& base, StoredJobs* stored) : base_(base), stored_(stored) {
   after_.last_seq = base.last_seq;
   after_.next_job = base.next_job;
   after_.next_reservation = base.next_reservation;
   after_.policy = base.policy;
   after_.policy_settings = base.policy_settings;
+  after_.ended_jobs = base.ended_jobs;
+  after_.folded_below = base.folded_below;
+}
+
+Status StateDelta::pull_job(JobNumber number) {
+  if (!jobs_.insert(number).second) return ok_status();
+  if (const auto found = base_.jobs.find(number); found != base_.jobs.end()) {
+    after_.jobs.insert(*found);
+    known_.insert(number);
+    return ok_status();
+  }
+  if (stored_ == nullptr || number >= base_.next_job) return ok_status();
+  auto stored = stored_->stored_job(number);
+  if (!stored) return stored.error();
+  if (!*stored) return ok_status();
+  after_.jobs.emplace(number, std::move(**stored));
+  known_.insert(number);
+  return ok_status();
+}
+
+Status StateDelta::pull_key(const std::string& tenant, const std::string& key) {
+  if (key.empty() || after_.keys.contains({tenant, key})) return ok_status();
+  if (const auto used = base_.keys.find({tenant, key}); used != base_.keys.end()) {
+    after_.keys.insert(*used);
+  } else if (stored_ != nullptr) {
+    const auto stored = stored_->stored_key(tenant, key);
+    if (!stored) return stored.error();
+    if (*stored) after_.keys[{tenant, key}] = **stored;
+  }
+  return ok_status();
 }
 
 Status StateDelta::apply(const Event& event) {
-  if (event.job != 0) pull(event.job, jobs_, base_.jobs, after_.jobs);
+  if (event.job != 0) {
+    if (auto status = pull_job(event.job); !status) return status;
+  }
   const EventType* type = find_event_type(event.type);
   switch (type == nullptr ? Subject::kNothing : type->subject) {
     case Subject::kNothing:
       break;
     case Subject::kJob:
-      if (const auto key = named<std::string>(event, "key"); !key.empty()) {
-        const auto used = base_.keys.find({event.tenant, key});
-        if (used != base_.keys.end()) after_.keys.insert(*used);
+      if (auto status = pull_key(event.tenant, named<std::string>(event, "key")); !status) {
+        return status;
       }
       break;
     case Subject::kTenant:
@@ -75,7 +106,12 @@ Status StateDelta::apply(const Event& event) {
       policy_ = true;
       break;
   }
-  return after_.apply(event);
+  const auto before = after_.jobs.find(event.job);
+  const std::string uid = before == after_.jobs.end() ? "" : before->second.uid;
+  const bool existed = before != after_.jobs.end() && known_.contains(event.job);
+  auto status = after_.apply(event);
+  if (status && existed && !after_.jobs.contains(event.job)) removed_[event.job] = uid;
+  return status;
 }
 
 bool StateDelta::has_new_document(JobNumber job) const {
@@ -90,12 +126,13 @@ void StateDelta::commit(State& base) && {
   push(tenants_, after_.tenants, base.tenants);
   push(reservations_, after_.reservations, base.reservations);
   push(profiles_, after_.profiles, base.profiles);
-  base.keys.merge(after_.keys);
+  for (const auto& [key, use] : after_.keys) base.keys.insert_or_assign(key, use);
   base.policy = std::move(after_.policy);
   base.policy_settings = std::move(after_.policy_settings);
   base.last_seq = after_.last_seq;
   base.next_job = after_.next_job;
   base.next_reservation = after_.next_reservation;
+  base.ended_jobs = std::move(after_.ended_jobs);
 }
 
 }  // namespace rubato::control

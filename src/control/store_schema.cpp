@@ -10,7 +10,7 @@ namespace rubato::control {
 namespace {
 
 // One entry per version, which upgrades the previous one. A released entry must never change.
-constexpr std::array<std::string_view, 3> kMigrations{
+constexpr std::array<std::string_view, 4> kMigrations{
     // 1: the log, and the views from which State is read. The views always have the state after
     // meta.view_seq.
     R"sql(
@@ -43,6 +43,41 @@ INSERT INTO meta VALUES ('identity', lower(hex(randomblob(16))));
 ALTER TABLE events ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
 ALTER TABLE events ADD COLUMN given_by TEXT NOT NULL DEFAULT '';
 ALTER TABLE events ADD COLUMN given_from TEXT NOT NULL DEFAULT '';
+UPDATE meta SET value = -1 WHERE name = 'view_seq';
+)sql",
+    // 4: what has ended costs nothing (store.h). Jobs at rest are found through indexes, the
+    // beginning of the log can be folded into the base_ tables, and folders wait to be removed in
+    // `removals`. Only events that were folded can be deleted.
+    R"sql(
+ALTER TABLE jobs ADD COLUMN name TEXT NOT NULL DEFAULT '';
+ALTER TABLE jobs ADD COLUMN submitted_at REAL NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN ended_at REAL NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN rest INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN kept INTEGER NOT NULL DEFAULT 1;
+CREATE INDEX jobs_at_work ON jobs (number) WHERE rest = 0;
+CREATE INDEX jobs_by_tenant ON jobs (tenant, number);
+CREATE INDEX jobs_by_name ON jobs (name, number);
+CREATE INDEX jobs_by_tenant_and_name ON jobs (tenant, name, number);
+CREATE INDEX jobs_by_submission ON jobs (submitted_at);
+CREATE INDEX jobs_by_end ON jobs (ended_at) WHERE rest = 1 AND kept = 1;
+CREATE TABLE keys (
+  tenant TEXT NOT NULL, key TEXT NOT NULL, job INTEGER NOT NULL, at REAL NOT NULL,
+  PRIMARY KEY (tenant, key)) WITHOUT ROWID;
+CREATE INDEX keys_by_age ON keys (at);
+CREATE TABLE removals (number INTEGER PRIMARY KEY, uid TEXT NOT NULL);
+CREATE TABLE base_jobs (
+  number INTEGER PRIMARY KEY, tenant TEXT NOT NULL, phase TEXT NOT NULL, document TEXT NOT NULL,
+  record TEXT NOT NULL, name TEXT NOT NULL, submitted_at REAL NOT NULL, ended_at REAL NOT NULL,
+  rest INTEGER NOT NULL);
+CREATE TABLE base_tenants (name TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE base_reservations (number INTEGER PRIMARY KEY, record TEXT NOT NULL);
+CREATE TABLE base_settings (name TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE base_profiles (name TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
+INSERT INTO meta VALUES ('base_seq', 0), ('archived', 0);
+DROP TRIGGER events_are_kept;
+CREATE TRIGGER events_are_kept BEFORE DELETE ON events
+WHEN OLD.seq > (SELECT value FROM meta WHERE name = 'base_seq')
+BEGIN SELECT RAISE(ABORT, 'only events that were folded into the base can be deleted'); END;
 UPDATE meta SET value = -1 WHERE name = 'view_seq';
 )sql",
 };

@@ -87,6 +87,30 @@ TEST_F(ApiTest, ListsInPages) {
   EXPECT_EQ(list("?active=true").first,
             (std::vector{numbers[0], numbers[2], numbers[3], numbers[4]}));
   EXPECT_EQ(ask("GET", "/api/v1/jobs", admin_).json["jobs"].size(), 6U);
+  const std::string newest = "?newest_first=true&limit=2";
+  EXPECT_EQ(list(newest).first, (std::vector{numbers[4], numbers[3]}));
+  EXPECT_EQ(list(newest).second, numbers[3]);
+  EXPECT_EQ(list(newest + "&before=" + std::to_string(numbers[3])).first,
+            (std::vector{numbers[2], numbers[1]}));
+  EXPECT_EQ(list(newest + "&active=true&before=" + std::to_string(numbers[3])).first,
+            (std::vector{numbers[2], numbers[0]}));
+  EXPECT_TRUE(list("?submitted_before=1000").first.empty());
+  EXPECT_EQ(list("?submitted_before=99999999999").first, numbers);
+}
+
+TEST_F(ApiTest, RemovesAJobThatHasEnded) {
+  const std::int64_t number = submit(alice_, "gone");
+  const std::string job = "/api/v1/jobs/" + std::to_string(number);
+  const Got refused = ask("DELETE", job, alice_);
+  EXPECT_EQ(refused.status, 409);
+  EXPECT_NE(refused.body.find("rubato cancel"), std::string::npos) << refused.body;
+  ASSERT_EQ(ask("POST", job + "/cancel", alice_).status, 200);
+  EXPECT_EQ(ask("DELETE", job, bob_).status, 404);
+  EXPECT_EQ(ask("DELETE", "/api/v1/jobs/gone", alice_).json["phase"], "cancelled");
+  EXPECT_EQ(ask("DELETE", job, alice_).status, 404);
+  EXPECT_EQ(ask("GET", job, alice_).status, 404);
+  EXPECT_TRUE(ask("GET", "/api/v1/jobs", alice_).json["jobs"].empty());
+  EXPECT_EQ(submit(alice_), number + 1) << "its number is not used again";
 }
 
 TEST_F(ApiTest, PausesResumesScalesCancels) {

@@ -76,6 +76,10 @@ class RandomEvents {
       event.body["until"] = now_ + 5;
     } else if (event.type == "released") {
       event.body["number"] = random_.below(static_cast<std::uint32_t>(state.next_reservation + 1));
+    } else if (event.type == "removed") {
+      const auto job = state.jobs.find(event.job);
+      const auto phase = job == state.jobs.end() ? Phase::kFinished : job->second.phase;
+      event.body["phase"] = std::string(to_string(phase));
     } else if (event.type == "renumbered") {
       event.body["next_job"] = state.next_job + random_.between(0, 2);
     } else if (event.type == "tenant") {

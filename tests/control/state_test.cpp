@@ -158,7 +158,7 @@ TEST(State, AKeyIsUsedOncePerTenant) {
   ASSERT_TRUE(h.add(1, "submitted", 1, body).ok());
   EXPECT_EQ(h.refusal(2, "submitted", 2, body),
             "event 'submitted' of job j2: its key was already used");
-  EXPECT_EQ(h.state.keys.at({"red", "k"}), 1);
+  EXPECT_EQ(h.state.keys.at({"red", "k"}).job, 1);
   Event other{.seq = 2, .at = 2, .type = "submitted", .job = 2, .tenant = "blue", .body = body};
   EXPECT_TRUE(h.state.apply(other).ok());
 }

@@ -51,6 +51,7 @@ void add_submit_commands(CLI::App& app, const Context& context,
 void add_queue_commands(CLI::App& app, const Context& context, Command& chosen);  // and status, why
 void add_change_commands(CLI::App& app, const Context& context,
                          Command& chosen);  // pause, resume, cancel, set
+void add_rm(CLI::App& app, const Context& context, Command& chosen);
 void add_wait(CLI::App& app, const Context& context, Command& chosen);
 void add_logs(CLI::App& app, const Context& context, Command& chosen);
 void add_copy(CLI::App& app, const Context& context, Command& chosen);  // cp, ls

@@ -51,6 +51,7 @@ int run(int argc, char** argv) {
   add_logs(app, context, chosen);
   add_copy(app, context, chosen);
   add_change_commands(app, context, chosen);
+  add_rm(app, context, chosen);
   add_top(app, context, chosen);
   add_cluster_commands(app, context, chosen);
   add_usage(app, context, chosen);

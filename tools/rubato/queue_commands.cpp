@@ -22,9 +22,30 @@ struct QueueArguments {
   bool all = false;
   bool as_json = false;
   Selection selection;
+  std::int64_t limit = 0;  // 0: none
   bool expand = false;
   bool newest_first = false;
 };
+
+// The jobs that the options ask for, in their order. The daemon is asked for the newest ones first,
+// a page at a time, until there are enough: it may have millions.
+Result<json> selected(const QueueArguments& a, Client& client, bool active,
+                      const std::string& query) {
+  constexpr std::int64_t kPage = 10'000;
+  std::vector<json> kept;
+  json next = 0;
+  while (!next.is_null() && (a.limit == 0 || std::ssize(kept) < a.limit)) {
+    const std::int64_t most = a.limit > 0 ? std::min(a.limit - std::ssize(kept), kPage) : kPage;
+    Result<json> page =
+        client.get(fmt::format("/jobs?newest_first=true&limit={}&active={}&before={}{}", most,
+                               active, compact_json(next), query));
+    if (!page.ok()) return page;
+    next = page->value("next", json());
+    for (json& job : (*page)["jobs"]) kept.push_back(std::move(job));
+  }
+  if (!a.newest_first) std::reverse(kept.begin(), kept.end());
+  return json(std::move(kept));
+}
 
 int queue(const QueueArguments& a, const Context& context) {
   const Result<std::string> query = selection_query(a.selection);
@@ -32,9 +53,8 @@ int queue(const QueueArguments& a, const Context& context) {
   Result<Client> client = Client::make(context.server);
   if (!client.ok()) return fail(client.error());
   const bool all = a.all || a.selection.includes_ended();
-  Result<json> jobs = client->all_jobs(!all, *query);
+  const Result<json> jobs = selected(a, *client, !all, *query);
   if (!jobs.ok()) return fail(jobs.error());
-  if (a.newest_first) std::reverse(jobs->begin(), jobs->end());
   if (a.as_json) {
     print_json({{"jobs", *jobs}});
   } else if (jobs->empty()) {
@@ -233,6 +253,8 @@ void add_queue_commands(CLI::App& app, const Context& context, Command& chosen) 
   listing->add_flag("--all", a->all, "Also jobs that have ended");
   listing->add_flag("--expand", a->expand, "Every job of an array in a row of its own");
   add_selection_options(*listing, a->selection);
+  listing->add_option("--limit", a->limit, "Only the newest ones, at most this many")
+      ->check(between(1, 10'000'000));
   listing->add_flag("--newest-first", a->newest_first, "The newest job first");
   add("status", "Show everything about a job", status)
       ->add_option("job", a->job, kJobHelp)

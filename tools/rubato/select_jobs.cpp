@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ctime>
 #include <map>
 
 #include "base/text.h"
@@ -22,11 +23,22 @@ using nlohmann::json;
 const std::vector<std::string> kStates{"queued",   "running", "paused",
                                        "finished", "failed",  "cancelled"};
 
-// A moment this long ago, in whole seconds since 1970.
-Result<std::int64_t> moment(const char* option, const std::string& ago) {
-  const Result<double> seconds = control::parse_duration(ago);
-  if (!seconds.ok()) return invalid_input(fmt::format("{}: {}", option, seconds.error().message));
-  return static_cast<std::int64_t>(std::max(0.0, std::floor(unix_now() - *seconds)));
+// "2026-11-01", "2026-11-01 12:30" (local time), or "30d": that long ago. Whole seconds since 1970.
+Result<std::int64_t> moment(const char* option, const std::string& text) {
+  for (const char* format : {"%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S"}) {
+    std::tm parts{};
+    const char* end = strptime(text.c_str(), format, &parts);
+    if (end == nullptr || *end != '\0') continue;
+    parts.tm_isdst = -1;
+    const std::time_t time = std::mktime(&parts);
+    if (time >= 0) return static_cast<std::int64_t>(time);
+  }
+  const Result<double> ago = control::parse_duration(text);
+  if (ago.ok()) return static_cast<std::int64_t>(std::max(0.0, std::floor(unix_now() - *ago)));
+  return invalid_input(
+      fmt::format("{}: '{}' is not a time; expected 2026-11-01, '2026-11-01 12:30', or 30d for 30 "
+                  "days ago",
+                  option, text));
 }
 
 std::string state_counts(const std::map<std::string, int>& states, int size) {
@@ -99,9 +111,12 @@ void add_selection_options(CLI::App& sub, Selection& selection) {
       ->check(one_of(kStates));
   sub.add_option("--tenant", selection.tenant, "Only jobs of this tenant");
   sub.add_option("--user", selection.user, "Only jobs that this unix user runs");
-  sub.add_option("--since", selection.since, "Only jobs submitted in the last 90s, 15m, 2h, 1d");
+  sub.add_option("--since", selection.since,
+                 "Only jobs submitted since this time: 2026-11-01, '2026-11-01 12:30', or 2h for "
+                 "the last two hours");
   sub.add_option("--before", selection.before,
-                 "Only jobs submitted longer ago than 90s, 15m, 2h, 1d");
+                 "Only jobs submitted before this time: 2026-11-01, '2026-11-01 12:30', or 30d for "
+                 "30 days ago");
 }
 
 Result<json> selection_body(const Selection& selection) {
@@ -123,7 +138,7 @@ Result<json> selection_body(const Selection& selection) {
   if (!selection.before.empty()) {
     const auto before = moment("--before", selection.before);
     if (!before) return before.error();
-    body["before"] = *before;
+    body["submitted_before"] = *before;
   }
   return body;
 }

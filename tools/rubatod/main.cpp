@@ -30,6 +30,8 @@ struct Arguments {
   std::string policy;
   std::string isolation;
   bool local_users = false;
+  std::string retain_folders = control::kDefaultFolders;
+  std::string retain_events = control::kDefaultEvents;
   api::ServerOptions server;
   std::string folder;      // of `supervise`
   std::string file;        // of `backup`
@@ -59,12 +61,22 @@ sigset_t ending_signals() {
   return set;
 }
 
+Result<control::Retention> retention_of(const Arguments& arguments) {
+  const auto folders = control::parse_keep_limit(arguments.retain_folders);
+  if (!folders.ok()) return invalid_input("--retain-folders: " + folders.error().message);
+  const auto events = control::parse_keep_limit(arguments.retain_events);
+  if (!events.ok()) return invalid_input("--retain-events: " + events.error().message);
+  return control::Retention{.folders = *folders, .events = *events};
+}
+
 int serve(const Arguments& arguments) {
   const sigset_t ending = ending_signals();
   pthread_sigmask(SIG_BLOCK, &ending, nullptr);
   signal(SIGPIPE, SIG_IGN);
   const Result<control::Isolation> isolation = control::choose_isolation(arguments.isolation);
   if (!isolation.ok()) return fail(isolation.error());
+  const Result<control::Retention> retention = retention_of(arguments);
+  if (!retention.ok()) return fail(retention.error());
   const Result<control::Machine> machine = control::find_machine(arguments.cpu_slots);
   if (!machine.ok()) return fail(machine.error());
   std::error_code error;
@@ -76,7 +88,8 @@ int serve(const Arguments& arguments) {
                                                 .round_every_s = arguments.round_s,
                                                 .isolation = *isolation,
                                                 .local_users = arguments.local_users,
-                                                .decide_within_s = arguments.decide_within_s});
+                                                .decide_within_s = arguments.decide_within_s,
+                                                .retention = *retention});
   if (!controller.ok()) return fail(controller.error());
   if (!arguments.policy.empty()) {
     const Status used =
@@ -112,13 +125,14 @@ int serve(const Arguments& arguments) {
 
 // Replays the event log and compares the result with the tables that the daemon reads at startup.
 int check(const Arguments& arguments) {
-  const Result<control::State> replayed = control::Store::replay(arguments.state);
-  if (!replayed.ok()) return fail(replayed.error());
-  const auto store = control::Store::open(arguments.state);
-  if (!store.ok()) return fail(store.error());
-  const bool same = control::to_json(*replayed) == control::to_json((*store)->state());
-  fmt::print("{} events, {} jobs: the log replays to {} state\n", replayed->last_seq,
-             replayed->jobs.size(), same ? "the same" : "a DIFFERENT");
+  const Result<control::CheckedLog> checked = control::Store::check(arguments.state);
+  if (!checked.ok()) return fail(checked.error());
+  const bool same = checked->difference.empty();
+  fmt::print("{} events, {} jobs: the log replays to {} state{}\n", checked->events, checked->jobs,
+             same ? "the same" : "a DIFFERENT", same ? "" : "; " + checked->difference);
+  if (checked->folded > 0) {
+    fmt::print("{} earlier events are folded into the state before the log\n", checked->folded);
+  }
   return same ? 0 : 1;
 }
 
@@ -140,7 +154,9 @@ int compare(const Arguments& arguments) {
     if (page->empty()) break;
     events.insert(events.end(), page->begin(), page->end());
   }
-  const control::Past past = control::past_of((*store)->state(), events);
+  Result<control::State> state = control::Store::replay(arguments.state);
+  if (!state.ok()) return fail(state.error());
+  const control::Past past = control::past_of(std::move(*state), events);
   const std::string policy = arguments.policy.empty() ? past.state.policy : arguments.policy;
   const auto replayed = control::replay(
       past, policy, arguments.policy.empty() ? past.state.policy_settings : Settings{});
@@ -217,6 +233,14 @@ int run(int argc, char** argv) {
                  "service's runtime folder)");
   app.add_flag("--local-users", arguments.local_users,
                "Every local user may submit jobs, as a tenant of the same name");
+  app.add_option(
+         "--retain-folders", arguments.retain_folders,
+         "How long, and of how many ended jobs, folders with checkpoints and logs are kept: "
+         "30d, 1000, '30d,1000', or all")
+      ->capture_default_str();
+  app.add_option("--retain-events", arguments.retain_events,
+                 "How long, and how many, events are kept in the log; jobs are listed for ever")
+      ->capture_default_str();
   app.add_option("--tls-cert", arguments.server.tls_certificate, "Certificate chain (PEM)");
   app.add_option("--tls-key", arguments.server.tls_key, "Private key (PEM)");
   app.add_flag("--insecure", arguments.server.insecure,
