@@ -34,14 +34,14 @@ LiveController::LiveController(const ControllerOptions& options, std::unique_ptr
       numbers_(options.folder + "/next-job"),
       executor_(std::move(executor)),
       mutex_(store_->state_lock()),
-      remover_(options.folder + "/jobs"),
       decider_([this] {
         {
           const MutexLock lock(inbox_mutex_);
           answered_ = true;
         }
         inbox_filled_.notify_all();
-      }) {}
+      }),
+      remover_(options.folder + "/jobs") {}
 
 LiveController::~LiveController() {
   if (uploads_) uploads_->stop();
