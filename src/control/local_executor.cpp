@@ -76,6 +76,7 @@ class LocalExecutorImpl final : public LocalExecutor {
   }
 
   std::vector<Notice> poll() override {
+    search_.begin();
     std::vector<Notice> notices;
     std::vector<JobNumber> growing;  // after all others have given back
     for (auto& [number, job] : jobs_) {
@@ -153,7 +154,7 @@ class LocalExecutorImpl final : public LocalExecutor {
   }
 
   SupervisedJob& add(JobNumber number) {
-    auto job = std::make_unique<SupervisedJob>(number, job_folder(number), options_);
+    auto job = std::make_unique<SupervisedJob>(number, job_folder(number), options_, search_);
     job->go_on_at(told_until_[number]);
     return *(jobs_[number] = std::move(job));
   }
@@ -173,7 +174,8 @@ class LocalExecutorImpl final : public LocalExecutor {
   }
 
   const LocalExecutorOptions options_;
-  std::vector<std::string> names_;                            // names of the devices
+  std::vector<std::string> names_;  // names of the devices
+  SearchTurn search_;
   std::map<JobNumber, std::unique_ptr<SupervisedJob>> jobs_;  // that run or should run
   std::map<uid_t, UnixUser> users_;
   std::map<JobNumber, std::int64_t> told_until_;  // for the others: offset in their events.jsonl

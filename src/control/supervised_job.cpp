@@ -37,10 +37,11 @@ std::chrono::steady_clock::duration seconds(double value) {
 }  // namespace
 
 SupervisedJob::SupervisedJob(JobNumber number, std::string folder,
-                             const LocalExecutorOptions& options)
+                             const LocalExecutorOptions& options, SearchTurn& search)
     : number_(number),
       folder_(std::move(folder)),
       options_(options),
+      search_(search),
       events_(folder_.path(), "events.jsonl"),
       progress_(folder_.path()) {}
 
@@ -266,7 +267,7 @@ void SupervisedJob::escalate() {
 
 // Searches all processes of the machine, so it does not run at every poll.
 void SupervisedJob::kill_all() {
-  if (seconds_since(killed_at_) < kKillEvery) return;
+  if (seconds_since(killed_at_) < kKillEvery || !search_.take()) return;
   killed_at_ = Clock::now();
   kill_supervised(folder_.path());
 }

@@ -17,6 +17,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "control/event_tail.h"
@@ -40,9 +41,21 @@ struct LauncherStatus {
   DeviceSet in_use;         // devices of its live workers
 };
 
+// Finding the processes of a job that hides them takes a search of all processes of the machine:
+// milliseconds, more where there are many. So only one job may search in one poll.
+class SearchTurn {
+ public:
+  void begin() { taken_ = false; }
+  bool take() { return !std::exchange(taken_, true); }
+
+ private:
+  bool taken_ = false;
+};
+
 class SupervisedJob {
  public:
-  SupervisedJob(JobNumber number, std::string folder, const LocalExecutorOptions& options);
+  SupervisedJob(JobNumber number, std::string folder, const LocalExecutorOptions& options,
+                SearchTurn& search);
   SupervisedJob(const SupervisedJob&) = delete;
   SupervisedJob& operator=(const SupervisedJob&) = delete;
   ~SupervisedJob();
@@ -117,6 +130,7 @@ class SupervisedJob {
   const JobNumber number_;
   const elastic::JobFolder folder_;
   const LocalExecutorOptions& options_;
+  SearchTurn& search_;
   JobDocument document_;
   int wanted_ = 0;
   std::int64_t batch_ = 0;

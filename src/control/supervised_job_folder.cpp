@@ -52,6 +52,7 @@ constexpr std::int64_t kMostAfterEnd = 2 << 20;
 // A supervisor that obeys an older target than this many versions ago is not expected.
 constexpr std::int64_t kMostTargets = 1000;
 constexpr auto kLockCheckEvery = std::chrono::seconds(1);
+constexpr auto kSweepEvery = std::chrono::milliseconds(100);
 constexpr auto kPatienceWithUnseen = std::chrono::seconds(5);  // when the daemon starts
 
 // The newest event `started` in this part of the file.
@@ -232,6 +233,8 @@ bool SupervisedJob::swept() {
       (!locks_.contains("workers.lock") || intact("workers.lock"))) {
     return true;
   }
+  if (Clock::now() < killed_at_ + kSweepEvery || !search_.take()) return false;
+  killed_at_ = Clock::now();
   swept_ = kill_supervised(folder_.path()) == 0;
   return swept_;
 }
