@@ -89,6 +89,10 @@ class Hostile : public ExecutorTest {
     ASSERT_GT(pid, 1);
     kill(pid, signal);
   }
+  bool supervises(pid_t pid) const {  // a zombie does not
+    const std::vector<pid_t> all = supervisors(root_);
+    return std::find(all.begin(), all.end(), pid) != all.end();
+  }
   void append(JobNumber number, const std::string& text) const {
     std::ofstream(folder(number) + "/events.jsonl", std::ios::app) << text;
   }
