@@ -134,8 +134,9 @@ TEST(JobDocument, ErrorsNamePlaceFieldAndWhatWasExpected) {
       {"name: x\n", "job.yaml:1:1: `run` is missing; expected a program to run"},
       {"run: a\ndevcies: 3\n",
        "job.yaml:2:1: devcies: unknown field (did you mean 'devices'?); expected one of run, name, "
-       "dir, env, tenant, priority, mode, devices, sizes, logical_workers, batch, lr_rule, epochs, "
-       "min_runtime, time_limit, retries, grace, checkpoint, device_type, profile, env_from, "
+       "dir, upload, outputs, env, tenant, priority, mode, devices, sizes, logical_workers, batch, "
+       "lr_rule, epochs, min_runtime, time_limit, retries, grace, checkpoint, device_type, "
+       "profile, env_from, "
        "memory, "
        "cpus, user, labels, after, array"},
       {"run: a\nenv_from: {TOKEN: secret}\n",

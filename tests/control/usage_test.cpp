@@ -67,7 +67,7 @@ std::vector<Step> steps_of(const std::vector<Event>& events) {
     now = at;
     if (event.type == "held") held = event.body["devices"].get<int>();
     if (event.type == "held" && held == 0) members = 0;
-    if (event.type == "view") spoke = true;
+    if (event.type == "view" && !over) spoke = true;
     if (event.type == "view" && event.body["type"] == "view") members = event.body["workers"];
     if (event.type == "restarted") members = 0;
     if (event.type == "stalled") stalled = true;
@@ -156,14 +156,14 @@ Event random_event(RandomEvents& events, Random& random, const State& state) {
 }
 
 TEST(Usage, TheTablesSayWhatTheLogSays) {
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     const std::string where = fmt::format("seed {}", seed);
     const TemporaryFolder folder;
     auto store = open_store(folder / "state");
     RandomEvents events(seed);
     Random random(seed + 1000);
     int accepted = 0;
-    for (int i = 0; i < 600; ++i) {
+    for (int i = 0; i < 400; ++i) {
       std::vector<Event> group;
       for (int n = 0; n < random.between(1, 3); ++n) {
         group.push_back(random_event(events, random, store->state()));
@@ -245,6 +245,7 @@ class OneJob : public ::testing::Test {
 };
 
 TEST_F(OneJob, StartingLeavingAndStandingStillIsNotTraining) {
+  say(0, "granted", {{"devices", 2}, {"reason", "started"}});
   say(0, "held", {{"devices", 2}});
   say(5, "view", {{"type", "started"}});
   view(10, 2);                                        // 20 s of devices went into starting
