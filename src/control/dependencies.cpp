@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/names.h"
 #include "base/text.h"
-#include "sim/workload_readers.h"
 
 namespace rubato::control {
 

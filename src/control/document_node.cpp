@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "base/json_text.h"
-#include "sim/located_json.h"
+#include "base/located_json.h"
 
 namespace rubato::control {
 

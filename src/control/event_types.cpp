@@ -6,10 +6,10 @@
 #include <cmath>
 #include <limits>
 
+#include "base/located_json.h"
+#include "base/names.h"
 #include "base/text.h"
 #include "control/job_fields.h"
-#include "sim/located_json.h"
-#include "sim/workload_readers.h"
 
 namespace rubato::control {
 

@@ -7,13 +7,13 @@
 #include <cctype>
 #include <optional>
 
+#include "base/names.h"
 #include "base/text.h"
 #include "control/arrays.h"
 #include "control/dependencies.h"
 #include "control/labels.h"
 #include "control/shell_words.h"
 #include "elastic/board.h"
-#include "sim/workload_readers.h"
 
 namespace rubato::control {
 

@@ -6,8 +6,8 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "base/names.h"
 #include "base/text.h"
-#include "sim/workload_readers.h"
 
 namespace rubato::control {
 

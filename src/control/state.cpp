@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <array>
 
+#include "base/located_json.h"
 #include "base/text.h"
 #include "control/event_types.h"
 #include "control/job_fields.h"
 #include "control/json_fields.h"
-#include "sim/located_json.h"
 
 namespace rubato::control {
 

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "base/located_json.h"
+#include "base/names.h"
 #include "sim/generate.h"
-#include "sim/located_json.h"
 #include "sim/workload_readers.h"
 
 namespace rubato {

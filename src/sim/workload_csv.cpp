@@ -5,6 +5,7 @@
 #include <chrono>
 #include <unordered_map>
 
+#include "base/names.h"
 #include "base/text.h"
 #include "sim/workload_readers.h"
 

@@ -4,8 +4,9 @@
 #include <unordered_map>
 
 #include "base/file.h"
+#include "base/located_json.h"
+#include "base/names.h"
 #include "base/text.h"
-#include "sim/located_json.h"
 #include "sim/workload_readers.h"
 
 namespace rubato {

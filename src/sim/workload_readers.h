@@ -71,10 +71,6 @@ class JobBuilder {
   std::uint32_t all_types_;
 };
 
-// What is wrong with the name of a job or tenant; empty: nothing. Names appear in CSV and JSON
-// reports and on terminals, so only plain names are accepted.
-std::string_view name_problem(std::string_view name);
-
 // An error about a file may quote any of its bytes. This writes everything that is not plain text
 // as \xNN. The path at the start comes from the caller and stays as it is.
 Error printable(Error error, const std::string& path);

@@ -22,7 +22,7 @@ class TenantsTest : public ApiTest {
     return client;
   }
   static void expect_end(const RawSocket& client) {
-    constexpr const char* kLastChunk = "\r\n0\r\n\r\n";
+    constexpr const char* kLastChunk = "0\r\n\r\n";
     const std::string rest = client.read_until(kLastChunk);
     EXPECT_TRUE(client.closed_by_server() || rest.find(kLastChunk) != std::string::npos) << rest;
   }

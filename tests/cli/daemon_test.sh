@@ -44,7 +44,6 @@ exits 0 "next: rubato status" -- submit --name long --devices 1..2 --env A=B -- 
 until_true phase_is long running
 exits 0 "long" "running" -- queue
 exits 0 "long" "2 cpu devices" -- cluster
-exits 0 "long" "q quits" -- manpage
 exits 0 "long" "FINISH" -- sim --from-live
 exits 0 "fifo" "tiresias" -- sim --from-live --policy fifo,tiresias
 exits 1 "did you mean 'fifo'" -- sim --from-live --policy fifp
@@ -147,6 +146,9 @@ complete_words() {
 check "completes subcommands" -- test "$(complete_words rubato reserve re)" = release
 check "completes options" -- test "$(complete_words rubato submit --prio)" = --priority
 "$RUBATO" manpage >"$work/rubato.1"
+for command in $("$RUBATO" --help | sed -n '/^Subcommands:/,$s/^  \([a-z]\+\) .*/\1/p'); do
+  check "the manual page describes $command" -- grep -q "^\.SS rubato $command" "$work/rubato.1"
+done
 if command -v groff >/dev/null; then
   groff -man -Tascii -ww -z "$work/rubato.1" 2>"$work/groff"
   check "the manual page has no groff warnings" -- test ! -s "$work/groff"

@@ -74,6 +74,7 @@ holds() { # holds EXPRESSION COMMAND...: of j, what the command prints
 
 # --- A daemon
 start_daemon() { # start_daemon SLOTS
+  rm -f "$RUBATO_STATE/server.url" # a daemon that was killed leaves it
   "$RUBATOD" --isolation none --cpu-slots "$1" --listen 127.0.0.1:0 >>"$work/log" 2>&1 &
   daemon=$!
   until_true test -e "$RUBATO_STATE/server.url"

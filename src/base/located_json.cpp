@@ -1,4 +1,4 @@
-#include "sim/located_json.h"
+#include "base/located_json.h"
 
 #include <fmt/format.h>
 
@@ -62,34 +62,34 @@ std::string shown(const nlohmann::json& value) {
 
 Result<LocatedJson> LocatedJson::parse(std::string file, std::string_view text,
                                        std::size_t first_line) {
-  LocatedJson json(std::move(file), text, first_line);
+  LocatedJson located(std::move(file), text, first_line);
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (i == 0 || text[i - 1] == '\n') json.line_starts_.push_back(i);
+    if (i == 0 || text[i - 1] == '\n') located.line_starts_.push_back(i);
   }
   // The library copies and prints recursively, so deeply nested text would overflow the stack.
   if (const std::size_t deep = too_deep(text); deep != std::string_view::npos) {
-    return json.error_at_offset(deep, fmt::format("nested deeper than {} levels", kDeepest));
+    return located.error_at_offset(deep, fmt::format("nested deeper than {} levels", kDeepest));
   }
   try {
-    json.root_ = parse_json_or_throw(text);
+    located.root_ = parse_json_or_throw(text);
   } catch (const nlohmann::json::parse_error& error) {
-    return json.error_at_offset(error.byte > 0 ? error.byte - 1 : 0,
-                                "not valid JSON: " + reason_of(error));
+    return located.error_at_offset(error.byte > 0 ? error.byte - 1 : 0,
+                                   "not valid JSON: " + reason_of(error));
   } catch (const nlohmann::json::exception& error) {
-    return json.error_at_offset(0, "not valid JSON: " + reason_of(error));
+    return located.error_at_offset(0, "not valid JSON: " + reason_of(error));
   }
-  json.find_places();
+  located.find_places();
   std::vector<std::string_view> paths;
-  paths.reserve(json.places_.size());
-  for (const auto& place : json.places_) paths.push_back(place.first);
+  paths.reserve(located.places_.size());
+  for (const auto& place : located.places_) paths.push_back(place.first);
   std::sort(paths.begin(), paths.end());
   if (const auto twice = std::adjacent_find(paths.begin(), paths.end()); twice != paths.end()) {
-    const auto last = std::find_if(json.places_.rbegin(), json.places_.rend(),
+    const auto last = std::find_if(located.places_.rbegin(), located.places_.rend(),
                                    [&](const auto& place) { return place.first == *twice; });
-    return json.error_at_offset(last->second, fmt::format("{}: given twice", *twice));
+    return located.error_at_offset(last->second, fmt::format("{}: given twice", *twice));
   }
-  json.text_ = {};
-  return json;
+  located.text_ = {};
+  return located;
 }
 
 // The text is known to be valid JSON here, which keeps this short.
