@@ -122,8 +122,10 @@ void LiveController::turn() {
 int LiveController::queued_of(const std::string& tenant) const {
   const auto& jobs = store_->state().jobs;
   const auto waits = [&](JobNumber number) {
-    const JobRecord& job = jobs.at(number);
-    return job.tenant == tenant && job.phase == Phase::kQueued ? 1 : 0;
+    const auto job = jobs.find(number);
+    return job != jobs.end() && job->second.tenant == tenant && job->second.phase == Phase::kQueued
+               ? 1
+               : 0;
   };
   int queued = 0;
   for (const JobState* job : scheduler_->jobs()) queued += waits(number_of(job->spec.id));
@@ -244,8 +246,9 @@ void LiveController::note_who_waits() {
     live_[number].waits = kDoesNotFit;
   }
   for (const auto& [number, profile] : scheduler_->waiting()) {
-    const JobRecord& job = store_->state().jobs.at(number);
-    live_[number].waits = job.waits_for.empty() ? kArrayLimit : kWaitsForJobs;
+    const auto job = store_->state().jobs.find(number);
+    if (job == store_->state().jobs.end()) continue;  // cancelled a moment ago
+    live_[number].waits = job->second.waits_for.empty() ? kArrayLimit : kWaitsForJobs;
     live_[number].facts = nlohmann::json::object();
   }
 }

@@ -43,6 +43,7 @@ void LiveController::free_unused(double now) {
   for (const JobState* state : scheduler_->jobs()) {
     const JobRecord& job = store_->state().jobs.at(number_of(state->spec.id));
     if (job.document.program != elastic::ProgramKind::kUnknown || job.granted == 0) continue;
+    if (job.scale > 0) continue;  // its owner wants so many
     const int least = state->spec.min_devices;
     const bool capped = job.max_useful > 0 && job.max_useful <= least;
     if (!capped && (job.held <= least || now - job.held_at < kSilence)) continue;

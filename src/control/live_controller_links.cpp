@@ -143,7 +143,9 @@ std::vector<EtaJob> LiveController::held_back() const {
   }
   for (const auto& [number, profile] : scheduler_->waiting()) {
     if (rows.size() == kMostEstimates) break;
-    const JobRecord& job = jobs.at(number);
+    const auto found = jobs.find(number);
+    if (found == jobs.end() || ended(found->second.phase)) continue;  // cancelled a moment ago
+    const JobRecord& job = found->second;
     EtaJob row{.job = number};
     bool known = true;
     for (const auto& [other, when] : job.waits_for) {

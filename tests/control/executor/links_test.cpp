@@ -10,7 +10,7 @@
 namespace rubato::control {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 class LinkedJobs : public ControlledTest {
  protected:
@@ -20,7 +20,7 @@ class LinkedJobs : public ControlledTest {
   }
 
   // A shell script that first notes its name and index.
-  json script(const std::string& name, const std::string& text) const {
+  Json script(const std::string& name, const std::string& text) const {
     return {{"name", name},
             {"mode", "opaque"},
             {"grace", 1},
@@ -34,13 +34,13 @@ class LinkedJobs : public ControlledTest {
   }
   void go() { ASSERT_TRUE(write_file(root_ + "/go", "").ok()); }
 
-  Result<JobRecord> try_submit(const json& fields, const std::string& key = "",
+  Result<JobRecord> try_submit(const Json& fields, const std::string& key = "",
                                const Caller& caller = kAdmin) {
     const Result<JobDocument> document = parse_job_json(fields);
     if (!document.ok()) return document.error();
     return controller_->submit(caller, *document, key);
   }
-  JobNumber submit(json fields, const json& after = nullptr) {
+  JobNumber submit(Json fields, const Json& after = nullptr) {
     if (!after.is_null()) fields["after"] = after;
     const Result<JobRecord> record = try_submit(fields);
     EXPECT_TRUE(record.ok()) << record.error().message;
@@ -81,7 +81,7 @@ TEST_F(LinkedJobs, AJobStartsAfterAnotherHasFinished) {
   std::erase(all, "other");
   EXPECT_EQ(all, (std::vector<std::string>{"first", "second", "third"}));
   ASSERT_EQ(events(third, "unblocked").size(), 2u);
-  EXPECT_EQ(events(second, "unblocked")[0], (json{{"by", "j1"}, {"outcome", "finished"}}));
+  EXPECT_EQ(events(second, "unblocked")[0], (Json{{"by", "j1"}, {"outcome", "finished"}}));
 }
 
 TEST_F(LinkedJobs, TheConditionDecidesAndWhatCanNeverStartIsCancelled) {
@@ -118,7 +118,7 @@ TEST_F(LinkedJobs, OnlyJobsThatTheSubmitterSeesCanBeNamed) {
   const Caller red{.tenant = "red", .admin = false};
   const Caller blue{.tenant = "blue", .admin = false};
   ASSERT_TRUE(try_submit(script("first", until_go()), "", red).ok());
-  json second = script("second", "true");
+  Json second = script("second", "true");
   for (const char* name : {"first", "j1", "j99", "nothing"}) {
     second["after"] = name;
     const Result<JobRecord> refused = try_submit(second, "", blue);
@@ -140,7 +140,7 @@ TEST_F(LinkedJobs, WhoWaitsCanBePausedCancelledAndPlanned) {
   const JobNumber fourth = submit(script("fourth", "true"), "first");
   ASSERT_TRUE(controller_->pause(kAdmin, second).ok());
   ASSERT_TRUE(controller_->cancel(kAdmin, fourth).ok());
-  json planned = script("planned", "true");
+  Json planned = script("planned", "true");
   planned["after"] = "first";
   const auto plan = controller_->plan(kAdmin, *parse_job_json(planned), [] { return false; });
   ASSERT_TRUE(plan.ok()) << plan.error().message;
@@ -157,7 +157,7 @@ TEST_F(LinkedJobs, WhoWaitsCanBePausedCancelledAndPlanned) {
 }
 
 TEST_F(LinkedJobs, AnArrayRunsEveryIndexOnceAndNotMoreAtATimeThanItsLimit) {
-  json sweep = script("sweep", until_go() + "; echo $RUBATO_ARRAY_SIZE");
+  Json sweep = script("sweep", until_go() + "; echo $RUBATO_ARRAY_SIZE");
   sweep["array"] = "3-8%2";
   const Result<JobRecord> first = try_submit(sweep, "once");
   ASSERT_TRUE(first.ok()) << first.error().message;
@@ -204,7 +204,7 @@ TEST_F(LinkedJobs, AnArrayRunsEveryIndexOnceAndNotMoreAtATimeThanItsLimit) {
 TEST_F(LinkedJobs, AnArrayCountsAgainstTheQueueAndIsCancelledAsAWhole) {
   ASSERT_TRUE(controller_->set_tenant(kAdmin, "red", {.max_queued = 5}).ok());
   const Caller red{.tenant = "red", .admin = false};
-  json sweep = script("sweep", until_go());
+  Json sweep = script("sweep", until_go());
   sweep["array"] = "0-5";
   sweep["labels"] = {{"team", "vision"}};
   const Result<JobRecord> refused = try_submit(sweep, "k", red);
@@ -244,7 +244,7 @@ TEST_F(LinkedJobs, RandomGraphsRunEachProgramAsItsConditionsSay) {
   for (int i = 0; i < kJobs; ++i) {
     succeeds.push_back(pick(3) > 0);
     awaits.emplace_back();
-    json after = json::array();
+    Json after = Json::array();
     for (JobNumber other = 1; other <= i; ++other) {
       if (pick(i) >= 2) continue;
       const auto when = static_cast<When>(pick(3));

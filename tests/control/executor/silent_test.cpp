@@ -13,6 +13,7 @@ TEST_F(ControlledTest, ASilentProgramGivesBackWhatItDoesNotUse) {
   time_.wall = [&later, real] { return real.wall() + later; };
   time_.elapsed = [&later, real] { return real.elapsed() + later; };
   start();
+  ASSERT_TRUE(controller_->use_policy(kAdmin, "greedy", {}).ok());  // gives what is there
   JobDocument document;
   document.name = "silent";
   document.run = {"/bin/sh", "-c", "sleep 1000"};
@@ -27,7 +28,7 @@ TEST_F(ControlledTest, ASilentProgramGivesBackWhatItDoesNotUse) {
   EXPECT_NE(text(1).find("has not called the runtime"), std::string::npos) << text(1);
   // A program that calls the runtime keeps what it has.
   ASSERT_TRUE(controller_->submit(kAdmin, toy(1'000'000, 3), "").ok());
-  ASSERT_TRUE(wait([&] { return job(2).held == 3; })) << text(2);
+  ASSERT_TRUE(wait([&] { return job(2).held > 1; })) << text(2);
   later = 180;
   ASSERT_TRUE(wait([&] { return controller_->metrics().rounds > 0 && job(1).held == 1; }));
   EXPECT_EQ(job(2).max_useful, 0);
