@@ -164,7 +164,7 @@ TEST_F(EndedJobs, LoseTheirFoldersAndStayInTheList) {
   const auto listed = controller_->list(kAdmin, {.newest_first = true, .limit = 2}, false);
   ASSERT_EQ(listed->size(), 2U);
   EXPECT_EQ(listed->front().number, running);
-  controller_->cancel(kAdmin, running);
+  ASSERT_TRUE(controller_->cancel(kAdmin, running).ok());
   ASSERT_TRUE(is_over(running));
   controller_.reset();
   const auto checked = Store::check(state());
