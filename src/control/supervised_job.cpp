@@ -276,8 +276,8 @@ void SupervisedJob::kill_all() {
 
 bool SupervisedJob::unpacked(std::vector<Notice>& notices) {
   if (document_.upload.empty()) return true;
-  const std::optional<Status> done =
-      unpack_.look(options_.uploads, document_.upload, folder_.path());
+  std::optional<Status> done = make_directories(folder_.path());
+  if (done->ok()) done = unpack_.look(options_.uploads, document_.upload, folder_.path());
   if (!done || done->ok()) return done.has_value();
   if (done->error().code == ErrorCode::kIo) {
     vanished(notices, done->error().message);  // a full disk, perhaps

@@ -66,7 +66,7 @@ TEST_F(UploadedJobs, RunAsTheirUserWithTheirFilesAlone) {
   JobDocument document = uploaded(
       "#!/bin/sh\nid -u >$RUBATO_OUTPUT_DIR/who\nstat -c %u . bin/run $RUBATO_OUTPUT_DIR "
       ">$RUBATO_OUTPUT_DIR/owners\ncat $STATE/uploads/*/files/* >$RUBATO_OUTPUT_DIR/stolen 2>&1\n"
-      "echo changed >>bin/run\n");
+      "echo \"# changed\" >>bin/run\n");
   document.user = std::to_string(kUploader);
   document.env["STATE"] = root_;
   want(1, document, 1);
@@ -81,7 +81,7 @@ TEST_F(UploadedJobs, RunAsTheirUserWithTheirFilesAlone) {
   EXPECT_TRUE(finished(2));
   const auto script = read_file(executor_->job_folder(2) + "/work/bin/run");
   ASSERT_TRUE(script.ok());
-  EXPECT_EQ(script->find("changed\nchanged"), std::string::npos);
+  EXPECT_EQ(script->find("# changed\n# changed"), std::string::npos);
 }
 
 TEST_F(UploadedJobs, FailWithTheReasonIfTheirFilesAreGone) {
