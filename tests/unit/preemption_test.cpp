@@ -113,16 +113,15 @@ TEST(Preemption, JobsOfWhichNothingIsKnownAreSwappedSeldom) {
   }
 }
 
-// One device. A job of two hours; `later_s` after it one of five minutes.
-SimResult long_and_short(Seconds later_s, bool starts_over) {
+// One device. A job of two hours; half an hour later one of five minutes.
+SimResult long_and_short() {
   Workload workload;
   for (int i = 0; i < 2; ++i) {
     WorkloadJob& job = workload.jobs.emplace_back();
     job.application = application(10, i == 0 ? kTwoHours : 300);
     job.spec.id = JobId(static_cast<std::size_t>(i));
     job.spec.mode = ElasticMode::kRigid;
-    job.spec.starts_over = starts_over;
-    job.spec.submit_s = i * later_s;
+    job.spec.submit_s = i * 1800;
     job.spec.application = i == 0 ? "long" : "short";
     job.spec.batch = job.application->batch();
     job.spec.requested_batch = 8;
@@ -135,17 +134,41 @@ SimResult long_and_short(Seconds later_s, bool starts_over) {
 }
 
 TEST(Preemption, AShortJobStopsALongOne) {
-  const SimResult result = long_and_short(1800, false);
+  const SimResult result = long_and_short();
   EXPECT_LT(result.jobs.at(1).jct_s(), 600);
   EXPECT_EQ(result.jobs.at(0).resizes, 1);
 }
 
+// One device. A job of five minutes alone, so that its program is known; then one of two hours, and
+// when that has a quarter of an hour left, another one of five minutes.
+SimResult shortly_before_the_end(bool starts_over) {
+  constexpr Seconds kLongAt = 400;
+  Workload workload;
+  for (int i = 0; i < 3; ++i) {
+    const bool is_long = i == 1;
+    WorkloadJob& job = workload.jobs.emplace_back();
+    job.application = application(10, is_long ? kTwoHours : 300);
+    job.spec.id = JobId(static_cast<std::size_t>(i));
+    job.spec.mode = ElasticMode::kRigid;
+    job.spec.starts_over = starts_over;
+    job.spec.submit_s = i == 0 ? 0 : is_long ? kLongAt : kLongAt + kTwoHours - 900;
+    job.spec.application = is_long ? "long" : "short";
+    job.spec.batch = job.application->batch();
+    job.spec.requested_batch = 8;
+    job.spec.epochs = 10;
+  }
+  const auto result =
+      simulate(*Cluster::parse("1x1"), workload, **find_policy("rubato"), SimOptions{});
+  EXPECT_TRUE(result.ok());
+  return result.ok() ? *result : SimResult{};
+}
+
 // Of a job that keeps no checkpoints, stopping loses all its work: nearly two hours.
 TEST(Preemption, AJobThatStartsOverIsNotStoppedShortlyBeforeItsEnd) {
-  EXPECT_EQ(long_and_short(6600, false).jobs.at(0).resizes, 1);
-  const SimResult result = long_and_short(6600, true);
-  EXPECT_EQ(result.jobs.at(0).resizes, 0);
-  EXPECT_NEAR(result.jobs.at(0).finish_s, kTwoHours, 120);
+  EXPECT_EQ(shortly_before_the_end(false).jobs.at(1).resizes, 1);
+  const SimResult result = shortly_before_the_end(true);
+  EXPECT_EQ(result.jobs.at(1).resizes, 0);
+  EXPECT_NEAR(result.jobs.at(1).jct_s(), kTwoHours, 120);
 }
 
 }  // namespace
