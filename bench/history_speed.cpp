@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <string>
 #include <thread>
@@ -111,7 +112,7 @@ std::string copies(JobNumber jobs, std::int64_t events) {
 
 int make(const std::string& folder, JobNumber jobs) {
   const double last = kApart * static_cast<double>(jobs) + 3600;
-  const std::int64_t events = record_first(folder, unix_now() - last);
+  const std::int64_t events = record_first(folder, std::floor(unix_now() - last));
   auto database = Database::open(folder + "/rubato.db");
   if (!database.ok()) fail(database.error().message);
   check(database->execute(copies(jobs, events)));

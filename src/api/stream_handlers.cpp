@@ -86,6 +86,10 @@ Reply job_logs(const Call& call) {
     Result<std::vector<std::string>> found = controller.log_files(caller, job);
     return found.ok() ? std::move(*found) : std::vector<std::string>();
   };
+  // Such as for a job whose folder is no longer kept.
+  if (const auto found = call.controller.log_files(call.caller, *number); !found.ok()) {
+    return error_reply(found.error());
+  }
   const std::shared_ptr<void> place = enter_stream(call);
   if (!place) return no_stream_place(call);
   auto reader = std::make_shared<LogReader>(worker, tail);

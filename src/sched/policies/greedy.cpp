@@ -63,7 +63,9 @@ class Greedy final : public Policy {
       for (std::size_t i = 0; i < size_.size(); ++i) {
         if (!input.jobs[i]->running()) continue;
         type_[i] = doubling_.type_of(*input.jobs[i]);
-        size_[i] = doubling_.current(*input.jobs[i]);
+        // Its range may have become smaller since it got them.
+        size_[i] = std::min(doubling_.current(*input.jobs[i]),
+                            doubling_.sizes(input.jobs[i]->spec, type_[i]).back());
         idle_[type_[i]] -= size_[i];
       }
     }
