@@ -12,12 +12,14 @@ namespace {
 const std::set<std::string> kUsual{"started", "submitted", "granted",  "held",   "program",
                                    "view",    "learned",   "finished", "failed", "progress"};
 // Commands: kill_points_test.cpp.
-const std::set<std::string> kCommands{"paused", "resumed",  "scaled", "changed",       "cancelled",
-                                      "policy", "reserved", "tenant", "tenant_removed"};
+const std::set<std::string> kCommands{"paused", "resumed",  "scaled", "changed",        "cancelled",
+                                      "policy", "reserved", "tenant", "tenant_removed", "removed"};
 // Repeated if they are lost: what they say is found again (a folder, a limit, a state of health).
-// `released` at the end of a reservation comes at the next turn. `tenant_user` is only in old logs.
-const std::set<std::string> kRare{"warning", "error",     "restarted",  "stalled",  "recovered",
-                                  "capped",  "set_aside", "renumbered", "released", "tenant_user"};
+// `released` at the end of a reservation comes at the next turn, `unblocked` with the end of
+// another job. `tenant_user` is only in old logs.
+const std::set<std::string> kRare{"warning",   "error",       "restarted", "stalled",
+                                  "recovered", "capped",      "set_aside", "renumbered",
+                                  "released",  "tenant_user", "unblocked"};
 
 std::vector<std::string> own_points() {
   std::vector<std::string> points{"before folder", "after folder", "after want"};

@@ -31,6 +31,7 @@ class KillPoints : public testing::Test {
         std::make_unique<LiveDaemon>(test_paths::program("rubatod"), folder_ + "/state", kSlots);
   }
   void TearDown() override {
+    hurry();  // jobs of a test that failed end soon
     daemon_.reset();
     if (!HasFailure()) std::filesystem::remove_all(folder_);
   }

@@ -127,6 +127,11 @@ class LiveDaemon {
     }
     return parsed(client.send(request));
   }
+  std::optional<json> put_bytes(const std::string& path, const std::string& bytes) const {
+    httplib::Client client(url());
+    client.set_read_timeout(120);
+    return parsed(client.Put(path, headers(), bytes, "application/octet-stream"));
+  }
   // Whether all jobs have ended and their processes are gone.
   bool idle() const {
     const auto active = get("/api/v1/jobs?active=true");
