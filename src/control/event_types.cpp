@@ -401,7 +401,7 @@ const std::vector<EventType>& table() {
       {"stalled", Subject::kJob, "The job runs but has not completed a step for a long time ([live.md](live.md) has the rule).",
        {{"for_s", kNumber, true, "seconds since its last step"}, {"step", kWhole, true, "steps done"}}, false, stalled},
       {"recovered", Subject::kJob, "A stalled job makes progress again.", {{"step", kWhole, true, "steps done"}}, false, recovered},
-      {"capped", Subject::kJob, "More devices than this made the job slower, or (`cause`: silent) its program has not called the runtime and uses one device. 0: the limit was lifted.",
+      {"capped", Subject::kJob, "More devices than this made the job slower. 0: the limit was lifted.",
        {{"max_useful", kCount, true, "largest number of devices that helps"}}, true, capped},
       {"program", Subject::kJob, "The program reported its number of logical workers, which the job document does not give. The job can use at most this many devices.",
        {{"logical_workers", kCount, true, "how many"}}, false, program},

@@ -85,13 +85,6 @@ std::string suspended_text(const JobRecord& job, const Usage& usage, const Machi
 
 // --- Why it has less or more than before
 
-// A command without a mode that was limited to what it uses (live_controller_limits.cpp).
-bool is_silent(const JobRecord& job) {
-  return job.max_useful > 0 && job.max_useful <= device_range(job).low &&
-         job.document.program == elastic::ProgramKind::kUnknown && job.program_workers == 0 &&
-         job.progress.empty();
-}
-
 std::string change_text(const JobRecord& job, const Usage& usage,
                         const std::optional<Reason>& reason) {
   if (!reason) return "";
@@ -101,7 +94,6 @@ std::string change_text(const JobRecord& job, const Usage& usage,
   const bool known = job.facts.contains("before");
   switch (*reason) {
     case Reason::kSlowerOnMore:
-      if (is_silent(job)) return "its program has not called the runtime and uses one device";
       return job.max_useful > 0 ? fmt::format("it was measured to be slower on more than {}",
                                               counted(job.max_useful, "device"))
                                 : std::string(explanation(*reason));
@@ -244,12 +236,13 @@ std::string remedy_for(const JobRecord& job, const Usage& usage, const State& st
 }
 
 // It waits for other jobs, whatever the devices.
-void explain_waiting(json& answer, const JobRecord& job, const State& state) {
+void explain_waiting(json& answer, const JobRecord& job, const State& state,
+                     const std::string& own) {
   answer["code"] = kWaitsForJobs;
   answer["text"] = waits_text(job.waits_for);
   for (const auto& [number, when] : job.waits_for) {
     const auto other = state.jobs.find(number);
-    if (other == state.jobs.end()) continue;
+    if (other == state.jobs.end() || (!own.empty() && other->second.tenant != own)) continue;
     answer["blockers"].push_back({{"job", job_name_of(number)},
                                   {"name", job_title(other->second.document)},
                                   {"phase", std::string(to_string(other->second.phase))},
@@ -323,7 +316,7 @@ json explain(const JobRecord& job, const State& state, const Machine& machine,
         break;
       }
       if (!job.waits_for.empty()) {
-        explain_waiting(answer, job, state);
+        explain_waiting(answer, job, state, own);
         break;
       }
       if (job.reason == kArrayLimit) {
@@ -342,8 +335,6 @@ json explain(const JobRecord& job, const State& state, const Machine& machine,
       if (job.scale > 0) {
         if (!pin_suspended(job)) answer["code"] = std::string(code(Reason::kPinned));
         answer["remedy"] = remedy_for(job, usage, state, machine);
-      } else if (is_silent(job)) {
-        answer["remedy"] = "'mode: opaque' gives a program all its devices, in one process";
       } else if (job.max_useful > 0) {
         answer["remedy"] = fmt::format("measurements show that more than {} are slower",
                                        counted(job.max_useful, "device"));

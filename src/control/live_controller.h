@@ -197,7 +197,6 @@ class LiveController final : public Controller {
   void estimate_ends(double now);
   // Ends jobs whose time_limit is over (live_controller_limits.cpp).
   void end_overdue(double now);
-  void free_unused(double now);
   // Whether the job is known to do steps.
   bool does_steps(const JobRecord& job) const;
   // Adds a sample and drops the oldest one if there are too many.
@@ -251,7 +250,6 @@ class LiveController final : public Controller {
   double read_only_since_ = 0;                     // 0: it is not
   double next_try_at_ = 0;                         // of writing, while it is read-only
   bool rebuild_due_ = false;    // the scheduler knows decisions that are not in the log
-  std::set<JobNumber> silent_;  // capped because their programs have not called the runtime
   DependentJobs dependents_;
   std::set<JobNumber> settled_;      // released or cancelled with the end of another job
   std::set<JobNumber> not_started_;  // granted devices, but their folders could not be created yet

@@ -16,7 +16,6 @@ void LiveController::watch_health() {
   const double now = now_unix();
   next_health_at_ = now + kHealthEvery;
   end_overdue(now);
-  free_unused(now);
   check_progress(now);
   estimate_ends(now);
 }

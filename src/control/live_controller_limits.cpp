@@ -33,35 +33,6 @@ void LiveController::end_overdue(double now) {
   }
 }
 
-// A command without a mode runs as one process on one device until it calls the runtime. While it
-// does not, further devices would be idle.
-void LiveController::free_unused(double now) {
-  constexpr double kSilence = 30;  // a program that loads large libraries calls later than others
-  std::erase_if(silent_, [&](JobNumber job) { return scheduler_->find(job) == nullptr; });
-  std::vector<Event> events;
-  for (const JobState* state : scheduler_->jobs()) {
-    const JobRecord& job = store_->state().jobs.at(number_of(state->spec.id));
-    if (job.document.program != elastic::ProgramKind::kUnknown || job.granted == 0) continue;
-    if (job.scale > 0) continue;  // its owner wants so many
-    const int least = state->spec.min_devices;
-    const bool capped = job.max_useful > 0 && job.max_useful <= least;
-    if (!capped && (job.held <= least || now - job.held_at < kSilence)) continue;
-    const bool silent = !does_steps(job);
-    if (silent && !capped) {
-      events.push_back(about(job, "capped", {{"max_useful", least}, {"cause", "silent"}}));
-      silent_.insert(job.number);
-    } else if (!silent && silent_.erase(job.number) > 0) {
-      events.push_back(about(job, "capped", {{"max_useful", 0}}));
-    }
-  }
-  const std::vector<Event> changes = events;
-  if (events.empty() || !append(std::move(events)).ok()) return;
-  for (const Event& change : changes) {
-    static_cast<void>(scheduler_->refresh(store_->state().jobs.at(change.job)));
-  }
-  round_due_ = true;
-}
-
 // A program that is not known to use the runtime may have nothing to report for days.
 bool LiveController::does_steps(const JobRecord& job) const {
   switch (job.document.program) {

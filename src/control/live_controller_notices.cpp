@@ -264,7 +264,7 @@ void LiveController::forget_caps() {
   std::vector<Event> events;
   for (const auto& [number, job] : store_->state().jobs) {
     const LiveJob* live = job.max_useful > 0 ? scheduler_->find(number) : nullptr;
-    if (live == nullptr || silent_.contains(number) || !live->may_forget_cap(now_unix())) continue;
+    if (live == nullptr || !live->may_forget_cap(now_unix())) continue;
     events.push_back(about(job, "capped", {{"max_useful", 0}}));
   }
   const std::vector<Event> forgotten = events;
