@@ -244,12 +244,13 @@ std::string remedy_for(const JobRecord& job, const Usage& usage, const State& st
 }
 
 // It waits for other jobs, whatever the devices.
-void explain_waiting(json& answer, const JobRecord& job, const State& state) {
+void explain_waiting(json& answer, const JobRecord& job, const State& state,
+                     const std::string& own) {
   answer["code"] = kWaitsForJobs;
   answer["text"] = waits_text(job.waits_for);
   for (const auto& [number, when] : job.waits_for) {
     const auto other = state.jobs.find(number);
-    if (other == state.jobs.end()) continue;
+    if (other == state.jobs.end() || (!own.empty() && other->second.tenant != own)) continue;
     answer["blockers"].push_back({{"job", job_name_of(number)},
                                   {"name", job_title(other->second.document)},
                                   {"phase", std::string(to_string(other->second.phase))},
@@ -323,7 +324,7 @@ json explain(const JobRecord& job, const State& state, const Machine& machine,
         break;
       }
       if (!job.waits_for.empty()) {
-        explain_waiting(answer, job, state);
+        explain_waiting(answer, job, state, own);
         break;
       }
       if (job.reason == kArrayLimit) {
