@@ -23,18 +23,18 @@ using nlohmann::json;
 const std::vector<std::string> kStates{"queued",   "running", "paused",
                                        "finished", "failed",  "cancelled"};
 
-// "2026-11-01", "2026-11-01 12:30" (local time), or "30d": that long ago. Whole seconds since 1970.
-Result<std::int64_t> moment(const char* option, const std::string& text) {
+// "2026-11-01", "2026-11-01 12:30" (local time), or "30d": that long ago. Seconds since 1970.
+Result<double> moment(const char* option, const std::string& text) {
   for (const char* format : {"%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S"}) {
     std::tm parts{};
     const char* end = strptime(text.c_str(), format, &parts);
     if (end == nullptr || *end != '\0') continue;
     parts.tm_isdst = -1;
     const std::time_t time = std::mktime(&parts);
-    if (time >= 0) return static_cast<std::int64_t>(time);
+    if (time >= 0) return static_cast<double>(time);
   }
   const Result<double> ago = control::parse_duration(text);
-  if (ago.ok()) return static_cast<std::int64_t>(std::max(0.0, std::floor(unix_now() - *ago)));
+  if (ago.ok()) return std::max(0.0, unix_now() - *ago);
   return invalid_input(
       fmt::format("{}: '{}' is not a time; expected 2026-11-01, '2026-11-01 12:30', or 30d for 30 "
                   "days ago",
@@ -133,12 +133,12 @@ Result<json> selection_body(const Selection& selection) {
   if (!selection.since.empty()) {
     const auto since = moment("--since", selection.since);
     if (!since) return since.error();
-    body["since"] = *since;
+    body["since"] = static_cast<std::int64_t>(std::floor(*since));
   }
   if (!selection.before.empty()) {
     const auto before = moment("--before", selection.before);
     if (!before) return before.error();
-    body["submitted_before"] = *before;
+    body["submitted_before"] = static_cast<std::int64_t>(std::ceil(*before));
   }
   return body;
 }
