@@ -117,13 +117,13 @@ cat >"$work/lock.py" <<'PYTHON'
 import os, sqlite3, sys, time
 database, log, result, hurry = sys.argv[1:]
 refused = lambda: open(log).read().count("locked")
+before = refused()
 connection = sqlite3.connect(database, timeout=300, isolation_level=None)
 connection.execute("BEGIN IMMEDIATE")
 open(hurry, "w").close()
 end = time.monotonic() + 300
 while not os.path.exists(result) and time.monotonic() < end:
     time.sleep(0.05)
-before = refused()
 while refused() <= before and time.monotonic() < end:
     time.sleep(0.05)
 connection.execute("ROLLBACK")
