@@ -204,9 +204,9 @@ void SupervisedJob::check_locks() {
     struct stat lock {};
     const bool exists = lstat((folder_.path() + "/" + name).c_str(), &lock) == 0;
     const auto seen = locks_.find(name);
-    if (!exists && seen == locks_.end() && name == std::string_view("workers.lock")) {
-      continue;  // not taken yet
-    }
+    // Not taken yet. The supervisor of an adopted job may have been started a moment ago.
+    const bool may_come = adopted_ || name == std::string_view("workers.lock");
+    if (!exists && seen == locks_.end() && may_come) continue;
     if (exists && S_ISREG(lock.st_mode)) {
       if (seen == locks_.end()) locks_[name] = lock.st_ino;
       if (locks_[name] == lock.st_ino) continue;
