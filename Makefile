@@ -63,7 +63,7 @@ build/%/build.ninja:
 	@cmake --preset $* -DRUBATO_BENCHMARKS=$(if $(filter clang,$*),ON,OFF)
 
 SANITIZED = unit_tests property_tests scenario_tests control_tests demo_tests api_tests executor_tests
-test-asan: SANITIZED += api_fuzz live_tests
+test-asan: SANITIZED += api_fuzz live_tests kill_tests
 test-asan test-tsan: test-%: build/%/build.ninja
 	@cmake --build --preset $* -j $(JOBS) --target $(SANITIZED)
 	@ctest --preset $* -j $(JOBS)
