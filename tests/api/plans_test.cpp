@@ -91,9 +91,9 @@ TEST(Plans, ACallerThatIsGoneEndsItsPlan) {
 }
 
 TEST(Plans, AnAnswerComesInTimeAlthoughTheWorkDoesNot) {
-  Plans plans({.most = 1, .answer_s = 0.01});
   std::promise<void> release;
   std::future<void> released = release.get_future();
+  Plans plans({.most = 1, .answer_s = 0.01});  // ends first: the work waits for the promise
   const Reply reply = plans.run("red", kStays, [&](const Plans::Abandoned&) {
     released.wait();
     return Reply{};

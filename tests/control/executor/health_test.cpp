@@ -74,7 +74,8 @@ class JobHealth : public ::testing::Test {
   }
   int events(JobNumber number, const std::string& type) const {
     int count = 0;
-    for (const Event& event : *controller_->events(admin_, 0, number, 10000, 0)) {
+    const auto all = controller_->events(admin_, 0, number, 10000, 0);
+    for (const Event& event : *all) {
       count += event.type == type ? 1 : 0;
     }
     return count;
