@@ -99,7 +99,10 @@ class Maker {
     if (random_.chance(0.05)) {
       text.resize(random_.below(static_cast<std::uint32_t>(text.size())));  // truncated anywhere
     }
-    if (random_.chance(0.05)) {
+    // A flipped bit of job 0 would be job 1, which exists.
+    const bool near_a_job =
+        path.find("/0") != std::string::npos || path.find("/j0") != std::string::npos;
+    if (random_.chance(0.05) && !near_a_job) {
       text[random_.below(static_cast<std::uint32_t>(std::max<std::size_t>(1, text.size())))] ^=
           static_cast<char>(1 << random_.below(8));
     }
