@@ -253,16 +253,17 @@ Result<json> Client::all_jobs(bool active, const std::string& query) {
   return jobs;
 }
 
-Status Client::stream(const std::string& path, const Headers& headers, const Receiver& receiver) {
-  httplib::Headers all(headers.begin(), headers.end());
+Status Client::receive(const std::string& path, const Headers& headers, const Begin& begin,
+                       const Receiver& receiver) {
   int status = 0;
   std::string error_body;
   bool wanted = true;
   const httplib::Result result = http_->Get(
-      kApi + path, all,
+      kApi + path, httplib::Headers(headers.begin(), headers.end()),
       [&](const httplib::Response& response) {
         status = response.status;
-        return true;
+        wanted = status >= 400 || begin(status, response.get_header_value("ETag"));
+        return wanted;
       },
       [&](const char* data, std::size_t size) {
         if (status >= 400) {
@@ -278,38 +279,25 @@ Status Client::stream(const std::string& path, const Headers& headers, const Rec
   return broken(result.error());
 }
 
+Status Client::stream(const std::string& path, const Headers& headers, const Receiver& receiver) {
+  return receive(
+      path, headers, [](int, const std::string&) { return true; }, receiver);
+}
+
 Status Client::receive_file(const std::string& path, const FilePart& from,
                             const std::function<bool(const FilePart&)>& begin,
                             const Receiver& receiver) {
-  httplib::Headers headers;
+  Headers headers;
   if (from.first > 0) {
     headers.emplace("Range", fmt::format("bytes={}-", from.first));
     headers.emplace("If-Range", from.etag);
   }
-  int status = 0;
-  std::string error_body;
-  bool wanted = true;
-  const httplib::Result result = http_->Get(
-      kApi + path, headers,
-      [&](const httplib::Response& response) {
-        status = response.status;
-        if (status >= 400) return true;
-        wanted = begin(
-            {.first = status == 206 ? from.first : 0, .etag = response.get_header_value("ETag")});
-        return wanted;
+  return receive(
+      path, headers,
+      [&](int status, const std::string& etag) {
+        return begin({.first = status == 206 ? from.first : 0, .etag = etag});
       },
-      [&](const char* data, std::size_t size) {
-        if (status >= 400) {
-          error_body.append(data, size);
-          return true;
-        }
-        wanted = receiver(std::string_view(data, size));
-        return wanted;
-      });
-  if (status == 401) return unauthorized(url_, token_file_);
-  if (status >= 400) return refused(status, error_body);
-  if (!wanted || result) return ok_status();
-  return broken(result.error());
+      receiver);
 }
 
 Status Client::follow_events(const std::string& path, std::int64_t after,

@@ -71,6 +71,10 @@ class Client {
 
  private:
   Client(std::string url, std::string token, std::string token_file, const std::string& ca_file);
+  // Gets the status and the ETag of an answer that was not refused. Returns false to stop.
+  using Begin = std::function<bool(int status, const std::string& etag)>;
+  Status receive(const std::string& path, const Headers& headers, const Begin& begin,
+                 const Receiver& receiver);
   struct Body {
     std::string bytes{};
     const char* type = "application/json";
