@@ -307,7 +307,7 @@ Status Client::follow_events(const std::string& path, std::int64_t after,
   int failures = 0;
   while (wanted) {
     std::string buffer;
-    const Status ended =
+    Status ended =
         stream(path, {{"Accept", "text/event-stream"}, {"Last-Event-ID", std::to_string(after)}},
                [&](std::string_view bytes) {
                  connected = true;
