@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <string>
 #include <utility>
@@ -130,7 +129,7 @@ Status Training::fill_board() {
       continue;
     }
     const auto& saved = restored_->parts[static_cast<std::size_t>(logical) + 1];
-    std::memcpy(state.data(), saved.data(), state.size());
+    std::copy_n(saved.begin(), state.size(), state.begin());
   }
   return ok_status();
 }
@@ -258,8 +257,8 @@ bool Training::compute(const ActiveView& view, std::int64_t step) {
       return false;
     }
     after.samples = static_cast<std::int64_t>(batch_.samples.size());
-    std::memcpy(board.samples(host.logical, step + 1).data(), batch_.samples.data(),
-                batch_.samples.size() * sizeof(std::int64_t));
+    std::copy(batch_.samples.begin(), batch_.samples.end(),
+              board.samples(host.logical, step + 1).begin());
   }
   return true;
 }

@@ -43,7 +43,7 @@ Status Training::restore_data_board() {
     if (saved.size() != memory.size()) {
       return invalid_input("the private states in the checkpoint have the wrong size");
     }
-    std::memcpy(memory.data(), saved.data(), memory.size());
+    std::copy_n(saved.begin(), memory.size(), memory.begin());
   }
   coordinator_.data_board().put_state(version_, *state);
   return ok_status();
