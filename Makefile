@@ -3,7 +3,7 @@ JOBS ?= $(shell nproc)
 TEST_JOBS ?= $(shell expr 2 '*' $(JOBS)) # process tests wait more than they compute
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build tests benchmarks check test nightly build-times demo doctor docs tour install deb \
+.PHONY: help setup build python tests benchmarks check test nightly build-times demo doctor docs tour install deb \
         test-asan test-tsan clang fuzz chaos soak lint format \
         bench-fidelity bench-scale bench-policies bench-papers bench-solver bench-ablation \
         bench-bound bench-large bench-overhead bench-reduce bench-elastic bench-api bench-plan bench-history clean
@@ -21,6 +21,10 @@ BUILD = cmake --build --preset release -j $(JOBS) --target
 build: ## build the programs, optimised; they land in build/bin
 	@scripts/configure
 	@$(BUILD) programs
+
+python: ## build the Python package for use from the build tree: PYTHONPATH=build/python
+	@scripts/configure
+	@$(BUILD) rubato_c programs
 
 tests: ## build the programs and all tests
 	@scripts/configure tests

@@ -48,7 +48,10 @@ StepInfo Training::info(std::int64_t step) const {
     RUBATO_CHECK(known.has_value(), "the facts of a step this member took part in are missing");
     return *known;
   }
-  return {step, context_.order->epoch_of(step), context_.order->steps_per_epoch()};
+  return {.step = step,
+          .epoch = context_.order->epoch_of(step),
+          .steps_per_epoch = context_.order->steps_per_epoch(),
+          .private_state = coordinator_.board().private_state(0, step + 1).data()};
 }
 
 bool Training::done() const {
@@ -237,6 +240,13 @@ bool Training::enter(std::shared_ptr<const ActiveView> view) {
   }
   if (!leads) records_.reset();
   view_reported_ = false;
+  const bool adaptive = context_.adaptive != nullptr;
+  context_.program->entered(
+      {.leads = leads,
+       .workers = static_cast<int>(view->view.members.size()),
+       .hosts = view->view.members[static_cast<std::size_t>(view->position)].hosts,
+       .total_steps = adaptive ? 0 : context_.total_steps,
+       .order = adaptive ? nullptr : context_.order});
   if (!trained_before_) step_ended_ = steady_clock::now();  // a newcomer was not kept waiting
   trained_before_ = true;
   view->row().stall_us = microseconds(steady_clock::now() - step_ended_);
@@ -367,6 +377,7 @@ void Training::after_step(const ActiveView& view, std::int64_t step) {
 }
 
 void Training::say_epoch(const ActiveView& view, std::int64_t step) const {
+  if (!context_.prints) return;
   std::int64_t epoch = 0;
   std::string of_how_many;
   if (context_.adaptive != nullptr) {
@@ -429,6 +440,13 @@ Training::Outcome Training::train() {
 Training::Outcome Training::end_of_job() {
   mirror_state();
   if (!view_->leads() || !records_) return Outcome::kInterrupted;
+  if (!context_.model_file.empty() && context_.program->saves_model()) {
+    try {
+      context_.program->save_model(context_.model_file, private_state(0));
+    } catch (const std::exception& error) {
+      return fail(fmt::format("{}: {}", context_.model_file, error.what()));
+    }
+  }
   const Status written = records_->write_result(view_->view, version_);
   if (!written.ok()) return fail(written.error().message);
   coordinator_.finish();
