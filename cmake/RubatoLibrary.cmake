@@ -1,28 +1,28 @@
 # librubato.so: the training runtime behind the C interface of include/rubato/rubato.h. Programs load it
 # next to any libstdc++ and any libfmt, so it brings its own and shows only the functions of the
-# header. That takes other compiler flags, so the sources are compiled a second time.
+# header.
 #
 # build/python holds the Python package as it is used from the build tree.
+foreach(layer base elastic)
+  set_target_properties(rubato_${layer} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_compile_definitions(rubato_${layer} PRIVATE FMT_HEADER_ONLY=1)
+endforeach()
 file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/include/capi")
 file(CREATE_LINK "${CMAKE_SOURCE_DIR}/src/capi" "${CMAKE_BINARY_DIR}/include/capi/capi" SYMBOLIC)
-file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/base/*.cpp"
-  "${CMAKE_SOURCE_DIR}/src/elastic/*.cpp" "${CMAKE_SOURCE_DIR}/src/capi/*.cpp")
+file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/capi/*.cpp")
 cmake_path(GET CMAKE_BINARY_DIR PARENT_PATH build_folder)
 set(RUBATO_PYTHON_DIR "${build_folder}/python")
-add_library(rubato_c SHARED EXCLUDE_FROM_ALL ${sources})
+add_library(rubato_c SHARED ${sources})
 set_target_properties(rubato_c PROPERTIES
   OUTPUT_NAME rubato
   CXX_VISIBILITY_PRESET hidden
-  VISIBILITY_INLINES_HIDDEN ON
   LIBRARY_OUTPUT_DIRECTORY "${RUBATO_PYTHON_DIR}/rubato")
-target_include_directories(rubato_c PUBLIC "${CMAKE_SOURCE_DIR}/include" PRIVATE
-  "${CMAKE_BINARY_DIR}/include/base" "${CMAKE_BINARY_DIR}/include/elastic"
-  "${CMAKE_BINARY_DIR}/include/capi")
-target_link_libraries(rubato_c PRIVATE
-  fmt::fmt-header-only nlohmann_json::nlohmann_json Threads::Threads rubato_warnings)
-target_compile_definitions(rubato_c PRIVATE RUBATO_VERSION="${PROJECT_VERSION}")
+target_include_directories(rubato_c PUBLIC "${CMAKE_SOURCE_DIR}/include"
+  PRIVATE "${CMAKE_BINARY_DIR}/include/capi")
+target_link_libraries(rubato_c PRIVATE rubato_elastic rubato_warnings)
+target_compile_definitions(rubato_c PRIVATE FMT_HEADER_ONLY=1 RUBATO_VERSION="${PROJECT_VERSION}")
 target_link_options(rubato_c PRIVATE
-  -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL -Wl,--no-undefined)
+  -static-libstdc++ -static-libgcc LINKER:--as-needed,--exclude-libs=ALL,--no-undefined)
 
 file(MAKE_DIRECTORY "${RUBATO_PYTHON_DIR}/rubato")
 file(GLOB modules CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/python/rubato/*.py")

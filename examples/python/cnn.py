@@ -14,7 +14,7 @@ def stripes(count, seed):
     turn = angles.view(-1, 1, 1) * torch.pi / 10
     waves = torch.sin(rows * torch.cos(turn) + columns * torch.sin(turn))
     noise = torch.randn(count, 16, 16, generator=generator)
-    return TensorDataset((waves + 0.7 * noise).unsqueeze(1), angles)
+    return TensorDataset((waves + 2.5 * noise).unsqueeze(1), angles)
 
 
 def main():

@@ -28,7 +28,8 @@ class Buffers:
         self._block = torch.zeros(at, dtype=torch.uint8, device=device)
         self._views = []
         for module, name, offset, buffer in self._places:
-            view = part_of(self._block, offset, buffer)
+            # .data: autograd counts changes of each buffer, not of the block.
+            view = part_of(self._block, offset, buffer).data
             view.copy_(buffer)
             module._buffers[name] = view
             self._views.append(view)
