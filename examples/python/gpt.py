@@ -15,7 +15,7 @@ class Sentences(Dataset):
     """Every word follows from the one before it, by a rule that the model has to find."""
 
     def __len__(self):
-        return 16 * WORDS
+        return 8 * WORDS
 
     def __getitem__(self, index):
         words = [index % WORDS]
@@ -72,7 +72,7 @@ def main():
         [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}], lr=3e-3
     )
     sched = torch.optim.lr_scheduler.LambdaLR(opt, rate)
-    loader = DataLoader(Sentences(), batch_size=8, shuffle=True, num_workers=1)
+    loader = DataLoader(Sentences(), batch_size=4, shuffle=True, num_workers=1)
     model, opt, loader, sched = rubato.elastic(model, opt, loader, sched, logical=4)
 
     for epoch in rubato.epochs(4):

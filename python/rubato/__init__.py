@@ -32,6 +32,7 @@ __all__ = [
     "save",
     "step",
     "train",
+    "updates",
     "workers",
 ]
 __version__ = _library.version()
@@ -122,6 +123,12 @@ def finished():
 def step():
     """The step of the job, from 0: the same on every worker, unlike a counter of one's own."""
     return _session.step if _session is not None else 0
+
+
+def updates():
+    """Whether this pass of the loop makes the update of its step: True after backward() of the last
+    mini-batch. For what must happen once per step and is none of the things elastic() was given."""
+    return _session.updates if _session is not None else True
 
 
 def workers():

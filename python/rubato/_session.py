@@ -66,6 +66,7 @@ class Session:
         self.gradients = Gradients(self.state.trained())
         self.device = self.state.trained()[0].device
         self.epoch = -1
+        self._step = 0
         self.finished = False
         self.worker = None
         self._thread = threading.get_ident()
@@ -76,6 +77,7 @@ class Session:
         self._window = False  # an update is being made
         self._mask = None  # units that it updates; None: all
         self._dummy = None
+        self._dummy_begin = 0
         self._output = None  # of the model for the dummy mini-batch
         self._rehearsed = False  # a backward pass was made
         self._patch()
@@ -112,10 +114,10 @@ class Session:
         if self.worker is None:
             raise RubatoError("the loop over epochs must be: for epoch in rubato.epochs(n)")
         if self._in_body and not self._computed:
-            # The body skipped backward(): the mini-batch has no gradient.
-            self._no_gradient()
-            self._advance()
+            self._skipped()
         self._in_body = False
+        if not self._window:
+            self.state.restore_extra()
         if self._window:
             if self._ends_epoch():
                 raise StopIteration
@@ -133,8 +135,12 @@ class Session:
         return bool(self._task.leads)
 
     @property
+    def updates(self):
+        return self._window
+
+    @property
     def step(self):
-        return self._task.step
+        return self._step
 
     @property
     def workers(self):
@@ -250,6 +256,7 @@ class Session:
 
     def _hand_out(self):
         task = self._task
+        self._step = task.step
         self.gradients.forget()
         if task.kind != c.COMPUTE:
             return self._hand_out_dummy()
@@ -262,8 +269,8 @@ class Session:
 
     def _hand_out_dummy(self):
         if self._dummy is None:
-            count = min(self.source.batch_size, len(self.source.dataset))
-            self._dummy = self.source.fetch(list(range(count)), self.seed)
+            end = min(self._dummy_begin + self.source.batch_size, len(self.source.dataset))
+            self._dummy = self.source.fetch(list(range(self._dummy_begin, end)), self.seed)
         seed_all(mix(self.seed, _MODEL))
         self._replace_forward()
         return self._dummy
@@ -304,6 +311,18 @@ class Session:
                 yield (step, logical), samples[: share.sample_count], share.random_seed
             logical += 1
             count -= 1
+
+    def _skipped(self):
+        """The body did not call backward()."""
+        if self._task.kind == c.COMPUTE:
+            self._no_gradient()
+            self._advance()
+            return
+        # The loop does not want this mini-batch, but must make an update: with another one.
+        self._dummy = self._output = None
+        self._dummy_begin += self.source.batch_size
+        if self._dummy_begin >= len(self.source.dataset):
+            raise RubatoError("the loop calls backward() for no mini-batch, so it cannot make an update")
 
     def _no_gradient(self):
         task = self._task
@@ -354,6 +373,7 @@ class Session:
 
     def _open_window(self):
         task = self._task
+        self._step = task.step
         if task.kind == c.APPLY:
             self.gradients.give(task.gradient)
         else:

@@ -97,6 +97,7 @@ class State:
         self.extra = dict(extra or {})
         self._parameters = []
         self._written = None
+        self._refuse_sparse()
         self._find_parameters()
         text = self._rest()
         self._rest_bytes = aligned(2 * len(text) + 4096)
@@ -112,6 +113,14 @@ class State:
         self.host = all(p.tensor.device.type == "cpu" for p in self._parameters)
 
     # --- shape
+
+    def _refuse_sparse(self):
+        for name, module in self.model.named_modules():
+            if getattr(module, "sparse", False) is True:
+                raise RefusedError(
+                    f"'{name}' has sparse gradients, which cannot be summed in a fixed order; create it "
+                    "with sparse=False"
+                )
 
     def _find_parameters(self):
         groups = {}
@@ -186,6 +195,7 @@ class State:
                 if self.host:
                     tensor.data = home
                 self._extra_views.append(home)
+        self._note_extra()
         self._write_rest()
 
     def _adopt(self, p):
@@ -212,6 +222,21 @@ class State:
             raw = struct.pack("<d" if kind is float else "<q", state[key])
             p.header[1 + i] = struct.unpack("<q", raw)[0]
 
+    def _note_extra(self):
+        """Remembers the extra tensors as they are between updates."""
+        with torch.no_grad():
+            self._extra_kept = [
+                (tensor, tensor.clone(), tensor._version) for tensor in self.extra.values()
+            ]
+
+    def restore_extra(self):
+        """Undoes what the loop did to the extra tensors where no update was made."""
+        for i, (tensor, kept, version) in enumerate(self._extra_kept):
+            if tensor._version != version:
+                with torch.no_grad():
+                    tensor.copy_(kept)
+                self._extra_kept[i] = (tensor, kept, tensor._version)
+
     def updated(self, mask):
         """After an update of the units with mask[unit] != 0; None: of all."""
         if self.host:
@@ -224,6 +249,8 @@ class State:
                         self._adopt(p)
         if mask is None or mask[0]:
             self._write_rest()
+        if self.extra:
+            self._note_extra()
 
     def hide_gradients(self, mask):
         """Keeps units with mask[unit] == 0 from being updated."""
@@ -239,6 +266,7 @@ class State:
                 for view, tensor in zip(self._extra_views, self.extra.values()):
                     if not self.host:
                         tensor.copy_(view)
+            self._note_extra()
             if self.together:
                 for p in self._parameters:
                     self._load(p)
