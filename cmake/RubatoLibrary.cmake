@@ -22,7 +22,9 @@ target_include_directories(rubato_c PUBLIC "${CMAKE_SOURCE_DIR}/include"
 target_link_libraries(rubato_c PRIVATE rubato_elastic rubato_warnings)
 target_compile_definitions(rubato_c PRIVATE FMT_HEADER_ONLY=1 RUBATO_VERSION="${PROJECT_VERSION}")
 target_link_options(rubato_c PRIVATE
-  -static-libstdc++ -static-libgcc LINKER:--as-needed,--exclude-libs=ALL,--no-undefined)
+  -static-libstdc++ -static-libgcc LINKER:--as-needed,--no-undefined
+  "LINKER:--version-script=${CMAKE_SOURCE_DIR}/src/capi/exports.map")
+set_property(TARGET rubato_c APPEND PROPERTY LINK_DEPENDS "${CMAKE_SOURCE_DIR}/src/capi/exports.map")
 
 file(MAKE_DIRECTORY "${RUBATO_PYTHON_DIR}/rubato")
 file(GLOB modules CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/python/rubato/*.py")

@@ -17,8 +17,8 @@
  *
  * Without a launcher (`rubato run`, `rubato submit`) a worker is a job of its own, with the same bits.
  *
- * One worker per process. Its functions are called from one thread at a time. No function throws or
- * ends the process. Structures begin with their size, so that later versions can add fields; a
+ * One worker per process. Its functions are called from one thread. No function throws or ends the
+ * process. Structures begin with their size, so that later versions can add fields; a
  * caller that was compiled with an older header keeps working.
  */
 #ifndef RUBATO_RUBATO_H
@@ -167,7 +167,7 @@ struct rubato_task {
 
 typedef struct rubato_worker rubato_worker;
 
-/* Begins to train. Null: rubato_last_error() says why. Everything in `job` is copied. */
+/* Prepares to train. Null: rubato_last_error() says why. Everything in `job` is copied. */
 RUBATO_API rubato_worker* rubato_open(const struct rubato_job* job);
 RUBATO_API int rubato_next(rubato_worker* worker, struct rubato_task* task);
 /* The task at hand cannot be done; the job is told why. The next task is RUBATO_END. */

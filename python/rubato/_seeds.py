@@ -17,7 +17,10 @@ def mix(seed, salt):
 
 
 def seed_all(seed):
-    torch.manual_seed(seed & 0x7FFFFFFFFFFFFFFF)
+    # Not torch.manual_seed(): before CUDA is used, that keeps a stack trace per call.
+    torch.default_generator.manual_seed(seed & 0x7FFFFFFFFFFFFFFF)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed & 0x7FFFFFFFFFFFFFFF)
     random.seed(seed)
     numpy = sys.modules.get("numpy")
     if numpy is not None:

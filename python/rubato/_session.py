@@ -442,6 +442,7 @@ class Session:
 
     def _rest_step(self, original, args, kwargs):
         if self._window and (self._mask is None or self._mask[0]):
+            self.state.rest_changed = True
             return original(*args, **kwargs)
         return None
 

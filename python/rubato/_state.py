@@ -96,7 +96,8 @@ class State:
         self.scheduler, self.scaler = scheduler, scaler
         self.extra = dict(extra or {})
         self._parameters = []
-        self._written = None
+        self._written = self._written_options = None
+        self.rest_changed = True  # by the schedule or the scaler
         self._refuse_sparse()
         self._find_parameters()
         text = self._rest()
@@ -327,7 +328,15 @@ class State:
                 raise RefusedError(f"{what} cannot be kept: {error}") from None
         return "\n".join(texts).encode()
 
+    def _options(self):
+        return [list(group.values())[1:] for group in self.optimizer.param_groups]
+
     def _write_rest(self):
+        options = self._options()  # cheaper than their text
+        if not self.rest_changed and options == self._written_options:
+            return
+        self.rest_changed = False
+        self._written_options = options
         text = self._rest()
         if text == self._written:
             return
@@ -344,7 +353,7 @@ class State:
     def _read_rest(self):
         length = int(self._first[:8].view(torch.int64))
         text = bytes(self._first[8 : 8 + length].tolist())
-        self._written = text
+        self._written = self._written_options = None
         parts = [_text.decode(line) for line in text.decode().split("\n")]
         for group, options in zip(self.optimizer.param_groups, parts[0]):
             group.update(options)

@@ -8,7 +8,8 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <thread>
+#include <utility>
+#include <vector>
 
 #include "capi/task_program.h"
 #include "capi/turns.h"
@@ -45,26 +46,32 @@ constexpr std::size_t kSmallestTask = offsetof(rubato_task, final_private) + siz
 }  // namespace
 
 struct rubato_worker {
-  Turns turns;
+  explicit rubato_worker(const rubato_job& job)
+      : turns([this] { return train(); }) {
+    auto made = TaskProgram::make(job, [this](const rubato_task& task) { turns.perform(task); });
+    if (!made.ok()) throw std::runtime_error(made.error().message);
+    program = std::move(*made);
+  }
+
   std::unique_ptr<TaskProgram> program;
-  std::thread runtime;
+  Turns turns;
   int code = rubato::elastic::kWorkerFailed;
 
-  // On the runtime's thread.
-  void train() {
+ private:
+  // On the runtime's stack.
+  rubato_task train() {
     bool finished = false;
     rubato::elastic::WorkerOptions options = program->worker_options();
     options.at_end = [&](std::span<const std::byte> private_state) {
       finished = true;
-      final_private.assign(private_state.begin(), private_state.end());
+      final_private_.assign(private_state.begin(), private_state.end());
     };
     code = rubato::elastic::run_worker(*program, options);
-    turns.end(program->end_task(finished ? RUBATO_FINISHED : end_without_result(code),
-                                final_private.data()));
+    return program->end_task(finished ? RUBATO_FINISHED : end_without_result(code),
+                             final_private_.data());
   }
 
- private:
-  std::vector<std::byte> final_private;
+  std::vector<std::byte> final_private_;
 };
 
 extern "C" {
@@ -83,13 +90,7 @@ void rubato_hello(void) {
 rubato_worker* rubato_open(const struct rubato_job* job) {
   try {
     if (job == nullptr) throw std::runtime_error("rubato_open: the job is null");
-    auto worker = std::make_unique<rubato_worker>();
-    auto program = TaskProgram::make(
-        *job, [turns = &worker->turns](const rubato_task& task) { turns->perform(task); });
-    if (!program.ok()) throw std::runtime_error(program.error().message);
-    worker->program = std::move(*program);
-    worker->runtime = std::thread([worker = worker.get()] { worker->train(); });
-    return worker.release();
+    return std::make_unique<rubato_worker>(*job).release();
   } catch (const std::exception& error) {
     failed(error.what());
     return nullptr;
@@ -126,7 +127,6 @@ int rubato_close(rubato_worker* worker) {
   const std::unique_ptr<rubato_worker> owned(worker);
   try {
     worker->turns.give_up("the program ended before its job did");
-    worker->runtime.join();
   } catch (const std::exception& error) {
     failed(error.what());
   }
