@@ -317,7 +317,9 @@ class State:
         ]
         parts = [("the optimizer's options", groups)]
         if self.scheduler is not None:
-            parts.append((type(self.scheduler).__name__, self.scheduler.state_dict()))
+            state = self.scheduler.state_dict()  # a function in it is a part of the program
+            state = {key: value for key, value in state.items() if not callable(value)}
+            parts.append((type(self.scheduler).__name__, state))
         if self.scaler is not None:
             parts.append((type(self.scaler).__name__, self.scaler.state_dict()))
         texts = []

@@ -24,7 +24,6 @@ void StateFollower::restart() {
 }
 
 bool StateFollower::complete() const {
-  if (program_.warms_up_by_update() && !updated_) return false;
   return missing_ == 0 && std::all_of(unit_version_.begin(), unit_version_.end(),
                                       [&](std::int64_t v) { return v == next_step_; });
 }

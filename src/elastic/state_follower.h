@@ -31,6 +31,8 @@ class StateFollower {
   // Whether the whole state is here, as it is before step version().
   bool complete() const;
   std::int64_t version() const { return next_step_; }
+  // Whether it has applied a step to a unit since the last restart.
+  bool updated() const { return updated_; }
   // How often it had to start over because it could not keep up.
   int restarts() const { return restarts_; }
 

@@ -144,7 +144,10 @@ bool Training::follow() {
   bool said_ready = false;
   for (;;) {
     if (coordinator_.pending()) return false;
-    if (follower_->complete() && coordinator_.sees_view()) {
+    // A program that warms up by updates does so, unless the others wait for this worker to begin.
+    const bool warm = !context_.program->warms_up_by_update() || follower_->updated() ||
+                      !coordinator_.sees_training();
+    if (warm && follower_->complete() && coordinator_.sees_view()) {
       if (!said_ready) {
         said_ready = true;
         coordinator_.ready();
