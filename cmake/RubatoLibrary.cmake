@@ -27,8 +27,8 @@ target_link_options(rubato_c PRIVATE
 set_property(TARGET rubato_c APPEND PROPERTY LINK_DEPENDS "${CMAKE_SOURCE_DIR}/src/capi/exports.map")
 
 file(MAKE_DIRECTORY "${RUBATO_PYTHON_DIR}/rubato")
-file(GLOB modules CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/python/rubato/*.py")
-foreach(module IN LISTS modules)
+file(GLOB RUBATO_PYTHON_MODULES CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/python/rubato/*.py")
+foreach(module IN LISTS RUBATO_PYTHON_MODULES)
   cmake_path(GET module FILENAME name)
   file(CREATE_LINK "${module}" "${RUBATO_PYTHON_DIR}/rubato/${name}" SYMBOLIC)
 endforeach()

@@ -8,14 +8,16 @@
  *   while (rubato_next(worker, &task) == RUBATO_OK && task.kind != RUBATO_END) do_it(&task);
  *   int code = rubato_close(worker);
  *
- * rubato_next() says that the task before is done, and waits for the next one. It may wait long (for
- * other workers), on no lock of the caller's. Everything a task points to stays valid until the next
- * call. Which tasks come is decided by what the program declares; a program that leaves state and
- * gradients in host memory sees only RUBATO_BIND, RUBATO_COMPUTE, RUBATO_APPLY and RUBATO_END.
+ * rubato_next() says that the task before is done, and waits for the next one. It may wait long
+ * (for other workers), on no lock of the caller's. Everything a task points to stays valid until
+ * the next call. Which tasks come is decided by what the program declares; a program that leaves
+ * state and gradients in host memory sees only RUBATO_BIND, RUBATO_COMPUTE, RUBATO_APPLY and
+ * RUBATO_END.
  *
  * rubato_run() is the same with the tasks as a function that the runtime calls.
  *
- * Without a launcher (`rubato run`, `rubato submit`) a worker is a job of its own, with the same bits.
+ * Without a launcher (`rubato run`, `rubato submit`) a worker is a job of its own, with the same
+ * bits.
  *
  * One worker per process. Its functions are called from one thread. No function throws or ends the
  * process. Structures begin with their size, so that later versions can add fields; a
@@ -40,14 +42,14 @@ RUBATO_API const char* rubato_version(void);
 
 enum rubato_status {
   RUBATO_OK = 0,
-  RUBATO_FAILED = 1,  /* rubato_last_error() says why */
+  RUBATO_FAILED = 1, /* rubato_last_error() says why */
 };
 
 /* What the last function that failed in this thread had to say; never null. */
 RUBATO_API const char* rubato_last_error(void);
 
-/* A part of the environment that affects the bits ("blas", "OpenBLAS 0.3.21 Haswell"). All workers of a
- * job must agree on every one. */
+/* A part of the environment that affects the bits ("blas", "OpenBLAS 0.3.21 Haswell"). All workers
+ * of a job must agree on every one. */
 struct rubato_trait {
   const char* name;
   const char* value;
@@ -79,34 +81,34 @@ struct rubato_job {
   int64_t epochs;
   int64_t steps; /* ends the job before its epochs do; -1: does not */
 
-  /* 1: the units' memory always holds the state. 0: it lives elsewhere (on a GPU), and the program is
-   * asked to write it (RUBATO_STORE) and to read it (RUBATO_REPLACED). */
+  /* 1: the units' memory always holds the state. 0: it lives elsewhere (on a GPU), and the program
+   * is asked to write it (RUBATO_STORE) and to read it (RUBATO_REPLACED). */
   int32_t state_in_host_memory;
-  /* 1: the library adds gradients up in host memory. 0: the program keeps them and is asked to merge,
-   * publish and apply them. */
+  /* 1: the library adds gradients up in host memory. 0: the program keeps them and is asked to
+   * merge, publish and apply them. */
   int32_t gradients_in_host_memory;
   int32_t wants_replaced; /* 1: RUBATO_REPLACED also if the state is in host memory */
   /* A worker warms up before the job relies on it. 0: with a RUBATO_COMPUTE whose result is thrown
    * away. 1: with the updates that it applies while it catches up, at least one. */
   int32_t warms_up_by_update;
-  int32_t quiet; /* 1: prints nothing to stdout; the program does */
+  int32_t quiet;       /* 1: prints nothing to stdout; the program does */
   int32_t saves_model; /* 1: RUBATO_SAVE before the job is finished */
   const struct rubato_trait* traits;
   uint64_t trait_count;
 };
 
 enum rubato_task_kind {
-  RUBATO_BIND = 1,      /* move the shared state into `unit_memory` and keep it there */
-  RUBATO_COMPUTE = 2,   /* forward and backward pass of one mini-batch */
-  RUBATO_APPLY = 3,     /* one update of the optimizer with `gradient` */
-  RUBATO_REPLACED = 4,  /* the bytes of `unit` were replaced from outside */
-  RUBATO_STORE = 5,     /* write `unit` to its memory */
-  RUBATO_MERGE = 6,     /* gradient buffer[buffer] += buffer[from] */
-  RUBATO_PUBLISH = 7,   /* copy gradient buffer[buffer] to `gradient`; its content is used up */
+  RUBATO_BIND = 1,         /* move the shared state into `unit_memory` and keep it there */
+  RUBATO_COMPUTE = 2,      /* forward and backward pass of one mini-batch */
+  RUBATO_APPLY = 3,        /* one update of the optimizer with `gradient` */
+  RUBATO_REPLACED = 4,     /* the bytes of `unit` were replaced from outside */
+  RUBATO_STORE = 5,        /* write `unit` to its memory */
+  RUBATO_MERGE = 6,        /* gradient buffer[buffer] += buffer[from] */
+  RUBATO_PUBLISH = 7,      /* copy gradient buffer[buffer] to `gradient`; its content is used up */
   RUBATO_APPLY_BUFFER = 8, /* as RUBATO_APPLY, with scale * buffer[buffer] */
-  RUBATO_SETTLE = 9,    /* write every `after` and `loss` that is not written yet */
-  RUBATO_SAVE = 10,     /* write the trained model to the file `path`, as a whole (rename) */
-  RUBATO_END = 100      /* the last one; `end` says why */
+  RUBATO_SETTLE = 9,       /* write every `after` and `loss` that is not written yet */
+  RUBATO_SAVE = 10,        /* write the trained model to the file `path`, as a whole (rename) */
+  RUBATO_END = 100         /* the last one; `end` says why */
 };
 
 enum rubato_end {
@@ -125,10 +127,10 @@ struct rubato_task {
   /* RUBATO_REPLACED, RUBATO_STORE */
   uint64_t unit;
 
-  /* RUBATO_COMPUTE: which samples. The gradient, that of weight * mean loss, is to replace what is in
-   * `gradient` (if the library adds up) or in buffer[buffer], or to be added to it. An empty
-   * mini-batch gives a zero gradient, loss 0 and an unchanged private state. A program whose gradients
-   * are its own may write `after` and `loss` as late as in RUBATO_SETTLE. */
+  /* RUBATO_COMPUTE: which samples. The gradient, that of weight * mean loss, is to replace what is
+   * in `gradient` (if the library adds up) or in buffer[buffer], or to be added to it. An empty
+   * mini-batch gives a zero gradient, loss 0 and an unchanged private state. A program whose
+   * gradients are its own may write `after` and `loss` as late as in RUBATO_SETTLE. */
   const int64_t* samples;
   uint64_t sample_count;
   double weight;
@@ -145,9 +147,9 @@ struct rubato_task {
   int64_t epoch; /* from 0 */
   int64_t steps_per_epoch;
   int64_t total_steps;
-  double rate_factor; /* RUBATO_APPLY: multiplies the learning rate */
-  int32_t leads;      /* 1: of all workers, this one evaluates, logs and saves */
-  int32_t workers;    /* of the job; 0 while this one prepares */
+  double rate_factor;             /* RUBATO_APPLY: multiplies the learning rate */
+  int32_t leads;                  /* 1: of all workers, this one evaluates, logs and saves */
+  int32_t workers;                /* of the job; 0 while this one prepares */
   int32_t hosts_begin, hosts_end; /* the logical workers that this worker hosts */
 
   float* gradient;
@@ -159,9 +161,9 @@ struct rubato_task {
 
   /* RUBATO_SAVE */
   const char* path;
-  /* RUBATO_SAVE; RUBATO_END with RUBATO_FINISHED: the private state of logical worker 0, which a job
-   * delivers. RUBATO_APPLY, RUBATO_APPLY_BUFFER: the same after this step, for those who evaluate; may
-   * be null. */
+  /* RUBATO_SAVE; RUBATO_END with RUBATO_FINISHED: the private state of logical worker 0, which a
+   * job delivers. RUBATO_APPLY, RUBATO_APPLY_BUFFER: the same after this step, for those who
+   * evaluate; may be null. */
   const void* final_private;
 };
 
@@ -175,9 +177,9 @@ RUBATO_API int rubato_fail(rubato_worker* worker, const char* message);
 /* Ends the worker, whatever it is doing, and returns the exit code for its process. */
 RUBATO_API int rubato_close(rubato_worker* worker);
 
-/* The share of a logical worker in a step, for a program that wants to fetch its samples early: may be
- * called between rubato_next() calls once there was a RUBATO_COMPUTE. Writes up to `capacity` samples.
- * Fails if shares are not known in advance (an adaptive job). */
+/* The share of a logical worker in a step, for a program that wants to fetch its samples early: may
+ * be called between rubato_next() calls once there was a RUBATO_COMPUTE. Writes up to `capacity`
+ * samples. Fails if shares are not known in advance (an adaptive job). */
 struct rubato_share {
   size_t size;
   int64_t epoch;
@@ -188,8 +190,8 @@ struct rubato_share {
 RUBATO_API int rubato_get_share(rubato_worker* worker, int64_t step, int32_t logical,
                                 int64_t* samples, uint64_t capacity, struct rubato_share* share);
 
-/* Trains to the end and returns the exit code for the process. `perform` does a task and returns 0, or
- * returns something else after it has written a message of at most `message_size` bytes. */
+/* Trains to the end and returns the exit code for the process. `perform` does a task and returns 0,
+ * or returns something else after it has written a message of at most `message_size` bytes. */
 RUBATO_API int rubato_run(const struct rubato_job* job,
                           int (*perform)(void* context, const struct rubato_task* task,
                                          char* message, size_t message_size),

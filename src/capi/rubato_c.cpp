@@ -46,8 +46,7 @@ constexpr std::size_t kSmallestTask = offsetof(rubato_task, final_private) + siz
 }  // namespace
 
 struct rubato_worker {
-  explicit rubato_worker(const rubato_job& job)
-      : turns([this] { return train(); }) {
+  explicit rubato_worker(const rubato_job& job) : turns([this] { return train(); }) {
     auto made = TaskProgram::make(job, [this](const rubato_task& task) { turns.perform(task); });
     if (!made.ok()) throw std::runtime_error(made.error().message);
     program = std::move(*made);
@@ -100,7 +99,8 @@ rubato_worker* rubato_open(const struct rubato_job* job) {
 int rubato_next(rubato_worker* worker, struct rubato_task* task) {
   if (worker == nullptr || task == nullptr) return failed("rubato_next: null");
   if (task->size < kSmallestTask) {
-    return failed(fmt::format("rubato_task.size: {}; expected sizeof(struct rubato_task)", task->size));
+    return failed(
+        fmt::format("rubato_task.size: {}; expected sizeof(struct rubato_task)", task->size));
   }
   try {
     rubato_task next{};

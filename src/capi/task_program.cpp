@@ -67,8 +67,9 @@ void TaskProgram::Free::operator()(float* memory) const { std::free(memory); }
 
 Result<std::unique_ptr<TaskProgram>> TaskProgram::make(const rubato_job& given, Perform perform) {
   if (given.size < offsetof(rubato_job, trait_count) + sizeof given.trait_count) {
-    return Error{ErrorCode::kInvalidInput,
-                 fmt::format("rubato_job.size: {}; expected sizeof(struct rubato_job)", given.size)};
+    return Error{
+        ErrorCode::kInvalidInput,
+        fmt::format("rubato_job.size: {}; expected sizeof(struct rubato_job)", given.size)};
   }
   const rubato_job& job = given;
   if (const Status fine = check(job); !fine.ok()) return fine.error();

@@ -1,5 +1,5 @@
-// Lets a program that owns its loop be driven by a runtime that owns its own: they take turns on one
-// thread, each on a stack of its own. The runtime hands out a task and is suspended until the
+// Lets a program that owns its loop be driven by a runtime that owns its own: they take turns on
+// one thread, each on a stack of its own. The runtime hands out a task and is suspended until the
 // program asks for the next one; a change of turns costs less than a microsecond and wakes nobody.
 //
 // States: idle -> handed out (by perform) -> idle (by the next call of next or fail) -> ... ->

@@ -37,7 +37,8 @@ struct StepInfo {
   std::int64_t epoch = 0;
   std::int64_t steps_per_epoch = 1;
   double rate_factor = 1.0;  // multiplies the learning rate
-  // The private state of logical worker 0 after the step, for programs that evaluate; null: unknown.
+  // The private state of logical worker 0 after the step, for programs that evaluate; null:
+  // unknown.
   const std::byte* private_state = nullptr;
 };
 
@@ -93,7 +94,7 @@ class Program {
     bool leads = false;
     int workers = 1;
     LogicalRange hosts;
-    std::int64_t total_steps = 0;     // 0: not known in advance
+    std::int64_t total_steps = 0;      // 0: not known in advance
     const DataOrder* order = nullptr;  // null: shares are not known in advance
   };
   virtual void entered(const Place& place) { static_cast<void>(place); }

@@ -1,7 +1,7 @@
 """The examples give the bits of their plain versions: alone, with any number of workers, and, with two
 logical workers, those of DistributedDataParallel.
 
-    same_bits_test.py RUBATO EXAMPLES FOLDER
+    same_bits_test.py RUBATO EXAMPLES
 """
 
 import difflib
@@ -9,12 +9,15 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import torch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-RUBATO, EXAMPLES, FOLDER = sys.argv[1:4]
+RUBATO, EXAMPLES = sys.argv[1:3]
+_folder = tempfile.TemporaryDirectory(prefix="rubato-python-")
+FOLDER = _folder.name
 
 
 def path(name):
