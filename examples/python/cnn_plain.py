@@ -5,6 +5,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
 
 def stripes(count, seed):
     generator = torch.Generator().manual_seed(seed)
@@ -29,17 +31,17 @@ def main():
         nn.Flatten(),
         nn.Dropout(0.1),
         nn.Linear(24 * 16, 10),
-    )
+    ).to(DEVICE)
     loss_fn = nn.CrossEntropyLoss()
     opt = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     loader = DataLoader(stripes(2048, seed=1), batch_size=32, shuffle=True)
-    test = stripes(512, seed=2).tensors
+    test = [tensor.to(DEVICE) for tensor in stripes(512, seed=2).tensors]
 
     for epoch in range(4):
         model.train()
         for x, y in loader:
             opt.zero_grad()
-            loss = loss_fn(model(x), y)
+            loss = loss_fn(model(x.to(DEVICE)), y.to(DEVICE))
             loss.backward()
             opt.step()
 

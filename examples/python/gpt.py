@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 LENGTH, WORDS, WIDTH, HEADS, LAYERS = 32, 64, 48, 4, 2
 
 
@@ -65,7 +66,7 @@ def rate(step):
 
 def main():
     torch.manual_seed(1)
-    model = Gpt()
+    model = Gpt().to(DEVICE)
     decayed = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() <= 1]
     opt = torch.optim.AdamW(
@@ -77,7 +78,8 @@ def main():
 
     for epoch in rubato.epochs(4):
         for x, y in loader:
-            with torch.autocast("cpu", dtype=torch.bfloat16):
+            x, y = x.to(DEVICE), y.to(DEVICE)
+            with torch.autocast(DEVICE, dtype=torch.bfloat16):
                 scores = model(x)
             loss = nn.functional.cross_entropy(scores.float().flatten(0, 1), y.flatten())
             opt.zero_grad()

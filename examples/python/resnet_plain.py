@@ -7,6 +7,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
 
 class Pictures(Dataset):
     """Bright rectangles; the class is their shape."""
@@ -52,7 +54,7 @@ def resnet():
 
 def main():
     torch.manual_seed(1)
-    model = resnet()
+    model = resnet().to(DEVICE)
     opt = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4)
     sched = torch.optim.lr_scheduler.StepLR(opt, step_size=1, gamma=0.5)
     loader = DataLoader(Pictures(1000, augment=True), batch_size=16, shuffle=True, num_workers=1)
@@ -61,7 +63,7 @@ def main():
     for epoch in range(3):
         model.train()
         for x, y in loader:
-            loss = nn.functional.cross_entropy(model(x), y)
+            loss = nn.functional.cross_entropy(model(x.to(DEVICE)), y.to(DEVICE))
             opt.zero_grad()
             loss.backward()
             opt.step()
@@ -69,7 +71,7 @@ def main():
 
         model.eval()
         with torch.no_grad():
-            right = sum((model(x).argmax(1) == y).sum().item() for x, y in test)
+            right = sum((model(x.to(DEVICE)).cpu().argmax(1) == y).sum().item() for x, y in test)
         print(f"epoch {epoch + 1}: {right} of 128 right", flush=True)
 
 

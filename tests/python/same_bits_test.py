@@ -58,8 +58,12 @@ def alone(program, out):
 
 
 def with_workers(name, workers):
-    folder = path(f"{name}-{workers}")
-    run(RUBATO, "run", "--workers", str(workers), "--dir", folder, "--", sys.executable, script(name))
+    return with_workers_of(script(name), workers)
+
+
+def with_workers_of(program, workers):
+    folder = path(f"{os.path.basename(program)}-{workers}")
+    run(RUBATO, "run", "--workers", str(workers), "--dir", folder, "--", sys.executable, program)
     return torch.load(f"{folder}/model.pt")
 
 
@@ -82,6 +86,12 @@ class SameBits(unittest.TestCase):
 
     def test_resnet(self):
         self.assert_same(with_workers("resnet", 2), accumulated("resnet"))
+
+    @unittest.skipUnless(torch.cuda.is_available(), "needs a GPU")
+    def test_scaler(self):
+        program = f"{HERE}/scaler.py"
+        expected = with_workers_of(program, 1)
+        self.assert_same(with_workers_of(program, 2), expected)
 
     def test_distributed_data_parallel(self):
         with socket.socket() as free:
