@@ -177,7 +177,8 @@ def patch():
     torch.Tensor.backward = accumulate
     for kind in (torch.optim.SGD, torch.optim.AdamW):
         kind.step = only_when_it_acts(kind.step)
-    schedule = torch.optim.lr_scheduler._LRScheduler
+    schedules = torch.optim.lr_scheduler
+    schedule = getattr(schedules, "LRScheduler", None) or schedules._LRScheduler  # PyTorch 2 or 1
     advance = schedule.step
     schedule.step = lambda self: advance(self) if loop.acts or self.last_epoch < 0 else None
 
