@@ -3,7 +3,7 @@ JOBS ?= $(shell nproc)
 TEST_JOBS ?= $(shell expr 2 '*' $(JOBS)) # process tests wait more than they compute
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build tests benchmarks check test nightly build-times demo doctor docs tour install deb \
+.PHONY: help setup build python wheel tests benchmarks check test nightly build-times demo doctor docs tour install deb \
         test-asan test-tsan clang fuzz chaos soak lint format \
         bench-fidelity bench-scale bench-policies bench-papers bench-solver bench-ablation \
         bench-bound bench-large bench-overhead bench-reduce bench-elastic bench-api bench-plan bench-history clean
@@ -21,6 +21,13 @@ BUILD = cmake --build --preset release -j $(JOBS) --target
 build: ## build the programs, optimised; they land in build/bin
 	@scripts/configure
 	@$(BUILD) programs
+
+python: ## build the Python package for use from the build tree: PYTHONPATH=build/python
+	@scripts/configure
+	@$(BUILD) programs
+
+wheel: python ## the Python wheel in out/wheel
+	@scripts/make-wheel
 
 tests: ## build the programs and all tests
 	@scripts/configure tests
@@ -143,6 +150,9 @@ bench-overhead: benchmarks ## benchmark: what the training runtime costs beside 
 
 bench-reduce: benchmarks ## benchmark: reduction speed beside Gloo and Open MPI
 	@scripts/bench-reduce
+
+bench-python: python ## benchmark: what Rubato costs a plain PyTorch loop
+	@PYTHONPATH=build/python /usr/bin/python3 bench/python_overhead.py
 
 bench-elastic: benchmarks ## benchmark: what a change of workers costs, beside torchrun elastic
 	@scripts/bench-elastic

@@ -1,6 +1,6 @@
-# What `make install` and `make deb` install, in three components: runtime (the programs and what
+# What `make install` and `make deb` install, in four components: runtime (the programs and what
 # they read), examples (training programs, which need LibTorch), dev (for building training
-# programs). Nothing depends on the configured prefix: cmake --install --prefix DIR decides.
+# programs), python (the Python package). Nothing depends on the configured prefix: cmake --install --prefix DIR decides.
 set(RUBATO_EXAMPLES_DIR "${CMAKE_INSTALL_LIBEXECDIR}/rubato/examples")
 set(RUBATO_CMAKE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/Rubato")
 
@@ -39,6 +39,12 @@ install(CODE "set(RUBATO_UNIT_IN \"${CMAKE_SOURCE_DIR}/packaging/rubatod.service
   set(RUBATO_BINDIR \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")")
 install(CODE [[configure_file("${RUBATO_UNIT_IN}" "${RUBATO_UNIT}" @ONLY)]])
 install(FILES "${CMAKE_BINARY_DIR}/rubatod.service" DESTINATION lib/systemd/system)
+
+# --- python -----------------------------------------------------------------------------------------
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME python)
+install(TARGETS rubato_c LIBRARY DESTINATION lib/python3/dist-packages/rubato)
+install(FILES ${RUBATO_PYTHON_MODULES} DESTINATION lib/python3/dist-packages/rubato)
+install(DIRECTORY examples/python DESTINATION "${CMAKE_INSTALL_DOCDIR}/examples")
 
 if(RUBATO_TRAIN)
   # --- examples -----------------------------------------------------------------------------------

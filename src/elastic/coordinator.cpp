@@ -105,6 +105,11 @@ bool Coordinator::sees_view() {
   return board_->block(observed_).view == observed_;
 }
 
+bool Coordinator::sees_training() {
+  const MutexLock lock(mutex_);
+  return board_->completed() >= observed_first_step_;
+}
+
 void Coordinator::filled() {
   const MutexLock lock(mutex_);
   filled_ = true;

@@ -100,6 +100,8 @@ class Coordinator final : private Mesh::Listener {
   // Newcomer: whether the board has the view it observes, as admitted_at() requires. The board of a
   // node without members may still be empty.
   bool sees_view();
+  // Whether a step of that view is complete.
+  bool sees_training();
   void ready();   // newcomer: its state follows the view
   void filled();  // founder: it has filled the board
 
@@ -257,6 +259,7 @@ class Coordinator final : private Mesh::Listener {
   std::map<std::int64_t, std::shared_ptr<const ActiveView>> prepared_ RUBATO_GUARDED_BY(mutex_);
   // Newcomer: number of the view it observes.
   std::int64_t observed_ RUBATO_GUARDED_BY(mutex_) = 0;
+  std::int64_t observed_first_step_ RUBATO_GUARDED_BY(mutex_) = 0;
   // Leader: the view for the training thread to commit.
   std::shared_ptr<const ActiveView> proposal_ RUBATO_GUARDED_BY(mutex_);
   double proposal_asked_at_ RUBATO_GUARDED_BY(mutex_) = 0;

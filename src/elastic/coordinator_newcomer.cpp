@@ -29,6 +29,7 @@ bool Coordinator::enter_job() {
     {
       const MutexLock lock(mutex_);
       observed_ = current_.number;
+      observed_first_step_ = current_.first_step;
     }
     for (const Member& member : current_.members) mesh_->want(member.address, true);
     return true;
@@ -189,6 +190,7 @@ void Coordinator::follow_registry() {
     current_ = *view;
     const MutexLock lock(mutex_);
     observed_ = current_.number;
+    observed_first_step_ = current_.first_step;
   }
   for (const Member& other : current_.members) mesh_->want(other.address, true);
 }

@@ -89,6 +89,7 @@ class JobFolder {
   std::string status_file() const { return path_ + "/status.json"; }
   std::string hello_file() const { return path_ + "/hello"; }
   std::string result_file() const { return path_ + "/result.json"; }
+  std::string model_file() const { return path_ + "/model.pt"; }
   std::string replay_file() const { return path_ + "/replay.json"; }
   std::string checkpoint_folder() const { return path_ + "/checkpoints"; }
   std::string log_file(int worker) const;

@@ -4,9 +4,10 @@
 //
 // State of a program:
 // - *Shared* state (parameters, optimizer) is equal on all workers between steps. It consists of
-//   units. A unit is a parameter with its optimizer state; a step updates each unit only from its
-//   own part of the gradient. So a newcomer may receive units at different steps and catch up unit
-//   by unit.
+//   units, usually one per parameter with its optimizer state. A step updates a unit only from its
+//   own content, that of unit 0, and the gradient. So a newcomer may receive units at different
+//   steps and catch up unit by unit. It receives unit 0 first and never has it at a later step than
+//   another unit: what every update depends on (a learning rate that changes) belongs there.
 // - *Private* state (buffers such as BatchNorm statistics) belongs to one logical worker and is
 //   swapped in and out around compute().
 // Everything is a pure function of the spec: same state and same step give the same bits.
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "elastic/data_order.h"
+#include "elastic/logical_range.h"
 
 namespace rubato::elastic {
 
@@ -35,6 +37,9 @@ struct StepInfo {
   std::int64_t epoch = 0;
   std::int64_t steps_per_epoch = 1;
   double rate_factor = 1.0;  // multiplies the learning rate
+  // The private state of logical worker 0 after the step, for programs that evaluate; null:
+  // unknown.
+  const std::byte* private_state = nullptr;
 };
 
 class Program {
@@ -83,6 +88,30 @@ class Program {
   // a separate thread, while other functions of the program run. Must not affect what they return.
   virtual bool wants_prefetch() const { return false; }
   virtual void prefetch(std::span<const std::int64_t> samples) { static_cast<void>(samples); }
+
+  // What this worker is in the view that it enters. Called before the first compute() of the view.
+  struct Place {
+    bool leads = false;
+    int workers = 1;
+    LogicalRange hosts;
+    std::int64_t total_steps = 0;      // 0: not known in advance
+    const DataOrder* order = nullptr;  // null: shares are not known in advance
+  };
+  virtual void entered(const Place& place) { static_cast<void>(place); }
+
+  // How a worker loads lazy libraries and touches its memory before the job relies on it: with a
+  // compute() whose result is discarded, or with the updates that it applies while it catches up.
+  // Then it joins only after at least one.
+  virtual bool warms_up_by_update() const { return false; }
+
+  // Writes the trained model, with the private state of logical worker 0, in the program's own
+  // format. Called on the leader before the job counts as finished, and again on another one if the
+  // leader dies; so it must replace the file as a whole.
+  virtual bool saves_model() const { return false; }
+  virtual void save_model(const std::string& path, std::span<const std::byte> private_state) {
+    static_cast<void>(path);
+    static_cast<void>(private_state);
+  }
 
   // One optimizer update with a gradient in host memory. Updates only units with update[unit] != 0;
   // an empty span means all.

@@ -19,6 +19,7 @@ void StateFollower::restart() {
   missing_ = unit_version_.size();
   next_unit_ = 0;
   next_step_ = board_.completed() + 1;
+  updated_ = false;
   ++restarts_;
 }
 
@@ -50,6 +51,7 @@ bool StateFollower::apply_next() {
   for (std::size_t i = 0; i < unit_version_.size(); ++i) {
     if (update_[i] != 0) unit_version_[i] = step + 1;
   }
+  updated_ = updated_ || any;
   ++next_step_;
   return true;
 }
@@ -61,7 +63,7 @@ bool StateFollower::advance(const Donor* donor) {
   const std::size_t unit = next_unit_;
   const auto version = donor->copy_unit(unit, own_.unit(unit));
   // The donor has not yet applied what was applied here; it soon will.
-  if (!version || *version < next_step_) return false;
+  if (!version || *version < std::max(next_step_, unit_version_[0])) return false;
   program_.unit_replaced(unit);
   unit_version_[unit] = *version;
   --missing_;

@@ -2,6 +2,9 @@
 // member's memory, each at whatever step that member is at, and applies every later step to the
 // units it already has, from the reduced gradients on the board. Members do nothing for it and
 // never wait.
+//
+// Unit 0 is copied first and never from a later step than another unit. So whenever a unit is
+// updated, unit 0 is at the same step.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +31,8 @@ class StateFollower {
   // Whether the whole state is here, as it is before step version().
   bool complete() const;
   std::int64_t version() const { return next_step_; }
+  // Whether it has applied a step to a unit since the last restart.
+  bool updated() const { return updated_; }
   // How often it had to start over because it could not keep up.
   int restarts() const { return restarts_; }
 
@@ -44,6 +49,7 @@ class StateFollower {
   std::vector<std::uint8_t> update_;
   std::size_t missing_ = 0;
   std::size_t next_unit_ = 0;
+  bool updated_ = false;  // since the last restart
   int restarts_ = 0;
 };
 

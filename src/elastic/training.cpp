@@ -47,7 +47,10 @@ StepInfo Training::info(std::int64_t step) const {
     RUBATO_CHECK(known.has_value(), "the facts of a step this member took part in are missing");
     return *known;
   }
-  return {step, context_.order->epoch_of(step), context_.order->steps_per_epoch()};
+  return {.step = step,
+          .epoch = context_.order->epoch_of(step),
+          .steps_per_epoch = context_.order->steps_per_epoch(),
+          .private_state = coordinator_.board().private_state(0, step + 1).data()};
 }
 
 bool Training::done() const {
@@ -140,7 +143,10 @@ bool Training::follow() {
   bool said_ready = false;
   for (;;) {
     if (coordinator_.pending()) return false;
-    if (follower_->complete() && coordinator_.sees_view()) {
+    // A program that warms up by updates does so, unless the others wait for this worker to begin.
+    const bool warm = !context_.program->warms_up_by_update() || follower_->updated() ||
+                      !coordinator_.sees_training();
+    if (warm && follower_->complete() && coordinator_.sees_view()) {
       if (!said_ready) {
         said_ready = true;
         coordinator_.ready();
@@ -236,6 +242,13 @@ bool Training::enter(std::shared_ptr<const ActiveView> view) {
   }
   if (!leads) records_.reset();
   view_reported_ = false;
+  const bool adaptive = context_.adaptive != nullptr;
+  context_.program->entered(
+      {.leads = leads,
+       .workers = static_cast<int>(view->view.members.size()),
+       .hosts = view->view.members[static_cast<std::size_t>(view->position)].hosts,
+       .total_steps = adaptive ? 0 : context_.total_steps,
+       .order = adaptive ? nullptr : context_.order});
   if (!trained_before_) step_ended_ = steady_clock::now();  // a newcomer was not kept waiting
   trained_before_ = true;
   view->row().stall_us = microseconds(steady_clock::now() - step_ended_);
@@ -366,6 +379,7 @@ void Training::after_step(const ActiveView& view, std::int64_t step) {
 }
 
 void Training::say_epoch(const ActiveView& view, std::int64_t step) const {
+  if (!context_.prints) return;
   std::int64_t epoch = 0;
   std::string of_how_many;
   if (context_.adaptive != nullptr) {
@@ -428,6 +442,13 @@ Training::Outcome Training::train() {
 Training::Outcome Training::end_of_job() {
   mirror_state();
   if (!view_->leads() || !records_) return Outcome::kInterrupted;
+  if (!context_.model_file.empty() && context_.program->saves_model()) {
+    try {
+      context_.program->save_model(context_.model_file, private_state(0));
+    } catch (const std::exception& error) {
+      return fail(fmt::format("{}: {}", context_.model_file, error.what()));
+    }
+  }
   const Status written = records_->write_result(view_->view, version_);
   if (!written.ok()) return fail(written.error().message);
   coordinator_.finish();

@@ -35,6 +35,8 @@ class Training {
     const AdaptiveTerms* adaptive;  // null: a consistent job
     std::string description;
     std::int64_t total_steps;  // consistent job only
+    bool prints;
+    std::string model_file;  // empty: nobody wants it
   };
   // `restored` is the checkpoint that was loaded into the program. Its first part is the state; the
   // others are those that LeaderRecords added.

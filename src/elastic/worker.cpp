@@ -152,7 +152,8 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
     ~Remove() { remove_segment(name); }
   } remove{own->name()};
   program.bind_state(own->units());
-  if (std::getenv(kWorkerVariable) != nullptr) warm_up(program, order, *own);
+  const bool launched = std::getenv(kWorkerVariable) != nullptr;
+  if (launched && !program.warms_up_by_update()) warm_up(program, order, *own);
 
   std::optional<LoadedCheckpoint> restored;
   Result<View> latest = newest_view(**registry);
@@ -197,7 +198,9 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
                      .order = &order,
                      .adaptive = plan->adaptive ? &*plan->adaptive : nullptr,
                      .description = description,
-                     .total_steps = plan->total_steps},
+                     .total_steps = plan->total_steps,
+                     .prints = options.prints,
+                     .model_file = launched ? folder.model_file() : ""},
                     **coordinator, std::move(restored));
   const Training::End end = training.run();
   if (end == Training::End::kFinished && options.at_end) {
@@ -285,7 +288,7 @@ int run_worker(Program& program, const WorkerOptions& options) {
   const int code = run_in(folder, 0, program, options);
   remove_segments(
       fmt::format("rubato.{}.", std::filesystem::path((*own)->path()).filename().string()));
-  if (code == kWorkerDone) {
+  if (code == kWorkerDone && options.prints) {
     const Result<std::string> result = read_file(folder.result_file());
     if (result.ok()) fmt::print("{}", *result);
   }

@@ -16,6 +16,7 @@ struct WorkerOptions {
   std::int64_t steps = -1;  // may end the job before `epochs` do; -1: run all epochs
   int logical_workers = 1;  // the program's own number, unless the job's owner gave another one
   bool logical_workers_asked = false;  // given on the program's command line
+  bool prints = true;                  // the result and epochs, to stdout
   // Called once on every worker that is present at the end, when the program holds the final state.
   // The span is the private state of logical worker 0, which a job delivers.
   std::function<void(std::span<const std::byte> private_state)> at_end;

@@ -3,7 +3,7 @@
 // epoch. With --adaptive the jobs are adaptive and batches change, too. Then each must end with the
 // bits of its replay in one process and with the requested amount of training.
 //
-//   chaos [--seeds 40] [--first 1] [--programs toy,device,mlp,cnn,lm] [--device cuda]
+//   chaos [--seeds 40] [--first 1] [--programs toy,device,mlp,cnn,lm,PATH.py] [--device cuda]
 //   [--examples DIR] [--adaptive] [--nodes 1] [--keep]
 //
 // With several nodes (emulated on this machine) the job starts on one of them; nodes also join,
@@ -369,6 +369,11 @@ std::vector<ProgramUnderTest> programs(const Options& options) {
   std::vector<ProgramUnderTest> all;
   for (const std::string_view part : split(options.programs, ',')) {
     const std::string name(part);
+    if (name.ends_with(".py")) {
+      const char* const python = std::getenv("RUBATO_PYTHON");
+      all.push_back({name, {python != nullptr ? python : "python3", name}, 4, 0, 0});
+      continue;
+    }
     if (name == "toy" || name == "device") {  // see toy_device.h
       all.push_back(
           {name,
