@@ -49,12 +49,12 @@ def accumulated(name, logical=4):
     """The model of the plain version, with the mini-batches of a step one after another."""
     out = path(f"{name}-{logical}-plain.pt")
     run(sys.executable, f"{HERE}/plain.py", "accumulate", str(logical), script(f"{name}_plain"), out)
-    return torch.load(out)
+    return torch.load(out, map_location="cpu")
 
 
 def alone(program, out):
     run(sys.executable, f"{HERE}/run_and_save.py", program, path(out))
-    return torch.load(path(out))
+    return torch.load(path(out), map_location="cpu")
 
 
 def with_workers(name, workers):
@@ -64,7 +64,7 @@ def with_workers(name, workers):
 def with_workers_of(program, workers):
     folder = path(f"{os.path.basename(program)}-{workers}")
     run(RUBATO, "run", "--workers", str(workers), "--dir", folder, "--", sys.executable, program)
-    return torch.load(f"{folder}/model.pt")
+    return torch.load(f"{folder}/model.pt", map_location="cpu")
 
 
 class SameBits(unittest.TestCase):
@@ -108,7 +108,7 @@ class SameBits(unittest.TestCase):
             text = file.read().replace("logical=4", "logical=2")
         with open(path("cnn2.py"), "w") as file:
             file.write(text)
-        self.assert_same(alone(path("cnn2.py"), "cnn2.pt"), torch.load(path("ddp0.pt")))
+        self.assert_same(alone(path("cnn2.py"), "cnn2.pt"), torch.load(path("ddp0.pt"), map_location="cpu"))
 
     def test_at_most_five_lines_differ(self):
         for name in ("cnn", "gpt", "resnet"):
