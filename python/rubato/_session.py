@@ -79,6 +79,7 @@ class Session:
         self._dummy = None
         self._dummy_begin = 0
         self._output = None  # of the model for the dummy mini-batch
+        self._restore_forward = None  # if the model's forward() is replaced
         self._rehearsed = False  # a backward pass was made
         self._patch()
 
@@ -116,6 +117,8 @@ class Session:
         if self._in_body and not self._computed:
             self._skipped()
         self._in_body = False
+        if self._restore_forward is not None:
+            self._restore_forward()
         if not self._window:
             self.state.restore_extra()
         if self._window:
@@ -260,6 +263,10 @@ class Session:
         self.gradients.forget()
         if task.kind != c.COMPUTE:
             return self._hand_out_dummy()
+        if task.steps_per_epoch == 0:
+            raise RefusedError(
+                "mode adaptive: the batch of a Python program cannot change yet; use mode consistent"
+            )
         key = (task.step, task.logical)
         seed = task.random_seed
         batch = self.data.get(key, task.samples[: task.sample_count], seed, self._upcoming)
@@ -281,15 +288,20 @@ class Session:
         own = model.__dict__.get("forward")
         forward = model.forward
 
-        def remembered(*args, **kwargs):
+        def restore():
+            self._restore_forward = None
             del model.forward
             if own is not None:
                 model.forward = own
+
+        def remembered(*args, **kwargs):
+            restore()
             if self._output is None:
                 self._output = forward(*args, **kwargs)
             return self._output
 
         model.forward = remembered
+        self._restore_forward = restore
 
     def _upcoming(self, count):
         """The next mini-batches of this worker, if nothing changes."""

@@ -54,17 +54,21 @@ struct Options {
   bool keep = false;
 };
 
+std::vector<pid_t> children_of(pid_t parent) {
+  std::ifstream children(fmt::format("/proc/{}/task/{}/children", parent, parent));
+  std::vector<pid_t> found;
+  for (pid_t pid = 0; children >> pid;) found.push_back(pid);
+  return found;
+}
+
 // Processes of the job that are not (yet) members: children of the launcher outside the view.
 std::vector<pid_t> newcomers(RunningJob& job) {
   std::set<pid_t> members;
   for (const Member& member : job.view().members) {
     members.insert(static_cast<pid_t>(member.address.pid));
   }
-  std::ifstream children(fmt::format("/proc/{}/task/{}/children", job.pid(), job.pid()));
-  std::vector<pid_t> found;
-  for (pid_t pid = 0; children >> pid;) {
-    if (!members.contains(pid)) found.push_back(pid);
-  }
+  std::vector<pid_t> found = children_of(job.pid());
+  std::erase_if(found, [&](pid_t pid) { return members.contains(pid); });
   return found;
 }
 
@@ -307,8 +311,11 @@ class Schedule {
       case 4:
       case 5:
         if (const auto pid = member(false)) {
-          note("kill worker");
-          kill(*pid, SIGKILL);
+          // A child of a Python worker loads data for it.
+          const std::vector<pid_t> loaders = children_of(*pid);
+          const bool loader = !loaders.empty() && random_.chance(0.5);
+          note(loader ? "kill loader" : "kill worker");
+          kill(loader ? loaders.front() : *pid, SIGKILL);
         }
         break;
       case 6:

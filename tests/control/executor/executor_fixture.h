@@ -14,7 +14,6 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -93,8 +92,9 @@ inline std::vector<LiveProcess> live_workers(const std::string& root) {
   return workers;
 }
 
-// Processes `PROGRAM supervise FOLDER` for folders below root. Zombies have no command line. A worker
-// that has not yet become its program is not one of them.
+// Processes `PROGRAM supervise FOLDER` for folders below root. Zombies have no command line. For a
+// moment there are more: the process that hands over to the supervisor, and workers that have not
+// yet become their program.
 inline std::vector<pid_t> supervisors(const std::string& root) {
   std::vector<pid_t> found;
   for (const pid_t pid : all_processes()) {
@@ -105,14 +105,6 @@ inline std::vector<pid_t> supervisors(const std::string& root) {
       found.push_back(pid);
     }
   }
-  const std::set<pid_t> all(found.begin(), found.end());
-  std::erase_if(found, [&](pid_t pid) {
-    const Result<std::string> stat = read_file(fmt::format("/proc/{}/stat", pid));
-    if (!stat.ok()) return true;  // gone by now
-    int parent = 0;
-    static_cast<void>(std::sscanf(stat->c_str() + stat->rfind(')') + 1, " %*c %d", &parent));
-    return all.contains(parent);
-  });
   return found;
 }
 

@@ -66,8 +66,8 @@ TEST_F(Hostile, AJobThatDestroysItsTracesWhileNoDaemonRunsIsEnded) {
       {"supervise.json", "supervisor.lock", "workers.lock"}};
   for (const std::vector<std::string>& names : traces) {
     const JobNumber number = submit_sleeper();
+    ASSERT_TRUE(wait([&] { return supervisors(root_).size() == 1; }));
     const std::vector<pid_t> before = supervisors(root_);
-    ASSERT_EQ(before.size(), 1u);
     controller_.reset();
     for (const std::string& name : names) {
       std::filesystem::remove_all(folder(number) + "/" + name);
@@ -85,8 +85,8 @@ TEST_F(Hostile, AJobThatDestroysItsTracesWhileNoDaemonRunsIsEnded) {
 
 TEST_F(Hostile, AJobThatSaysItHoldsNothingHoldsItsDevice) {
   const JobNumber number = submit_sleeper();
+  ASSERT_TRUE(wait([&] { return supervisors(root_).size() == 1; }));
   const std::vector<pid_t> before = supervisors(root_);
-  ASSERT_EQ(before.size(), 1u);
   kill(before.front(), SIGSTOP);  // it would write the truth again
   std::ofstream(folder(number) + "/lie")
       << R"({"state": "running", "target": 1, "devices": [], "workers": []})";
