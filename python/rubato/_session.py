@@ -97,7 +97,7 @@ class Session:
 
     def next_epoch(self):
         """The epoch to train, or None at the end."""
-        if self._in_body and not self._window:
+        if self._in_body:
             raise RubatoError(
                 "the loop over the loader ended before the epoch did; to train fewer steps: "
                 "rubato.elastic(..., steps=N)"

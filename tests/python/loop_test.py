@@ -239,10 +239,11 @@ class Loop(unittest.TestCase):
     def test_a_loop_that_ends_early(self):
         self.is_refused(
             """
-            model, opt, loader = rubato.elastic(model, opt, loader, logical=2)
+            model, opt, loader = rubato.elastic(model, opt, loader)
             for epoch in rubato.epochs(2):
                 for x, y in loader:
                     loss_of(x, y).backward()
+                    opt.step()
                     break
             """,
             "the loop over the loader ended before the epoch did",
