@@ -65,13 +65,11 @@ rubato_task TaskProgram::new_update(rubato_task_kind kind, const elastic::StepIn
 
 void TaskProgram::Free::operator()(float* memory) const { std::free(memory); }
 
-Result<std::unique_ptr<TaskProgram>> TaskProgram::make(const rubato_job& given, Perform perform) {
-  if (given.size < offsetof(rubato_job, trait_count) + sizeof given.trait_count) {
-    return Error{
-        ErrorCode::kInvalidInput,
-        fmt::format("rubato_job.size: {}; expected sizeof(struct rubato_job)", given.size)};
+Result<std::unique_ptr<TaskProgram>> TaskProgram::make(const rubato_job& job, Perform perform) {
+  if (job.size < offsetof(rubato_job, trait_count) + sizeof job.trait_count) {
+    return Error{ErrorCode::kInvalidInput,
+                 fmt::format("rubato_job.size: {}; expected sizeof(struct rubato_job)", job.size)};
   }
-  const rubato_job& job = given;
   if (const Status fine = check(job); !fine.ok()) return fine.error();
   std::unique_ptr<TaskProgram> program(new TaskProgram(std::move(perform)));
   program->name_ = job.name != nullptr && *job.name != '\0' ? job.name : "job";

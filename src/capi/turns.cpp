@@ -2,7 +2,6 @@
 
 #include <sys/mman.h>
 
-#include <cstdint>
 #include <stdexcept>
 #include <utility>
 
@@ -12,6 +11,8 @@ namespace {
 
 constexpr std::size_t kStackBytes = std::size_t{8} << 20;  // used as needed
 constexpr std::size_t kGuardBytes = std::size_t{1} << 16;
+
+thread_local Turns* beginning = nullptr;  // makecontext() passes only integers
 
 }  // namespace
 
@@ -24,9 +25,8 @@ Turns::Turns(Runtime runtime) : runtime_(std::move(runtime)) {
 
 Turns::~Turns() { munmap(stack_, kStackBytes); }
 
-void Turns::begin(unsigned low, unsigned high) {
-  const auto address = static_cast<std::uintptr_t>(high) << 32 | low;
-  auto* const turns = reinterpret_cast<Turns*>(address);
+void Turns::begin() {
+  Turns* const turns = beginning;
   turns->task_ = turns->runtime_();
   turns->ended_ = true;
   // uc_link continues the program
@@ -42,9 +42,8 @@ void Turns::switch_to_runtime() {
   runtime_context_.uc_stack.ss_sp = stack_;
   runtime_context_.uc_stack.ss_size = kStackBytes;
   runtime_context_.uc_link = &program_context_;
-  const auto address = reinterpret_cast<std::uintptr_t>(this);
-  makecontext(&runtime_context_, reinterpret_cast<void (*)()>(&Turns::begin), 2,
-              static_cast<unsigned>(address), static_cast<unsigned>(address >> 32));
+  makecontext(&runtime_context_, &Turns::begin, 0);
+  beginning = this;
   swapcontext(&program_context_, &runtime_context_);
 }
 

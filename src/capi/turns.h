@@ -39,7 +39,7 @@ class Turns {
   void give_up(const std::string& message);
 
  private:
-  static void begin(unsigned low, unsigned high);  // on the runtime's stack
+  static void begin();  // on the runtime's stack
   void switch_to_runtime();
 
   Runtime runtime_;
