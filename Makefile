@@ -152,7 +152,7 @@ bench-reduce: benchmarks ## benchmark: reduction speed beside Gloo and Open MPI
 	@scripts/bench-reduce
 
 bench-python: python ## benchmark: what Rubato costs a plain PyTorch loop
-	@PYTHONPATH=build/python /usr/bin/python3 bench/python_overhead.py
+	@scripts/bench-python
 
 bench-elastic: benchmarks ## benchmark: what a change of workers costs, beside torchrun elastic
 	@scripts/bench-elastic

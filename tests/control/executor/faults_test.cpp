@@ -271,8 +271,8 @@ TEST_F(ExecutorFaults, WhatAProgramHasStartedEndsWithIt) {
   EXPECT_TRUE(live_processes(root_).empty());
 }
 
-#ifdef __SANITIZE_ADDRESS__  // reserves 20 TiB of addresses
-constexpr std::int64_t kMemoryLimit = std::int64_t{64} << 40;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // reserve most addresses
+constexpr std::int64_t kMemoryLimit = std::int64_t{128} << 40;
 #else
 constexpr std::int64_t kMemoryLimit = std::int64_t{2} << 30;
 #endif
