@@ -331,11 +331,18 @@ class State:
         return "\n".join(texts).encode()
 
     def _options(self):
-        return [list(group.values())[1:] for group in self.optimizer.param_groups]
+        """What tells whether the groups' options changed, cheaper than their text; None: nothing does."""
+        options = [
+            value
+            for group in self.optimizer.param_groups
+            for key, value in group.items()
+            if key != "params"
+        ]
+        return None if any(isinstance(value, torch.Tensor) for value in options) else options
 
     def _write_rest(self):
-        options = self._options()  # cheaper than their text
-        if not self.rest_changed and options == self._written_options:
+        options = self._options()
+        if not self.rest_changed and options is not None and options == self._written_options:
             return
         self.rest_changed = False
         self._written_options = options
