@@ -21,7 +21,7 @@ except urllib.error.HTTPError as error:
 print(answer.status, answer.read().decode())
 PYTHON
 }
-answers() { get "$1" | grep -qF -- "$2"; }
+answers() { get "$1" | grep -F -- "$2" >/dev/null; }  # not -q: whoever prints shall end
 step() { json_of status j1 && field "$work/json" "j['progress'].get('step', 0)"; }
 further() { [ "$(step)" -gt "$1" ]; }
 fill() { dd if=/dev/zero of="$RUBATO_STATE/fill$1" bs=4k 2>/dev/null; true; }
