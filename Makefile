@@ -95,6 +95,8 @@ SEEDS ?= 400
 chaos: tests ## random schedules of resizes, kills, stops against real training jobs (SEEDS=400)
 	@build/bin/chaos --seeds $(SEEDS) --programs mlp,cnn,lm,toy,device
 	@build/bin/chaos --adaptive --seeds $(SEEDS) --programs mlp,cnn,lm,toy
+	@PYTHONPATH=build/python RUBATO_PYTHON=/usr/bin/python3 build/bin/chaos --seeds $(SEEDS) \
+	  --programs examples/python/cnn.py,examples/python/gpt.py,examples/python/resnet.py
 
 VIEWS ?= 2000
 soak: tests ## one job through VIEWS (2000) view changes: memory and descriptors flat, same bits
