@@ -170,7 +170,7 @@ class Children:
         process.join(1)
         raise RubatoError(
             f"child process {number} of the data loader (pid {process.pid}) died with exit code "
-            f"{process.exitcode}; this worker ends, and another one takes its place"
+            f"{process.exitcode}; this worker ends; a launcher starts another one"
         )
 
     def close(self):

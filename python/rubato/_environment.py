@@ -1,5 +1,6 @@
 """What affects the bits of a computation: set before it begins, and compared between workers."""
 
+import ctypes
 import os
 import platform
 import sys
@@ -56,8 +57,6 @@ def pin_torch():
 
 
 def _openblas():
-    import ctypes
-
     try:
         library = ctypes.CDLL(None)
         library.openblas_get_num_threads
@@ -112,7 +111,7 @@ def traits(device):
         found["aten"] = torch.backends.cpu.get_cpu_capability()
     blas = _openblas()
     if blas is not None:
-        blas.openblas_get_config.restype = __import__("ctypes").c_char_p
+        blas.openblas_get_config.restype = ctypes.c_char_p
         found["blas"] = blas.openblas_get_config().decode(errors="replace")
     numpy = sys.modules.get("numpy")
     if numpy is not None:

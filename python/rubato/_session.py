@@ -150,6 +150,8 @@ class Session:
         return self._task.workers
 
     def steps_per_epoch(self):
+        if self._task.steps_per_epoch > 0:  # the job's owner may have chosen other logical workers
+            return self._task.steps_per_epoch
         per_step = self.logical * self.source.batch_size
         return -(-len(self.source.dataset) // per_step)
 

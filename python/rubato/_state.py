@@ -294,13 +294,16 @@ class State:
 
     def store(self, unit):
         """Writes a unit that lives on a device to its memory."""
+        if unit > 0:
+            parts = [self._parameters[unit - 1]]
+        else:
+            parts = self._parameters if self.together else []
         with torch.no_grad():
             if unit == 0:
                 self._write_rest()
                 for view, tensor in zip(self._extra_views, self.extra.values()):
                     view.copy_(tensor)
-            parts = self._parameters if self.together else self._parameters[unit - 1 : unit]
-            for p in parts if unit > 0 or self.together else []:
+            for p in parts:
                 p.home.copy_(p.tensor)
                 state = self.optimizer.state.get(p.tensor)
                 if not state:
