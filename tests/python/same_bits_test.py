@@ -20,6 +20,18 @@ _folder = tempfile.TemporaryDirectory(prefix="rubato-python-")
 FOLDER = _folder.name
 
 
+ELSEWHERE = """
+import runpy
+from rubato._state import State
+make = State.__init__
+def make_elsewhere(self, *args):
+    make(self, *args)
+    self.host = False
+State.__init__ = make_elsewhere
+runpy.run_path({!r}, run_name="__main__")
+"""
+
+
 def path(name):
     return os.path.join(FOLDER, name)
 
@@ -78,6 +90,11 @@ class SameBits(unittest.TestCase):
         self.assert_same(alone(script("cnn"), "cnn-alone.pt"), expected)
         self.assert_same(with_workers("cnn", 1), expected)
         self.assert_same(with_workers("cnn", 3), expected)
+        # As on a GPU: the state is outside the runtime's memory and copied when somebody needs it.
+        elsewhere = path("elsewhere.py")
+        with open(elsewhere, "w") as file:
+            file.write(ELSEWHERE.format(script("cnn")))
+        self.assert_same(with_workers_of(elsewhere, 2), expected)
 
     def test_gpt(self):
         expected = accumulated("gpt")
