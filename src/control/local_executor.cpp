@@ -43,7 +43,8 @@ class LocalExecutorImpl final : public LocalExecutor {
     job.errors().know(record.errors);
     job.want(record.document, record.granted, record.batch);
     if (ended(record.phase)) job.cancel();
-    job.adopt(record.held > 0);
+    // A daemon that died while it started the job recorded only what it had granted.
+    job.adopt(record.held > 0 || record.granted > 0);
     job.leave_missing(names_);
     return ok_status();
   }

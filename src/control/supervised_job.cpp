@@ -145,7 +145,10 @@ bool SupervisedJob::all_gone() {
     return false;
   }
   orphaned_since_.reset();
-  return swept() && retire(folder_.path());
+  // In this order: a supervisor that an earlier daemon started a moment ago may be about to take
+  // its lock. Once the job is retired it does not start anything, so the sweep cannot end the
+  // program that it would have started.
+  return retire(folder_.path()) && swept();
 }
 
 void SupervisedJob::conclude(std::vector<Notice>& notices, bool just_ended) {

@@ -53,9 +53,9 @@ class SupervisedJob {
   // Starts reading events.jsonl at this offset. An earlier object reported the lines before it.
   void go_on_at(std::int64_t events_offset);
   std::int64_t events_offset() const { return events_.offset(); }  // after the last line reported
-  // Takes over what an earlier daemon left. `held`: it knew processes of the job. Call `want` or
-  // `cancel` before.
-  void adopt(bool held);
+  // Takes over what an earlier daemon left. `started`: it knew processes of the job, or may have
+  // started some. Call `want` or `cancel` before.
+  void adopt(bool started);
   // If the job occupies a device that is not in the list, it stops first, and starts again on
   // others if it is still wanted.
   void leave_missing(const std::vector<std::string>& present);

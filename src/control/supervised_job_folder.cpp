@@ -113,14 +113,14 @@ void SupervisedJob::end_unseen() {
   }
 }
 
-void SupervisedJob::adopt(bool held) {
+void SupervisedJob::adopt(bool started) {
   const Result<Supervision> order = read_supervision(folder_.path());
   registry_ = std::make_unique<JobRegistry>(folder_.path());
   // Until the job is retired, a supervisor may be running or about to start. The job may have
   // removed the file while it runs.
   const bool retired = !order.ok() && order.error().code == ErrorCode::kNotFound;
   if (retired && !is_supervised(folder_.path()) && !has_workers(folder_.path())) {
-    if (held) end_unseen();
+    if (started) end_unseen();
     read_status();
     return;
   }
