@@ -1,8 +1,9 @@
-// Defaults for the command line of a training program.
+// The command line of a training program: defaults, and options of its own.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <variant>
 
 namespace rubato {
 
@@ -15,6 +16,17 @@ struct JobDefaults {
   // Logical workers, each with its own share of a step: they decide the result, and a job can use
   // at most as many devices.
   int logical = 4;
+};
+
+// An option of the program's own. The variable holds the default and gets what the command line
+// says:
+//   std::string data = "images";
+//   rubato::Job job(argc, argv, {.name = "resnet"}, {{"--data", "folder with the images", &data}});
+struct Flag {
+  std::string name;  // "--data"
+  std::string help;
+  std::variant<std::string*, std::int64_t*, double*, bool*>
+      value;  // bool: "--flag" or "--flag=false"
 };
 
 }  // namespace rubato

@@ -55,6 +55,18 @@ struct rubato_trait {
   const char* value;
 };
 
+/* Where a tensor of the model is in the state, so that a job leaves a model that others read. */
+struct rubato_tensor {
+  const char* name; /* as in a state_dict */
+  const char* type; /* F32, F16, BF16, F64, I64, I32, I16, I8, U8 or BOOL */
+  const int64_t* shape;
+  const int64_t*
+      strides; /* numbers from one element of a dimension to the next; null: contiguous */
+  uint64_t dimensions;
+  int32_t unit; /* -1: in the private state */
+  uint64_t offset;
+};
+
 /* What a program trains.
  *
  * The shared state (parameters, optimizer) is equal on all workers between steps. It consists of
@@ -95,6 +107,9 @@ struct rubato_job {
   int32_t saves_model; /* 1: RUBATO_SAVE before the job is finished */
   const struct rubato_trait* traits;
   uint64_t trait_count;
+  const struct rubato_tensor* tensors;
+  uint64_t tensor_count;
+  int32_t allows_nan; /* 0: a loss that is not a number ends the job */
 };
 
 enum rubato_task_kind {
@@ -189,6 +204,12 @@ struct rubato_share {
 };
 RUBATO_API int rubato_get_share(rubato_worker* worker, int64_t step, int32_t logical,
                                 int64_t* samples, uint64_t capacity, struct rubato_share* share);
+
+/* Reports a number about the training (an accuracy) to the job's owner. It counts only on the
+ * worker that leads, so all may call it, between rubato_open() and rubato_close(). The newest value
+ * of each name is passed on about once a second. Fails if the name has a space or more than 64
+ * characters, or is the 65th. */
+RUBATO_API int rubato_report(rubato_worker* worker, const char* name, double value);
 
 /* Trains to the end and returns the exit code for the process. `perform` does a task and returns 0,
  * or returns something else after it has written a message of at most `message_size` bytes. */

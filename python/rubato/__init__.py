@@ -29,6 +29,7 @@ __all__ = [
     "epochs",
     "finished",
     "leads",
+    "report",
     "save",
     "step",
     "train",
@@ -78,14 +79,25 @@ class _Epochs:
 
 
 def elastic(
-    model, optimizer, loader, scheduler=None, *, logical=1, scaler=None, extra=None, seed=0, steps=None
+    model,
+    optimizer,
+    loader,
+    scheduler=None,
+    *,
+    logical=1,
+    scaler=None,
+    extra=None,
+    seed=0,
+    steps=None,
+    stop_at_nan=True,
 ):
     """Makes a training program elastic. Returns what it was given, ready for the loop.
 
     A step consists of `logical` mini-batches of the loader's batch size, whatever number of workers
     computes them. Every sample is used once per epoch, in an order that `seed` decides.
     `scheduler`, `scaler` and the tensors of `extra` (a moving average, for example) are kept with
-    the model. `steps` ends the job before its epochs do.
+    the model. `steps` ends the job before its epochs do. A loss that is not a number ends the job
+    with a message, unless `stop_at_nan` is false.
     """
     global _session
     if _session is not None:
@@ -94,7 +106,9 @@ def elastic(
         )
     if not isinstance(logical, int) or logical < 1:
         raise RefusedError(f"logical={logical!r}; expected the number of logical workers, 1 or more")
-    _session = Session(model, optimizer, loader, scheduler, scaler, extra, logical, seed, steps)
+    _session = Session(
+        model, optimizer, loader, scheduler, scaler, extra, logical, seed, steps, stop_at_nan
+    )
     if scheduler is None:
         return model, optimizer, _Loader(_session)
     return model, optimizer, _Loader(_session), scheduler
@@ -134,6 +148,14 @@ def updates():
 def workers():
     """The number of workers at present; 0 while this one prepares."""
     return _session.workers if _session is not None else 1
+
+
+def report(metrics=None, /, **more):
+    """Reports numbers about the training: rubato.report(accuracy=0.97), or a dictionary for names that
+    are no Python names. `rubato status` and the API show the newest value of each. Only the worker that
+    leads reports; the others may call it, too."""
+    if _session is not None:
+        _session.report({**(metrics or {}), **more})
 
 
 def save(path):

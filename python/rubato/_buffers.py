@@ -36,6 +36,11 @@ class Buffers:
         self._known = {}  # address -> bytes there
         self._pending = {}  # `after` -> block on the device
 
+    def places(self):
+        """Where each buffer is: (buffer, unit, offset)."""
+        for (_, _, offset, _), view in zip(self._places, self._views):
+            yield view, -1, offset
+
     def bytes_of_block(self):
         return self._block.cpu().clone()
 

@@ -31,6 +31,18 @@ class Trait(ctypes.Structure):
     _fields_ = [("name", _text), ("value", _text)]
 
 
+class Tensor(ctypes.Structure):
+    _fields_ = [
+        ("name", _text),
+        ("type", _text),
+        ("shape", ctypes.POINTER(_i64)),
+        ("strides", ctypes.POINTER(_i64)),
+        ("dimensions", _u64),
+        ("unit", _i32),
+        ("offset", _u64),
+    ]
+
+
 class Job(ctypes.Structure):
     _fields_ = [
         ("size", _size),
@@ -55,6 +67,9 @@ class Job(ctypes.Structure):
         ("saves_model", _i32),
         ("traits", ctypes.POINTER(Trait)),
         ("trait_count", _u64),
+        ("tensors", ctypes.POINTER(Tensor)),
+        ("tensor_count", _u64),
+        ("allows_nan", _i32),
     ]
 
 
@@ -123,6 +138,7 @@ def _load():
     library.rubato_next.argtypes = [_pointer, ctypes.POINTER(Task)]
     library.rubato_fail.argtypes = [_pointer, _text]
     library.rubato_close.argtypes = [_pointer]
+    library.rubato_report.argtypes = [_pointer, _text, ctypes.c_double]
     library.rubato_get_share.argtypes = [
         _pointer,
         _i64,

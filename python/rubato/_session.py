@@ -30,6 +30,7 @@ from ._errors import RefusedError, RubatoError
 from ._gradients import Gradients
 from ._seeds import mix, seed_all
 from ._state import State
+from ._tensors import tensors_of
 
 _MODEL = 2  # salts
 _UPDATE = 3
@@ -42,7 +43,9 @@ def current():
 
 
 class Session:
-    def __init__(self, model, optimizer, loader, scheduler, scaler, extra, logical, seed, steps):
+    def __init__(
+        self, model, optimizer, loader, scheduler, scaler, extra, logical, seed, steps, stop_at_nan
+    ):
         if not isinstance(model, torch.nn.Module):
             raise RefusedError(f"the model is a {type(model).__name__}; expected a torch.nn.Module")
         if not isinstance(optimizer, torch.optim.Optimizer):
@@ -60,7 +63,7 @@ class Session:
         self.model, self.optimizer = model, optimizer
         self.scheduler, self.scaler = scheduler, scaler
         self.source = Source(loader)
-        self.logical, self.seed, self.steps = logical, seed, steps
+        self.logical, self.seed, self.steps, self.stop_at_nan = logical, seed, steps, stop_at_nan
         self.state = State(model, optimizer, scheduler, scaler, extra)
         self.buffers = Buffers(model)
         self.gradients = Gradients(self.state.trained())
@@ -69,6 +72,7 @@ class Session:
         self._step = 0
         self.finished = False
         self.worker = None
+        self._ended = None  # the worker of a finished job
         self._thread = threading.get_ident()
         self._task = c.Task(size=ctypes.sizeof(c.Task))
         self._losses = {}  # address -> tensor on a device
@@ -90,7 +94,7 @@ class Session:
             raise RubatoError("rubato.epochs() was called twice; a process trains once")
         self.data = open_source(self.source)  # before the worker exists, see _data.Children
         self.worker = self._open(epochs)
-        atexit.register(self._close)
+        atexit.register(self._forget)
         global _current
         _current = self
         self._advance()
@@ -131,6 +135,16 @@ class Session:
         self._in_body, self._computed = True, False
         return self._hand_out()
 
+    def report(self, metrics):
+        worker = self.worker if self.worker is not None else self._ended
+        if worker is None:
+            raise RubatoError("rubato.report() before the loop over rubato.epochs(); call it inside or after")
+        if not self._task.leads:
+            return
+        for name, value in metrics.items():
+            if c.library.rubato_report(worker, str(name).encode(), float(value)) != c.OK:
+                raise RubatoError(f"rubato.report(): {c.last_error()}")
+
     @property
     def leads(self):
         if self.worker is None and not self.finished:
@@ -161,6 +175,7 @@ class Session:
         sizes = self.state.unit_bytes()
         traits = _environment.traits(self.device)
         private = self.buffers.bytes_of_block()
+        tensors = tensors_of(self.model, self.state, self.buffers)
         name = os.path.basename(sys.argv[0]) or "python"
         job = c.Job(
             size=ctypes.sizeof(c.Job),
@@ -187,6 +202,9 @@ class Session:
                 *[c.Trait(k.encode(), v.encode()) for k, v in traits.items()]
             ),
             trait_count=len(traits),
+            tensors=tensors,
+            tensor_count=len(tensors),
+            allows_nan=not self.stop_at_nan,
         )
         worker = c.library.rubato_open(ctypes.byref(job))
         if not worker:
@@ -244,6 +262,7 @@ class Session:
             if self.buffers.bytes:
                 self.buffers.load(self._task.final_private)
             self.finished = True
+            self._ended = self.worker  # it still takes reports about the trained model
         code = self._close()
         self.data.close()
         if end != c.FINISHED:
@@ -255,7 +274,13 @@ class Session:
             return 0
         worker, self.worker = self.worker, None
         _current = None
-        return c.library.rubato_close(worker)
+        return 0 if worker is self._ended else c.library.rubato_close(worker)
+
+    def _forget(self):
+        self._close()
+        if self._ended is not None:
+            c.library.rubato_close(self._ended)
+            self._ended = None
 
     # --- mini-batches
 

@@ -165,6 +165,13 @@ class State:
         sizes = [p.bytes for p in self._parameters]
         return [self._first_bytes + sum(sizes)] if self.together else [self._first_bytes] + sizes
 
+    def places(self):
+        """Where each parameter is: (parameter, unit, offset)."""
+        at = self._first_bytes
+        for i, p in enumerate(self._parameters):
+            yield p.tensor, 0 if self.together else i + 1, p.offsets[0] + (at if self.together else 0)
+            at += p.bytes
+
     # --- memory
 
     def bind(self, addresses):

@@ -53,11 +53,11 @@ json job_properties() {
        seconds("time of its last step if the job is stalled, in seconds since 1970; "
                "0: it makes progress")},
       {"progress",
-       with_help(
-           any_object(),
-           "step, total_steps, epoch, epochs, loss (mean over the samples of the last step), "
-           "step_s; eta_s (seconds from now to its end, on eta_devices; a queued job starts in "
-           "start_in_s); unknown values are omitted")},
+       with_help(any_object(),
+                 "step, total_steps, epoch, epochs, loss (mean over the samples of the last step), "
+                 "step_s, metrics (the newest value of each that its program reported); eta_s "
+                 "(seconds from now to its end, on eta_devices; a queued job starts in "
+                 "start_in_s); unknown values are omitted")},
       {"labels", with_help(any_object(), "as in its document")},
       {"waits_for",
        with_help(any_object(),

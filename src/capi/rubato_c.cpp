@@ -152,6 +152,16 @@ int rubato_get_share(rubato_worker* worker, int64_t step, int32_t logical, int64
   }
 }
 
+int rubato_report(rubato_worker* worker, const char* name, double value) {
+  if (worker == nullptr || name == nullptr) return failed("rubato_report: null");
+  try {
+    const rubato::Status reported = worker->program->report(name, value);
+    return reported.ok() ? RUBATO_OK : failed(reported.error().message);
+  } catch (const std::exception& error) {
+    return failed(error.what());
+  }
+}
+
 int rubato_run(const struct rubato_job* job,
                int (*perform)(void* context, const struct rubato_task* task, char* message,
                               size_t message_size),

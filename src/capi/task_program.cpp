@@ -36,6 +36,14 @@ Status check(const rubato_job& job) {
       return wrong("traits", "a name or value is null");
     }
   }
+  if (job.tensor_count > 0 && job.tensors == nullptr) return wrong("tensors", "null");
+  for (std::uint64_t i = 0; i < job.tensor_count; ++i) {
+    const rubato_tensor& tensor = job.tensors[i];
+    if (tensor.name == nullptr || tensor.type == nullptr ||
+        (tensor.dimensions > 0 && tensor.shape == nullptr)) {
+      return wrong("tensors", "a name, type or shape is null");
+    }
+  }
   return ok_status();
 }
 
@@ -65,7 +73,9 @@ rubato_task TaskProgram::new_update(rubato_task_kind kind, const elastic::StepIn
 
 void TaskProgram::Free::operator()(float* memory) const { std::free(memory); }
 
-Result<std::unique_ptr<TaskProgram>> TaskProgram::make(const rubato_job& job, Perform perform) {
+Result<std::unique_ptr<TaskProgram>> TaskProgram::make(const rubato_job& given, Perform perform) {
+  rubato_job job{};  // fields that the caller's version does not have stay 0
+  std::memcpy(&job, &given, std::min(given.size, sizeof job));
   if (job.size < offsetof(rubato_job, trait_count) + sizeof job.trait_count) {
     return Error{ErrorCode::kInvalidInput,
                  fmt::format("rubato_job.size: {}; expected sizeof(struct rubato_job)", job.size)};
@@ -94,6 +104,23 @@ Result<std::unique_ptr<TaskProgram>> TaskProgram::make(const rubato_job& job, Pe
   program->warms_up_by_update_ = job.warms_up_by_update != 0;
   program->quiet_ = job.quiet != 0;
   program->saves_model_ = job.saves_model != 0;
+  program->stops_at_nan_ = job.allows_nan == 0;
+  for (std::uint64_t i = 0; i < job.tensor_count; ++i) {
+    const rubato_tensor& tensor = job.tensors[i];
+    program->tensors_.push_back(
+        {.name = tensor.name,
+         .type = tensor.type,
+         .shape = {tensor.shape, tensor.shape + tensor.dimensions},
+         .strides =
+             tensor.strides == nullptr
+                 ? std::vector<std::int64_t>()
+                 : std::vector<std::int64_t>(tensor.strides, tensor.strides + tensor.dimensions),
+         .unit = tensor.unit,
+         .offset = tensor.offset});
+  }
+  const Status fits = elastic::check_places(program->tensors_, program->shape_.unit_bytes,
+                                            program->shape_.private_bytes);
+  if (!fits.ok()) return invalid_input("rubato_job." + fits.error().message);
   return program;
 }
 
@@ -233,6 +260,10 @@ void TaskProgram::save_model(const std::string& path, std::span<const std::byte>
 }
 
 void TaskProgram::entered(const Place& place) { place_ = place; }
+
+Status TaskProgram::report(std::string_view name, double value) const {
+  return place_.report ? place_.report(name, value) : ok_status();
+}
 
 Result<elastic::MiniBatch> TaskProgram::share(std::int64_t step, int logical) const {
   if (place_.order == nullptr) {

@@ -20,8 +20,8 @@ class TaskProgram final : public elastic::Program {
   // Does a task. Throws std::runtime_error if it cannot be done.
   using Perform = std::function<void(const rubato_task& task)>;
 
-  // Copies everything from `job`, whose first `job.size` bytes are valid.
-  static Result<std::unique_ptr<TaskProgram>> make(const rubato_job& job, Perform perform);
+  // Copies everything from `given`, whose first `given.size` bytes are valid.
+  static Result<std::unique_ptr<TaskProgram>> make(const rubato_job& given, Perform perform);
 
   elastic::WorkerOptions worker_options() const;  // without at_end
 
@@ -45,7 +45,12 @@ class TaskProgram final : public elastic::Program {
   bool saves_model() const override { return saves_model_; }
   void save_model(const std::string& path, std::span<const std::byte> private_state) override;
   bool warms_up_by_update() const override { return warms_up_by_update_; }
+  std::vector<elastic::TensorPlace> tensors() const override { return tensors_; }
+  bool stops_at_nan() const override { return stops_at_nan_; }
   std::vector<Trait> fingerprint() const override { return traits_; }
+
+  // Does nothing on a worker that does not lead.
+  Status report(std::string_view name, double value) const;
 
   // The last task.
   rubato_task end_task(rubato_end end, const void* final_private) const;
@@ -63,6 +68,7 @@ class TaskProgram final : public elastic::Program {
   elastic::DataOrder::Options data_;
   std::vector<std::byte> initial_private_;
   std::vector<Trait> traits_;
+  std::vector<elastic::TensorPlace> tensors_;
   std::string name_;
   std::int64_t epochs_ = 1;
   std::int64_t steps_ = -1;
@@ -73,6 +79,7 @@ class TaskProgram final : public elastic::Program {
   bool warms_up_by_update_ = false;
   bool quiet_ = false;
   bool saves_model_ = false;
+  bool stops_at_nan_ = true;
   Place place_{.workers = 0};
   std::vector<void*> unit_memory_;
   std::map<int, float*> bound_;  // given by the runtime

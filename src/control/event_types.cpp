@@ -10,6 +10,7 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "control/job_fields.h"
+#include "elastic/metrics.h"
 
 namespace rubato::control {
 
@@ -142,13 +143,25 @@ Status held(State& state, const Event& event) {
 Status progress(State& state, const Event& event) {
   const auto job = active_job(state, event);
   if (!job) return job.error();
-  const auto offset = (*job)->progress.find("events_offset");
   nlohmann::json body = event.body;
-  if (offset != (*job)->progress.end() && !body.contains("events_offset")) {
-    body["events_offset"] = *offset;
+  for (const char* kept : {"events_offset", "metrics"}) {
+    const auto known = (*job)->progress.find(kept);
+    if (known != (*job)->progress.end() && !body.contains(kept)) body[kept] = *known;
   }
   (*job)->progress = std::move(body);
   return ok_status();
+}
+
+// The newest value of each metric that its program reported, and no more names than a program may
+// have.
+void note_metrics(JobRecord& job, const nlohmann::json& line) {
+  const auto values = line.find("values");
+  if (line.value("type", json()) != "metrics" || values == line.end()) return;
+  json& known = job.progress["metrics"];
+  if (!known.is_object()) known = json::object();
+  for (const auto& [name, value] : values->items()) {
+    if (known.contains(name) || known.size() < elastic::kMostMetrics) known[name] = value;
+  }
 }
 
 // The offset in the runtime's own log is part of the state, so that the next daemon continues after
@@ -160,6 +173,7 @@ Status view(State& state, const Event& event) {
   if (offset != event.body.end() && offset->is_number_integer()) {
     (*job)->progress["events_offset"] = *offset;
   }
+  note_metrics(**job, event.body);
   return ok_status();
 }
 

@@ -11,6 +11,7 @@
 #include "control/job_files.h"
 #include "elastic/board.h"
 #include "elastic/job_folder.h"
+#include "elastic/metrics.h"
 
 namespace rubato::control {
 
@@ -53,6 +54,11 @@ constexpr std::array kMessage{
     FileField{"message", kText, 0, kReason, true},
     FileField{"view", kWhole, 0, kLargest},
 };
+constexpr std::array kMetrics{
+    FileField{"at", kNumber, 0, kYears},
+    FileField{"step", kWhole, 0, kLargest, true},
+    FileField{"values", kNumbers, 0, elastic::kMostMetrics, true},
+};
 constexpr std::array kAboutWorker{
     FileField{"worker", kWhole, 0, kLargestId}, FileField{"view", kWhole, 0, kLargest},
     FileField{"step", kWhole, 0, kLargest},     FileField{"slowdown", kNumber, 0, kLargest},
@@ -64,6 +70,7 @@ constexpr std::array kLines{
     FileSchema{"failed", kAboutWorker},    FileSchema{"lost", kAboutWorker},
     FileSchema{"refused", kAboutWorker},   FileSchema{"checkpoint_refused", kAboutWorker},
     FileSchema{"straggler", kAboutWorker}, FileSchema{"recovered", kAboutWorker},
+    FileSchema{"metrics", kMetrics},
 };
 
 constexpr std::array kStatus{
@@ -102,6 +109,21 @@ constexpr std::array kTargetRecordFields{
     FileField{"devices", kList, 0, elastic::kMaxWorkers},
 };
 
+bool is_metric(const std::string& name, const json& value) {
+  const bool plain =
+      std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
+  if (name.empty() || name.size() > elastic::kLongestMetricName || !plain) return false;
+  if (value.is_number()) return std::isfinite(value.get<double>());
+  return value == "nan" || value == "inf" || value == "-inf";
+}
+
+bool are_metrics(const json& values) {
+  for (const auto& [name, value] : values.items()) {
+    if (!is_metric(name, value)) return false;
+  }
+  return true;
+}
+
 bool within(const json& value, const FileField& field) {
   switch (field.kind) {
     case kWhole:
@@ -116,6 +138,9 @@ bool within(const json& value, const FileField& field) {
              static_cast<double>(value.get_ref<const std::string&>().size()) <= field.most;
     case kList:
       return value.is_array() && static_cast<double>(value.size()) <= field.most;
+    case kNumbers:
+      return value.is_object() && static_cast<double>(value.size()) <= field.most &&
+             are_metrics(value);
   }
   return false;
 }
@@ -130,6 +155,8 @@ std::string expected_of(const FileField& field) {
       return fmt::format("text of at most {:.0f} bytes", field.most);
     case kList:
       return fmt::format("a list of at most {:.0f} entries", field.most);
+    case kNumbers:
+      return fmt::format("at most {:.0f} named numbers", field.most);
   }
   return "?";
 }

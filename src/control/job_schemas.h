@@ -12,10 +12,11 @@
 namespace rubato::control {
 
 enum class FileFieldKind {
-  kWhole,   // whole number from `least` to `most`
-  kNumber,  // finite number from `least` to `most`
-  kText,    // at most `most` bytes
-  kList,    // at most `most` entries
+  kWhole,    // whole number from `least` to `most`
+  kNumber,   // finite number from `least` to `most`
+  kText,     // at most `most` bytes
+  kList,     // at most `most` entries
+  kNumbers,  // object of at most `most` numbers, or "nan", "inf", "-inf", with short plain names
 };
 
 struct FileField {

@@ -68,6 +68,8 @@ JobRecord LiveController::with_progress(const JobRecord& record) const {
   if (live == live_.end()) return shown;
   if (live->second.progress.total_steps > 0 || live->second.progress.step > 0) {
     shown.progress = live->second.progress.to_json();
+    const auto metrics = record.progress.find("metrics");
+    if (metrics != record.progress.end()) shown.progress["metrics"] = *metrics;
   }
   if (record.phase == Phase::kQueued && !live->second.waits.empty()) {
     shown.reason = live->second.waits;

@@ -22,8 +22,9 @@ constexpr std::size_t kLongestResultPath = 4096;
 constexpr std::size_t kLongestPart = 255;
 constexpr std::int64_t kMostScanned = 1'000'000;
 
-constexpr std::array<std::string_view, 6> kServed{"checkpoints", "events.jsonl", "logs",
-                                                  "outputs",     "result.json",  "work"};
+constexpr std::array<std::string_view, 8> kServed{"checkpoints",  "events.jsonl", "logs",
+                                                  "model.pt",     "outputs",      "result.json",
+                                                  "tensors.json", "work"};
 // Folders of a job that hold something else; `work` may hold the outputs.
 constexpr std::array<std::string_view, 5> kTaken{"checkpoints", "logs", "registry", "nodes",
                                                  "owner"};

@@ -3,7 +3,7 @@
 //
 //   outputs/...      the folder `outputs` of its document, wherever it lies below the job's folder
 //   logs/...  checkpoints/...  work/...
-//   result.json  events.jsonl
+//   model.pt  result.json  events.jsonl  tensors.json
 //
 // A path that begins with none of these names is one of the outputs. Everything else in the job's
 // folder (its secret, its environment) is not served. The job can change all of it at any time, so

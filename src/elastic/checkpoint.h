@@ -30,6 +30,8 @@ class CheckpointFolder {
  public:
   // Creates the folder if it is missing. Removes leftovers of interrupted writes.
   static Result<CheckpointFolder> open(std::string path, int keep);
+  // For somebody who only reads, perhaps while the job writes: changes nothing.
+  static CheckpointFolder for_reading(std::string path) { return {std::move(path), 1}; }
 
   // Returns when the checkpoint is durable and the oldest checkpoints beyond `keep` (>= 1) are
   // deleted. Files of later steps, which load_newest refused, do not count and stay until training

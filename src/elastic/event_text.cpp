@@ -41,6 +41,16 @@ std::string describe_event(std::string_view json_line) {
           event.contains("worker") ? fmt::format("worker {}: ", event.value("worker", -1)) : "";
       return fmt::format("failed   {}{}", who, event.value("reason", ""));
     }
+    if (type == "metrics") {
+      std::string text;
+      const nlohmann::json values = event.value("values", nlohmann::json::object());
+      for (const auto& [name, value] : values.items()) {
+        text += fmt::format(" {} {}", name,
+                            value.is_number() ? fmt::format("{:.6g}", value.get<double>())
+                                              : value.get<std::string>());
+      }
+      return fmt::format("metrics  step {}:{}", event.value("step", std::int64_t{0}), text);
+    }
     if (type == "recovered") {
       return fmt::format("recovered worker {}: no longer slow", event.value("worker", -1));
     }

@@ -9,6 +9,8 @@
 //   status.json    the launcher's process and state, worker processes and their devices
 //   nodes/         status from the launchers of further nodes (elastic/node_status.h)
 //   result.json    written when the job finishes
+//   model.pt       the trained model, written just before (elastic/model_file.h)
+//   tensors.json   where the model's tensors are in a checkpoint (elastic/model_export.h)
 //   replay.json    written by 'rubato replay'
 //   checkpoints/   elastic/checkpoint.h
 //   logs/          output of the workers
@@ -90,6 +92,7 @@ class JobFolder {
   std::string hello_file() const { return path_ + "/hello"; }
   std::string result_file() const { return path_ + "/result.json"; }
   std::string model_file() const { return path_ + "/model.pt"; }
+  std::string tensors_file() const { return path_ + "/tensors.json"; }
   std::string replay_file() const { return path_ + "/replay.json"; }
   std::string checkpoint_folder() const { return path_ + "/checkpoints"; }
   std::string log_file(int worker) const;

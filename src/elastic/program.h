@@ -15,12 +15,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "elastic/data_order.h"
 #include "elastic/logical_range.h"
+#include "elastic/tensor_place.h"
 
 namespace rubato::elastic {
 
@@ -37,6 +41,7 @@ struct StepInfo {
   std::int64_t epoch = 0;
   std::int64_t steps_per_epoch = 1;
   double rate_factor = 1.0;  // multiplies the learning rate
+  bool ends_epoch = false;   // or the job; known to members only
   // The private state of logical worker 0 after the step, for programs that evaluate; null:
   // unknown.
   const std::byte* private_state = nullptr;
@@ -96,6 +101,9 @@ class Program {
     LogicalRange hosts;
     std::int64_t total_steps = 0;      // 0: not known in advance
     const DataOrder* order = nullptr;  // null: shares are not known in advance
+    // Reports a number about the training to the job's owner (elastic/metrics.h). May be called
+    // until the program ends, also after the end of the job. Null if this worker does not lead.
+    std::function<Status(std::string_view name, double value)> report;
   };
   virtual void entered(const Place& place) { static_cast<void>(place); }
 
@@ -104,9 +112,16 @@ class Program {
   // Then it joins only after at least one.
   virtual bool warms_up_by_update() const { return false; }
 
+  // Where the tensors of the model are in the state. A job whose program knows them leaves a model
+  // file that plain PyTorch reads.
+  virtual std::vector<TensorPlace> tensors() const { return {}; }
+  // Whether a loss that is not a number ends the job. It would not recover.
+  virtual bool stops_at_nan() const { return true; }
+
   // Writes the trained model, with the private state of logical worker 0, in the program's own
-  // format. Called on the leader before the job counts as finished, and again on another one if the
-  // leader dies; so it must replace the file as a whole.
+  // format, for programs that have another one than write_model_file(). Called on the leader before
+  // the job counts as finished, and again on another one if the leader dies; so it must replace the
+  // file as a whole.
   virtual bool saves_model() const { return false; }
   virtual void save_model(const std::string& path, std::span<const std::byte> private_state) {
     static_cast<void>(path);

@@ -9,12 +9,24 @@
 #include "base/file.h"
 #include "base/json_text.h"
 #include "base/sha256.h"
+#include "elastic/model_export.h"
 
 namespace rubato::elastic {
 
 namespace {
 
 using std::chrono::steady_clock;
+
+// Counts offsets from the beginning of the whole shared state, which is one part of a checkpoint.
+std::vector<TensorPlace> in_state(std::vector<TensorPlace> places, const WorkerSegment& state) {
+  for (TensorPlace& place : places) {
+    if (place.unit < 0) continue;
+    const std::span<std::byte> unit = state.unit(static_cast<std::size_t>(place.unit));
+    place.offset += static_cast<std::size_t>(unit.data() - state.state().data());
+    place.unit = 0;
+  }
+  return places;
+}
 
 }  // namespace
 
@@ -54,6 +66,15 @@ Result<std::unique_ptr<LeaderRecords>> LeaderRecords::open(const Context& contex
   if (!context.settings->ledger.empty()) {
     Status opened = records->open_ledger(next_step);
     if (!opened.ok()) return opened.error();
+  }
+  if (!context.tensors.empty()) {
+    Status described = write_tensor_map(
+        *context.folder, {.description = context.description,
+                          .state_bytes = context.state->state().size(),
+                          .private_bytes = context.board->private_state(0, next_step).size(),
+                          .private_part = context.data != nullptr ? 2U : 1U,
+                          .tensors = in_state(context.tensors, *context.state)});
+    if (!described.ok()) return described.error();
   }
   const DataOrder& order = *context.order;
   static_cast<void>(

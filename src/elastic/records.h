@@ -60,6 +60,7 @@ class LeaderRecords {
     const DataBoard* data;       // adaptive job, else null
     std::int64_t total_steps;    // consistent job, else 0
     std::int64_t total_samples;  // adaptive job, else 0
+    std::vector<TensorPlace> tensors;
   };
   // Also writes the event `started`, which contains the length of the training.
   static Result<std::unique_ptr<LeaderRecords>> open(const Context& context,

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <string>
 #include <utility>
 
 #include "elastic/exchange.h"
+#include "elastic/model_file.h"
 
 namespace rubato::elastic {
 
@@ -34,7 +36,10 @@ class CoordinatorGuard final : public ExchangeGuard {
 
 Training::Training(const Context& context, Coordinator& coordinator,
                    std::optional<LoadedCheckpoint> restored)
-    : context_(context), coordinator_(coordinator), restored_(std::move(restored)) {
+    : context_(context),
+      coordinator_(coordinator),
+      restored_(std::move(restored)),
+      metrics_(std::make_shared<Metrics>(*context.folder)) {
   version_ = restored_ ? restored_->step : 0;
   if (context.program->wants_prefetch()) {
     prefetcher_ = std::make_unique<Prefetcher>(*context.program);
@@ -45,11 +50,16 @@ StepInfo Training::info(std::int64_t step) const {
   if (context_.adaptive != nullptr) {
     const std::optional<StepInfo> known = adaptive_info(step);
     RUBATO_CHECK(known.has_value(), "the facts of a step this member took part in are missing");
-    return *known;
+    const DataState after = coordinator_.data_board().state(step + 1);
+    StepInfo facts = *known;
+    facts.ends_epoch = after.epoch != facts.epoch || context_.adaptive->partitions().done(after);
+    return facts;
   }
   return {.step = step,
           .epoch = context_.order->epoch_of(step),
           .steps_per_epoch = context_.order->steps_per_epoch(),
+          .ends_epoch = (step + 1) % context_.order->steps_per_epoch() == 0 ||
+                        step + 1 == context_.total_steps,
           .private_state = coordinator_.board().private_state(0, step + 1).data()};
 }
 
@@ -67,15 +77,28 @@ std::span<const std::byte> Training::private_state(int logical) const {
   return coordinator_.board().private_state(logical, version_);
 }
 
+std::optional<Training::End> Training::end_of(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kInterrupted:
+      return std::nullopt;
+    case Outcome::kDone:
+      return End::kFinished;
+    case Outcome::kGone:
+      return End::kLeft;
+    case Outcome::kFailed:
+      return End::kFailed;
+    case Outcome::kHopeless:
+      return End::kHopeless;
+  }
+  return std::nullopt;
+}
+
 Training::End Training::run() {
   bool observing = false;
   for (;;) {
     if (observing && !coordinator_.pending() && follow()) {
       observing = false;
-      const Outcome outcome = train();
-      if (outcome == Outcome::kDone) return End::kFinished;
-      if (outcome == Outcome::kGone) return End::kLeft;
-      if (outcome == Outcome::kFailed) return End::kFailed;
+      if (const auto end = end_of(train())) return *end;
       continue;
     }
     const auto event = coordinator_.wait_event(std::chrono::milliseconds(observing ? 0 : 1000));
@@ -101,10 +124,7 @@ Training::End Training::run() {
         if (!view) break;
         observing = false;
         if (!enter(std::move(view))) return End::kFailed;
-        const Outcome outcome = train();
-        if (outcome == Outcome::kDone) return End::kFinished;
-        if (outcome == Outcome::kGone) return End::kLeft;
-        if (outcome == Outcome::kFailed) return End::kFailed;
+        if (const auto end = end_of(train())) return *end;
         break;
       }
       case Coordinator::Event::kFinished:
@@ -232,7 +252,8 @@ bool Training::enter(std::shared_ptr<const ActiveView> view) {
          .total_steps = context_.adaptive != nullptr ? 0 : context_.total_steps,
          .total_samples = context_.adaptive != nullptr
                               ? context_.adaptive->partitions().options().total_samples
-                              : 0},
+                              : 0,
+         .tensors = context_.program->tensors()},
         version_);
     if (!records.ok()) {
       fail(records.error().message);
@@ -248,13 +269,21 @@ bool Training::enter(std::shared_ptr<const ActiveView> view) {
        .workers = static_cast<int>(view->view.members.size()),
        .hosts = view->view.members[static_cast<std::size_t>(view->position)].hosts,
        .total_steps = adaptive ? 0 : context_.total_steps,
-       .order = adaptive ? nullptr : context_.order});
+       .order = adaptive ? nullptr : context_.order,
+       .report = leads ? reporter() : nullptr});
   if (!trained_before_) step_ended_ = steady_clock::now();  // a newcomer was not kept waiting
   trained_before_ = true;
   view->row().stall_us = microseconds(steady_clock::now() - step_ended_);
   view_ = view;
   coordinator_.entered(std::move(view));
   return true;
+}
+
+// Outlives the training: programs report what they find out about the finished model.
+std::function<Status(std::string_view, double)> Training::reporter() {
+  return [metrics = metrics_](std::string_view name, double value) {
+    return metrics->report(name, value);
+  };
 }
 
 bool Training::compute(const ActiveView& view, std::int64_t step) {
@@ -295,6 +324,27 @@ bool Training::compute(const HostStep& host, std::int64_t step, std::span<const 
   }
 }
 
+// Whether the loss of a mini-batch that this worker computed is not a number. If the losses are on
+// a device, it looks only now and then.
+bool Training::diverged(const ActiveView& view, std::int64_t step) {
+  constexpr std::int64_t kSettleEvery = 64;
+  if (!context_.program->stops_at_nan()) return false;
+  if (!context_.program->state_in_host_memory()) {
+    if (step % kSettleEvery != 0) return false;
+    context_.program->settle();
+  }
+  for (const HostStep& host : view.host.steps) {
+    const double loss = coordinator_.board().slot(host.logical, step + 1).loss;
+    if (std::isfinite(loss)) continue;
+    fail(fmt::format(
+        "step {}, logical worker {}: the loss is {}, so the training cannot go on; try a "
+        "lower learning rate, or clip the gradient",
+        step, host.logical, loss));
+    return true;
+  }
+  return false;
+}
+
 void Training::offer_prefetch(const ActiveView& view, std::int64_t step) {
   if (step >= context_.total_steps) return;
   prefetcher_->offer([order = context_.order, step,
@@ -311,6 +361,7 @@ void Training::offer_prefetch(const ActiveView& view, std::int64_t step) {
 void Training::update(std::int64_t step, const std::function<void()>& apply) {
   if (records_) records_->before_update();
   version_ = step + 1;
+  metrics_->reached(version_);
   if (context_.program->state_in_host_memory()) {
     context_.own->update(version_, apply);
   } else {
@@ -375,6 +426,7 @@ void Training::after_step(const ActiveView& view, std::int64_t step) {
     view_reported_ = true;
     records_->view_works(view, redone_);
   }
+  metrics_->tell();
   say_epoch(view, step);
 }
 
@@ -410,6 +462,7 @@ Training::Outcome Training::train() {
     if (coordinator_.interrupted()) return Outcome::kInterrupted;
     const bool alone = view.alone() && coordinator_.board().watchers() == 0;
     if (!alone) context_.program->settle();
+    if (diverged(view, step)) return Outcome::kHopeless;
     view.row().note_compute(step, microseconds(steady_clock::now() - began));
     if (view.leads()) coordinator_.commit_prepared(step);
     if (!(alone ? reduce_alone(view, step) : reduce(view, step))) return Outcome::kInterrupted;
@@ -442,17 +495,36 @@ Training::Outcome Training::train() {
 Training::Outcome Training::end_of_job() {
   mirror_state();
   if (!view_->leads() || !records_) return Outcome::kInterrupted;
-  if (!context_.model_file.empty() && context_.program->saves_model()) {
-    try {
-      context_.program->save_model(context_.model_file, private_state(0));
-    } catch (const std::exception& error) {
-      return fail(fmt::format("{}: {}", context_.model_file, error.what()));
-    }
+  metrics_->finish();
+  if (!context_.model_file.empty()) {
+    // Whoever wants more of the final state than the model, or in another format, finds it there.
+    records_->checkpoint_now(version_);
+    const Status saved = save_model();
+    if (!saved.ok()) return fail(saved.error().message);
   }
   const Status written = records_->write_result(view_->view, version_);
   if (!written.ok()) return fail(written.error().message);
   coordinator_.finish();
   return Outcome::kDone;
+}
+
+Status Training::save_model() const {
+  Program& program = *context_.program;
+  try {
+    if (program.saves_model()) {
+      program.save_model(context_.model_file, private_state(0));
+      return ok_status();
+    }
+  } catch (const std::exception& error) {
+    return Error{ErrorCode::kIo, fmt::format("{}: {}", context_.model_file, error.what())};
+  }
+  const std::vector<TensorPlace> places = program.tensors();
+  if (places.empty()) return ok_status();
+  const NamedTensors tensors(places, [&](const TensorPlace& place) -> std::span<const std::byte> {
+    if (place.unit < 0) return private_state(0);
+    return context_.own->unit(static_cast<std::size_t>(place.unit));
+  });
+  return write_model_file(context_.model_file, ModelFormat::kTorch, tensors.all());
 }
 
 }  // namespace rubato::elastic

@@ -16,6 +16,7 @@
 #include "elastic/coordinator.h"
 #include "elastic/data_order.h"
 #include "elastic/job_folder.h"
+#include "elastic/metrics.h"
 #include "elastic/prefetcher.h"
 #include "elastic/program.h"
 #include "elastic/records.h"
@@ -43,22 +44,26 @@ class Training {
   Training(const Context& context, Coordinator& coordinator,
            std::optional<LoadedCheckpoint> restored);
 
-  enum class End { kFinished, kLeft, kExcluded, kFailed };
+  enum class End { kFinished, kLeft, kExcluded, kFailed, kHopeless };
   End run();
   // The final private state of a logical worker.
   std::span<const std::byte> private_state(int logical) const;
 
  private:
-  enum class Outcome { kInterrupted, kGone, kDone, kFailed };
+  enum class Outcome { kInterrupted, kGone, kDone, kFailed, kHopeless };
 
   Status fill_board();
   bool follow();  // false: an event is waiting
   bool enter(std::shared_ptr<const ActiveView> view);
   Outcome train();
   Outcome end_of_job();
+  static std::optional<End> end_of(Outcome outcome);  // nothing: it goes on
+  std::function<Status(std::string_view, double)> reporter();
+  Status save_model() const;
   bool compute(const ActiveView& view, std::int64_t step);  // false: the program failed
   bool compute(const HostStep& host, std::int64_t step, std::span<const std::byte> before,
                std::span<std::byte> after, double& loss);
+  bool diverged(const ActiveView& view, std::int64_t step);  // says so
   void offer_prefetch(const ActiveView& view, std::int64_t step);
   StepInfo info(std::int64_t step) const;
   bool done() const;
@@ -86,9 +91,10 @@ class Training {
   std::unique_ptr<StateFollower> follower_;  // newcomer only
   std::shared_ptr<const ActiveView> view_;
   std::unique_ptr<LeaderRecords> records_;  // while this worker leads
-  std::int64_t version_ = 0;                // steps applied
-  std::int64_t begun_step_ = -1;            // the newest step this worker began to compute
-  std::int64_t redone_ = 0;                 // steps repeated because of this view
+  std::shared_ptr<Metrics> metrics_;
+  std::int64_t version_ = 0;      // steps applied
+  std::int64_t begun_step_ = -1;  // the newest step this worker began to compute
+  std::int64_t redone_ = 0;       // steps repeated because of this view
   bool view_reported_ = false;
   std::set<int> bound_buffers_;
   MiniBatch batch_;

@@ -215,6 +215,8 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
       return kWorkerDone;
     case Training::End::kExcluded:
       return (*coordinator)->was_refused() ? kWorkerRefused : kWorkerExcluded;
+    case Training::End::kHopeless:
+      return kWorkerHopeless;
     case Training::End::kFailed:
       break;
   }

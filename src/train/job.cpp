@@ -4,12 +4,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <stdexcept>
+#include <utility>
 
 #include "base/file.h"
 #include "elastic/worker.h"
 #include "rubato/train.h"
 #include "train/environment.h"
 #include "train/job_options.h"
+#include "train/state_file.h"
 #include "train/torch_program.h"
 
 namespace rubato {
@@ -23,9 +26,10 @@ constexpr int kWrongInput = 2;
   std::exit(kWrongInput);
 }
 
-int run(train::TorchProgram& program, const JobOptions& options) {
+int run(train::TorchProgram& program, const JobOptions& options, bool& finished) {
   int code = 0;
   const auto at_end = [&](std::span<const std::byte> private_state) {
+    finished = true;
     // For code that uses the model afterwards: the buffers of logical worker 0, as with PyTorch's
     // DDP.
     program.load_private(private_state);
@@ -48,11 +52,11 @@ int run(train::TorchProgram& program, const JobOptions& options) {
 
 }  // namespace
 
-Job::Job(int argc, char** argv, const JobDefaults& defaults) {
+Job::Job(int argc, char** argv, const JobDefaults& defaults, const std::vector<Flag>& flags) {
   const auto arguments = std::span<const char* const>(argv, static_cast<std::size_t>(argc));
-  Result<JobOptions> parsed = parse_job_options(arguments.subspan(1), defaults);
+  Result<JobOptions> parsed = parse_job_options(arguments.subspan(1), defaults, flags);
   if (parsed && parsed->help) {
-    fmt::print("{}", job_help(defaults));
+    fmt::print("{}", job_help(defaults, flags));
     std::exit(0);
   }
   elastic::say_hello();
@@ -86,6 +90,12 @@ torch::Device Job::device() const {
 int Job::train(const Training& training) {
   const JobDefaults& spec = options_->spec;
   try {
+    if (!options_->init.empty() && training.model) {
+      if (Status loaded = train::load_state(*training.model, options_->init); !loaded) {
+        fmt::print(stderr, "{}: --init: {}\n", spec.name, loaded.error().message);
+        return kWrongInput;
+      }
+    }
     auto program =
         train::TorchProgram::make(training, {.seed = spec.seed,
                                              .batch = spec.batch,
@@ -97,13 +107,22 @@ int Job::train(const Training& training) {
       fmt::print(stderr, "{}: {}\n", spec.name, program.error().message);
       return kWrongInput;
     }
-    return run(**program, *options_);
+    program_ = std::move(*program);
+    return run(*program_, *options_, finished_);
   } catch (const c10::Error& error) {
     fmt::print(stderr, "{}: LibTorch: {}\n", spec.name, error.what_without_backtrace());
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}: {}\n", spec.name, error.what());
   }
   return kFailed;
+}
+
+bool Job::leads() const { return program_ == nullptr || program_->leads(); }
+
+void Job::report(const std::string& name, double value) {
+  if (program_ == nullptr) return;
+  const Status reported = program_->report(name, value);
+  if (!reported) throw std::invalid_argument(reported.error().message);
 }
 
 }  // namespace rubato

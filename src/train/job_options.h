@@ -20,12 +20,14 @@ struct JobOptions {
   // share a processor then scale as they would on devices of their own. Never changes the result.
   std::int64_t pace_ms = 0;
   std::string dump;  // file for the final parameters; empty: none
+  std::string init;  // a state_dict to start from; empty: none
   bool help = false;
 };
 
-// `arguments` without the program name. Each option is "--name value" or "--name=value".
+// `arguments` without the program name. Each option is "--name value" or "--name=value". Sets the
+// variables of `flags`. A flag must not have the name of another option.
 Result<JobOptions> parse_job_options(std::span<const char* const> arguments,
-                                     const JobDefaults& defaults);
-std::string job_help(const JobDefaults& defaults);
+                                     const JobDefaults& defaults, std::span<const Flag> flags = {});
+std::string job_help(const JobDefaults& defaults, std::span<const Flag> flags = {});
 
 }  // namespace rubato

@@ -3,7 +3,7 @@
 #include <c10/util/Type.h>
 #include <torch/optim.h>
 
-#include <cstdlib>
+#include <memory>
 #include <string>
 #include <typeinfo>
 #include <utility>
@@ -60,43 +60,68 @@ void set_step(State& state, std::int64_t step) {
 
 }  // namespace
 
-template <typename Visitor>
-auto OptimizerState::visit(Visitor visitor) const {
-  switch (kind_) {
-    case Kind::kSgd:
-      return visitor.template operator()<optim::SGDOptions, optim::SGDParamState>();
-    case Kind::kAdam:
-      return visitor.template operator()<optim::AdamOptions, optim::AdamParamState>();
-    case Kind::kAdamW:
-      return visitor.template operator()<optim::AdamWOptions, optim::AdamWParamState>();
-    case Kind::kRmsProp:
-      return visitor.template operator()<optim::RMSpropOptions, optim::RMSpropParamState>();
-    case Kind::kAdagrad:
-      return visitor.template operator()<optim::AdagradOptions, optim::AdagradParamState>();
-  }
-  std::abort();
+template <typename Options, typename ParamState>
+OptimizerState::Rules OptimizerState::rules_for() {
+  return {.make = [] { return std::make_unique<ParamState>(); },
+          .tensors =
+              [](State& state, const optim::OptimizerOptions& options) {
+                return fields(static_cast<ParamState&>(state),
+                              static_cast<const Options&>(options));
+              },
+          .step = [](State& state) { return get_step(static_cast<const ParamState&>(state)); },
+          .set_step = [](State& state,
+                         std::int64_t step) { set_step(static_cast<ParamState&>(state), step); }};
 }
 
-Result<OptimizerState> OptimizerState::make(std::shared_ptr<optim::Optimizer> optimizer) {
+OptimizerState::Rules OptimizerState::rules_of(const OptimizerStateRules& own) {
+  return {.make = own.make,
+          .tensors = [tensors = own.tensors](
+                         State& state, const optim::OptimizerOptions&) { return tensors(state); },
+          .step = [steps = own.steps](State& state) { return steps ? *steps(state) : 0; },
+          .set_step =
+              [steps = own.steps](State& state, std::int64_t step) {
+                if (steps) *steps(state) = step;
+              }};
+}
+
+Result<OptimizerState> OptimizerState::make(std::shared_ptr<optim::Optimizer> optimizer,
+                                            const OptimizerStateRules& own) {
   optim::Optimizer* const o = optimizer.get();
   if (o == nullptr) {
     return invalid_input("training: no optimizer; set Training::optimizer");
   }
+  if (static_cast<bool>(own.make) != static_cast<bool>(own.tensors)) {
+    return invalid_input(
+        "training: Training::optimizer_state has only one of make and tensors; use "
+        "rubato::keeps()");
+  }
+  const auto with = [&](Rules rules) {
+    return OptimizerState(std::move(optimizer), std::move(rules));
+  };
+  if (own.make) return with(rules_of(own));
   // Check the exact class: a subclass may keep state that we would not transfer.
   const std::type_info& type = typeid(*o);
-  if (type == typeid(optim::SGD)) return OptimizerState(std::move(optimizer), Kind::kSgd);
-  if (type == typeid(optim::Adam)) return OptimizerState(std::move(optimizer), Kind::kAdam);
-  if (type == typeid(optim::AdamW)) return OptimizerState(std::move(optimizer), Kind::kAdamW);
-  if (type == typeid(optim::RMSprop)) return OptimizerState(std::move(optimizer), Kind::kRmsProp);
-  if (type == typeid(optim::Adagrad)) return OptimizerState(std::move(optimizer), Kind::kAdagrad);
+  if (type == typeid(optim::SGD)) return with(rules_for<optim::SGDOptions, optim::SGDParamState>());
+  if (type == typeid(optim::Adam)) {
+    return with(rules_for<optim::AdamOptions, optim::AdamParamState>());
+  }
+  if (type == typeid(optim::AdamW)) {
+    return with(rules_for<optim::AdamWOptions, optim::AdamWParamState>());
+  }
+  if (type == typeid(optim::RMSprop)) {
+    return with(rules_for<optim::RMSpropOptions, optim::RMSpropParamState>());
+  }
+  if (type == typeid(optim::Adagrad)) {
+    return with(rules_for<optim::AdagradOptions, optim::AdagradParamState>());
+  }
   return invalid_input(
       std::string("training: the optimizer class ") + c10::demangle(type.name()) +
-      " is not supported, because the runtime must transfer its state from worker to "
-      "worker; use SGD, Adam, AdamW, RMSprop or Adagrad");
+      " is not known, and the runtime must transfer its state from worker to worker; say what it "
+      "keeps (Training::optimizer_state), or use SGD, Adam, AdamW, RMSprop or Adagrad");
 }
 
-OptimizerState::OptimizerState(std::shared_ptr<optim::Optimizer> optimizer, Kind kind)
-    : optimizer_(std::move(optimizer)), kind_(kind) {
+OptimizerState::OptimizerState(std::shared_ptr<optim::Optimizer> optimizer, Rules rules)
+    : optimizer_(std::move(optimizer)), rules_(std::move(rules)) {
   for (std::size_t g = 0; g < optimizer_->param_groups().size(); ++g) {
     for (const Tensor& parameter : optimizer_->param_groups()[g].params()) {
       group_.emplace(parameter.unsafeGetTensorImpl(), g);
@@ -104,7 +129,7 @@ OptimizerState::OptimizerState(std::shared_ptr<optim::Optimizer> optimizer, Kind
   }
 }
 
-optim::OptimizerParamState* OptimizerState::find(const Tensor& parameter) const {
+OptimizerState::State* OptimizerState::find(const Tensor& parameter) const {
   const auto it = optimizer_->state().find(compat::state_key(parameter));
   return it == optimizer_->state().end() ? nullptr : it->second.get();
 }
@@ -117,39 +142,29 @@ const optim::OptimizerOptions* OptimizerState::options(const Tensor& parameter) 
 std::size_t OptimizerState::tensor_count(const Tensor& parameter) const {
   const optim::OptimizerOptions* const group = options(parameter);
   if (group == nullptr) return 0;
-  return visit([&]<typename Options, typename State>() {
-    State state;
-    return fields(state, static_cast<const Options&>(*group)).size();
-  });
+  const std::unique_ptr<State> example = rules_.make();
+  return rules_.tensors(*example, *group).size();
 }
 
 bool OptimizerState::exists(const Tensor& parameter) const { return find(parameter) != nullptr; }
 
 std::vector<Tensor*> OptimizerState::tensors(const Tensor& parameter) const {
-  return visit([&]<typename Options, typename State>() {
-    return fields(static_cast<State&>(*find(parameter)),
-                  static_cast<const Options&>(*options(parameter)));
-  });
+  return rules_.tensors(*find(parameter), *options(parameter));
 }
 
 std::int64_t OptimizerState::step(const Tensor& parameter) const {
-  return visit([&]<typename Options, typename State>() {
-    return get_step(static_cast<const State&>(*find(parameter)));
-  });
+  return rules_.step(*find(parameter));
 }
 
 void OptimizerState::create(const Tensor& parameter, std::int64_t step,
                             std::span<const Tensor> tensors) {
-  visit([&]<typename Options, typename State>() {
-    auto state = std::make_unique<State>();
-    set_step(*state, step);
-    const std::vector<Tensor*> targets =
-        fields(*state, static_cast<const Options&>(*options(parameter)));
-    RUBATO_CHECK(targets.size() == tensors.size(),
-                 "optimizer state with the wrong number of tensors");
-    for (std::size_t i = 0; i < targets.size(); ++i) *targets[i] = tensors[i];
-    optimizer_->state()[compat::state_key(parameter)] = std::move(state);
-  });
+  std::unique_ptr<State> state = rules_.make();
+  rules_.set_step(*state, step);
+  const std::vector<Tensor*> targets = rules_.tensors(*state, *options(parameter));
+  RUBATO_CHECK(targets.size() == tensors.size(),
+               "optimizer state with the wrong number of tensors");
+  for (std::size_t i = 0; i < targets.size(); ++i) *targets[i] = tensors[i];
+  optimizer_->state()[compat::state_key(parameter)] = std::move(state);
 }
 
 void OptimizerState::remove(const Tensor& parameter) {

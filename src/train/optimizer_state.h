@@ -4,6 +4,7 @@
 //   Adam(W)  first and second moment; with amsgrad also the maximum of the second
 //   RMSprop  mean square, then momentum buffer and mean gradient if used
 //   Adagrad  sum of squares
+//   others   what OptimizerStateRules says
 // LibTorch creates the state of a parameter at its first update (Adagrad: at construction).
 #pragma once
 
@@ -12,19 +13,22 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
+#include "rubato/train.h"
 
 namespace rubato::train {
 
 class OptimizerState {
  public:
-  // An error if the class of the optimizer is not supported.
-  static Result<OptimizerState> make(std::shared_ptr<torch::optim::Optimizer> optimizer);
+  // An error if the class of the optimizer is not supported and there are no rules for it.
+  static Result<OptimizerState> make(std::shared_ptr<torch::optim::Optimizer> optimizer,
+                                     const OptimizerStateRules& own = {});
 
   // The number of tensors in the parameter's state once it exists; 0 for a parameter that the
   // optimizer does not update.
@@ -40,17 +44,25 @@ class OptimizerState {
   void remove(const torch::Tensor& parameter);
 
  private:
-  enum class Kind { kSgd, kAdam, kAdamW, kRmsProp, kAdagrad };
-  OptimizerState(std::shared_ptr<torch::optim::Optimizer> optimizer, Kind kind);
+  using State = torch::optim::OptimizerParamState;
+  // How to treat the states of one class of optimizer.
+  struct Rules {
+    std::function<std::unique_ptr<State>()> make;
+    std::function<std::vector<torch::Tensor*>(State&, const torch::optim::OptimizerOptions&)>
+        tensors;
+    std::function<std::int64_t(State&)> step;
+    std::function<void(State&, std::int64_t)> set_step;
+  };
+  template <typename Options, typename ParamState>
+  static Rules rules_for();
+  static Rules rules_of(const OptimizerStateRules& own);
+  OptimizerState(std::shared_ptr<torch::optim::Optimizer> optimizer, Rules rules);
 
-  // Calls visitor.operator()<Options, State>() with the types of this kind of optimizer.
-  template <typename Visitor>
-  auto visit(Visitor visitor) const;
-  torch::optim::OptimizerParamState* find(const torch::Tensor& parameter) const;
+  State* find(const torch::Tensor& parameter) const;
   const torch::optim::OptimizerOptions* options(const torch::Tensor& parameter) const;
 
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
-  Kind kind_;
+  Rules rules_;
   std::unordered_map<const void*, std::size_t> group_;  // index of each parameter's group
 };
 

@@ -37,6 +37,34 @@ inline std::string state_key(const torch::Tensor& parameter) {
 inline void* state_key(const torch::Tensor& parameter) { return parameter.unsafeGetTensorImpl(); }
 #endif
 
+// The name of a number type in a model file (elastic/tensor_place.h); empty: it has none.
+inline std::string tensor_type(torch::ScalarType type) {
+  switch (type) {
+    case torch::kFloat32:
+      return "F32";
+    case torch::kFloat16:
+      return "F16";
+    case torch::kBFloat16:
+      return "BF16";
+    case torch::kFloat64:
+      return "F64";
+    case torch::kInt64:
+      return "I64";
+    case torch::kInt32:
+      return "I32";
+    case torch::kInt16:
+      return "I16";
+    case torch::kInt8:
+      return "I8";
+    case torch::kUInt8:
+      return "U8";
+    case torch::kBool:
+      return "BOOL";
+    default:
+      return "";
+  }
+}
+
 // The vector instructions that ATen's own kernels use. Only 2.x exports a function for this; the
 // description is in both versions.
 inline std::string cpu_capability() {

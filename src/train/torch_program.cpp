@@ -71,7 +71,7 @@ Result<std::unique_ptr<TorchProgram>> TorchProgram::make(const Training& trainin
     return invalid_input("training: the batch has " + std::to_string(options.batch) +
                          " samples; use at least 1");
   }
-  Result<OptimizerState> state = OptimizerState::make(training.optimizer);
+  Result<OptimizerState> state = OptimizerState::make(training.optimizer, training.optimizer_state);
   if (!state) return state.error();
   training.model->to(options.device);
   training.model->train();
@@ -140,9 +140,12 @@ Status TorchProgram::add_parameters() {
 
 void TorchProgram::add_buffers() {
   std::vector<std::pair<Tensor, std::size_t>> places;  // buffer, offset
-  std::unordered_map<const void*, bool> seen;
+  std::unordered_map<const void*, std::size_t> seen;
   for (const auto& item : training_.model->named_buffers()) {
-    if (!seen.emplace(item.value().unsafeGetTensorImpl(), true).second) continue;
+    const auto [known, fresh] =
+        seen.emplace(item.value().unsafeGetTensorImpl(), shape_.private_bytes);
+    named_buffers_.push_back({item.key(), item.value(), known->second});
+    if (!fresh) continue;
     places.emplace_back(item.value(), shape_.private_bytes);
     shape_.private_bytes += aligned(item.value().nbytes());
   }
@@ -201,6 +204,11 @@ void TorchProgram::adopt_state(Parameter& parameter) {
   }
   const std::vector<Tensor*> tensors = optimizer_state_.tensors(parameter.tensor);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i]->defined() || tensors[i]->sizes() != parameter.tensor.sizes() ||
+        tensors[i]->scalar_type() != torch::kFloat32) {
+      throw std::runtime_error("training: a tensor that the optimizer keeps for '" +
+                               parameter.name + "' is not float32 or not of the parameter's shape");
+    }
     parameter.state[i].copy_(*tensors[i]);
     *tensors[i] = parameter.state[i];
   }
@@ -526,15 +534,18 @@ void TorchProgram::apply_buffer(const elastic::StepInfo& info, int buffer, float
   step_optimizer(info, gradient, {});
 }
 
+Progress TorchProgram::progress_of(const elastic::StepInfo& info) const {
+  return {
+      .step = info.step,
+      .epoch = info.epoch,
+      .steps_per_epoch = info.steps_per_epoch,
+      .total_steps = options_.steps >= 0 ? options_.steps : options_.epochs * info.steps_per_epoch};
+}
+
 void TorchProgram::set_learning_rate(const elastic::StepInfo& info) {
   auto& groups = training_.optimizer->param_groups();
   if (training_.learning_rate) {
-    const double rate = training_.learning_rate(
-        {.step = info.step,
-         .epoch = info.epoch,
-         .steps_per_epoch = info.steps_per_epoch,
-         .total_steps =
-             options_.steps >= 0 ? options_.steps : options_.epochs * info.steps_per_epoch});
+    const double rate = training_.learning_rate(progress_of(info));
     for (auto& group : groups) group.options().set_lr(rate * info.rate_factor);
   } else if (info.rate_factor != rate_factor_) {
     rate_factor_ = info.rate_factor;
@@ -548,7 +559,14 @@ void TorchProgram::step_optimizer(const elastic::StepInfo& info, const Gradient&
                                   std::span<const std::uint8_t> update) {
   const torch::NoGradGuard no_grad;
   set_learning_rate(info);
-  install(gradient, update);
+  if (training_.before_update) {
+    const Gradient& changeable = own_copy(gradient);
+    install(changeable, {});
+    training_.before_update(progress_of(info));
+    if (!update.empty()) install(changeable, update);
+  } else {
+    install(gradient, update);
+  }
   training_.optimizer->step();
   for (std::size_t k = 0; k < parameters_.size(); ++k) {
     Parameter& parameter = parameters_[k];
@@ -559,6 +577,57 @@ void TorchProgram::step_optimizer(const elastic::StepInfo& info, const Gradient&
                    {.has_state = 1, .step = optimizer_state_.step(parameter.tensor)});
     }
   }
+  if (info.ends_epoch && place_.leads && training_.after_epoch) end_epoch(info);
+}
+
+// The gradient may be in memory that other workers read.
+const TorchProgram::Gradient& TorchProgram::own_copy(const Gradient& gradient) {
+  changeable_.parts.clear();
+  for (const Tensor& part : gradient.parts) changeable_.parts.push_back(part.clone());
+  return changeable_;
+}
+
+void TorchProgram::end_epoch(const elastic::StepInfo& info) {
+  settle();
+  if (info.private_state != nullptr && shape_.private_bytes > 0) {
+    load_private({info.private_state, shape_.private_bytes});
+  }
+  for (const Parameter& parameter : parameters_) parameter.tensor.mutable_grad() = Tensor();
+  training_.after_epoch(progress_of(info));
+  training_.model->train();
+  resident_ = nullptr;
+}
+
+std::vector<elastic::TensorPlace> TorchProgram::tensors() const {
+  std::vector<elastic::TensorPlace> places;
+  const auto sizes = [](const Tensor& tensor) {
+    return std::vector<std::int64_t>(tensor.sizes().begin(), tensor.sizes().end());
+  };
+  for (const auto& item : training_.model->named_parameters()) {
+    const auto found =
+        std::find_if(parameters_.begin(), parameters_.end(), [&](const Parameter& parameter) {
+          return parameter.tensor.unsafeGetTensorImpl() == item.value().unsafeGetTensorImpl();
+        });
+    places.push_back({.name = item.key(),
+                      .type = "F32",
+                      .shape = sizes(item.value()),
+                      .unit = static_cast<int>(found - parameters_.begin()),
+                      .offset = kAlign});
+  }
+  for (const Buffer& buffer : named_buffers_) {
+    const std::string type = compat::tensor_type(buffer.tensor.scalar_type());
+    if (type.empty()) return {};  // nobody else could read it
+    places.push_back({.name = buffer.name,
+                      .type = type,
+                      .shape = sizes(buffer.tensor),
+                      .unit = -1,
+                      .offset = buffer.offset});
+  }
+  return places;
+}
+
+Status TorchProgram::report(const std::string& name, double value) const {
+  return place_.report ? place_.report(name, value) : ok_status();
 }
 
 std::string TorchProgram::parameter_bytes() const {

@@ -80,6 +80,13 @@ class TorchProgram final : public elastic::Program {
   bool wants_prefetch() const override { return static_cast<bool>(training_.prefetch); }
   void prefetch(std::span<const std::int64_t> samples) override { training_.prefetch(samples); }
   std::vector<Trait> fingerprint() const override;
+  void entered(const Place& place) override { place_ = place; }
+  std::vector<elastic::TensorPlace> tensors() const override;
+  bool stops_at_nan() const override { return training_.stop_at_nan; }
+
+  bool leads() const { return place_.leads; }
+  // Does nothing on a worker that does not lead.
+  Status report(const std::string& name, double value) const;
 
   // Copies a private state into the model's buffers, for evaluation or saving after training.
   void load_private(std::span<const std::byte> state);
@@ -87,6 +94,11 @@ class TorchProgram final : public elastic::Program {
   std::string parameter_bytes() const;
 
  private:
+  struct Buffer {
+    std::string name;
+    torch::Tensor tensor;
+    std::size_t offset = 0;  // in the private state
+  };
   struct Parameter {
     std::string name;
     torch::Tensor tensor;
@@ -135,6 +147,9 @@ class TorchProgram final : public elastic::Program {
   void install(const Gradient& gradient, std::span<const std::uint8_t> update);
   void step_optimizer(const elastic::StepInfo& info, const Gradient& gradient,
                       std::span<const std::uint8_t> update);
+  const Gradient& own_copy(const Gradient& gradient);
+  Progress progress_of(const elastic::StepInfo& info) const;
+  void end_epoch(const elastic::StepInfo& info);
   void set_learning_rate(const elastic::StepInfo& info);
   void adopt_state(Parameter& parameter);
   void seed_generators(std::uint64_t seed);
@@ -144,7 +159,8 @@ class TorchProgram final : public elastic::Program {
   OptimizerState optimizer_state_;
   elastic::ProgramShape shape_;
   std::vector<Parameter> parameters_;
-  torch::Tensor private_;  // bytes; the model's buffers are views of it
+  std::vector<Buffer> named_buffers_;  // also those of one tensor under several names
+  torch::Tensor private_;              // bytes; the model's buffers are views of it
   std::unordered_map<const std::byte*, Departure> departures_;  // by `after`
   std::vector<Departure*> pending_;                             // oldest first
   const Departure* resident_ = nullptr;                         // its state is in private_
@@ -152,6 +168,8 @@ class TorchProgram final : public elastic::Program {
   std::vector<Gradient> buffers_;
   std::vector<Gradient> applied_;  // views of the gradients passed to apply(); CUDA: one copy
   std::size_t next_applied_ = 0;
+  Gradient changeable_;  // of this step, for Training::before_update
+  Place place_{.leads = true};
   std::vector<double> own_rates_;  // the optimizer's own rates, by parameter group
   double rate_factor_ = 1.0;       // their current factor
   torch::Generator default_generator_;

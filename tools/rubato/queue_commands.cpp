@@ -95,6 +95,18 @@ std::string progress_text(const json& job) {
   return text;
 }
 
+// The newest value of each metric that its program reported.
+std::string metrics_text(const json& job) {
+  const json progress = job.value("progress", json::object());
+  const json metrics = progress.value("metrics", json::object());
+  std::vector<std::string> parts;
+  for (const auto& [name, value] : metrics.items()) {
+    parts.push_back(value.is_number() ? fmt::format("{} {:.6g}", name, value.get<double>())
+                                      : fmt::format("{} {}", name, value.get<std::string>()));
+  }
+  return join(parts, ", ");
+}
+
 // The hash of what was trained, or how an ordinary program ended.
 std::string result_text(const json& result) {
   if (!result.contains("exit_code")) return result.value("state_sha256", "");
@@ -186,6 +198,7 @@ int status(const QueueArguments& a, const Context& context) {
   print_line("reason", job->value("reason", ""));
   print_links(*job);
   print_line("progress", progress_text(*job));
+  print_line("metrics", metrics_text(*job));
   print_line("eta", eta_line(*job));
   print_line("submitted", at("submitted_at"));
   print_line("started", at("started_at"));
