@@ -41,6 +41,40 @@ TEST(JobOptions, WrongInputIsNamed) {
             "--consistency: consistency 'd3' is unknown; use d1 or d2");
 }
 
+TEST(JobOptions, OfTheProgramsOwn) {
+  std::string data = "images";
+  std::int64_t width = 16;
+  double rate = 0.1;
+  bool fast = false;
+  bool slow = true;
+  const std::vector<Flag> flags = {{"--data", "folder", &data},
+                                   {"--width", "neurons", &width},
+                                   {"--rate", "of learning", &rate},
+                                   {"--fast", "or not", &fast},
+                                   {"--slow", "or not", &slow}};
+  const std::vector<const char*> arguments = {"--data", "",       "--fast", "--width=-3", "--steps",
+                                              "5",      "--slow", "false",  "--rate",     "1e-3"};
+  const auto options = parse_job_options(arguments, {}, flags);
+  ASSERT_TRUE(options.ok()) << options.error().message;
+  EXPECT_EQ(options->spec.steps, 5);
+  EXPECT_EQ(data, "");
+  EXPECT_EQ(width, -3);
+  EXPECT_EQ(rate, 1e-3);
+  EXPECT_TRUE(fast);
+  EXPECT_FALSE(slow);
+  const auto problem = [&](std::vector<const char*> given, const std::vector<Flag>& known) {
+    const auto parsed = parse_job_options(given, {}, known);
+    return parsed.ok() ? "no error" : parsed.error().message;
+  };
+  EXPECT_EQ(problem({"--width", "x"}, flags), "--width: 'x' is not a whole number");
+  EXPECT_EQ(problem({"--rate"}, flags), "--rate: a value is missing");
+  EXPECT_EQ(problem({"--fast=maybe"}, flags), "--fast: 'maybe'; expected true or false");
+  EXPECT_NE(problem({}, {{"--batch", "taken", &width}}).find("'--batch'"), std::string::npos);
+  EXPECT_NE(problem({}, {{"width", "no dashes", &width}}).find("'width'"), std::string::npos);
+  EXPECT_NE(job_help({}, flags).find("--width                neurons (default -3)"),
+            std::string::npos);
+}
+
 TEST(JobOptions, HelpShowsTheDefaults) {
   EXPECT_NE(job_help({.batch = 48}).find("(default 48)"), std::string::npos);
 }
