@@ -67,6 +67,12 @@ struct rubato_tensor {
   uint64_t offset;
 };
 
+/* A part of the gradient, for messages. */
+struct rubato_gradient_part {
+  const char* name;
+  uint64_t floats;
+};
+
 /* What a program trains.
  *
  * The shared state (parameters, optimizer) is equal on all workers between steps. It consists of
@@ -110,6 +116,8 @@ struct rubato_job {
   const struct rubato_tensor* tensors;
   uint64_t tensor_count;
   int32_t allows_nan; /* 0: a loss that is not a number ends the job */
+  const struct rubato_gradient_part* gradient_parts;
+  uint64_t gradient_part_count;
 };
 
 enum rubato_task_kind {
@@ -180,6 +188,9 @@ struct rubato_task {
    * job delivers. RUBATO_APPLY, RUBATO_APPLY_BUFFER: the same after this step, for those who
    * evaluate; may be null. */
   const void* final_private;
+  /* RUBATO_COMPUTE: 1, 2: the first and second pass of an audit, whose result is only compared.
+   * Data should be read anew. rubato_witness() tells what was seen. */
+  int32_t audit;
 };
 
 typedef struct rubato_worker rubato_worker;
@@ -210,6 +221,12 @@ RUBATO_API int rubato_get_share(rubato_worker* worker, int64_t step, int32_t log
  * of each name is passed on about once a second. Fails if the name has a space or more than 64
  * characters, or is the 65th. */
 RUBATO_API int rubato_report(rubato_worker* worker, const char* name, double value);
+
+/* During an audit, between its RUBATO_COMPUTE and the next task: the hash of something that must be
+ * equal in both passes and on all workers ("input": the data). With a null name, `text` says where
+ * a difference probably comes from. */
+RUBATO_API int rubato_witness(rubato_worker* worker, const char* name, uint32_t hash,
+                              const char* text);
 
 /* Trains to the end and returns the exit code for the process. `perform` does a task and returns 0,
  * or returns something else after it has written a message of at most `message_size` bytes. */

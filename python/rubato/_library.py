@@ -43,6 +43,10 @@ class Tensor(ctypes.Structure):
     ]
 
 
+class GradientPart(ctypes.Structure):
+    _fields_ = [("name", _text), ("floats", _u64)]
+
+
 class Job(ctypes.Structure):
     _fields_ = [
         ("size", _size),
@@ -70,6 +74,8 @@ class Job(ctypes.Structure):
         ("tensors", ctypes.POINTER(Tensor)),
         ("tensor_count", _u64),
         ("allows_nan", _i32),
+        ("gradient_parts", ctypes.POINTER(GradientPart)),
+        ("gradient_part_count", _u64),
     ]
 
 
@@ -106,6 +112,7 @@ class Task(ctypes.Structure):
         ("update", ctypes.POINTER(ctypes.c_uint8)),
         ("path", _text),
         ("final_private", _pointer),
+        ("audit", _i32),
     ]
 
 
@@ -139,6 +146,7 @@ def _load():
     library.rubato_fail.argtypes = [_pointer, _text]
     library.rubato_close.argtypes = [_pointer]
     library.rubato_report.argtypes = [_pointer, _text, ctypes.c_double]
+    library.rubato_witness.argtypes = [_pointer, _text, ctypes.c_uint32, _text]
     library.rubato_get_share.argtypes = [
         _pointer,
         _i64,

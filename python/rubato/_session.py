@@ -24,6 +24,7 @@ import torch
 
 from . import _environment
 from . import _library as c
+from ._audit import Audit, hash_of
 from ._buffers import Buffers
 from ._data import Source, open_source
 from ._errors import RefusedError, RubatoError
@@ -75,6 +76,8 @@ class Session:
         self._ended = None  # the worker of a finished job
         self._thread = threading.get_ident()
         self._task = c.Task(size=ctypes.sizeof(c.Task))
+        self._audit = Audit(model, self.device)
+        self._auditing = False  # the mini-batch that is handed out belongs to an audit
         self._losses = {}  # address -> tensor on a device
         self._in_body = False  # a mini-batch is handed out
         self._computed = False  # and its backward() is done
@@ -176,6 +179,10 @@ class Session:
         traits = _environment.traits(self.device)
         private = self.buffers.bytes_of_block()
         tensors = tensors_of(self.model, self.state, self.buffers)
+        parts = [
+            c.GradientPart(name.encode(), p.numel())
+            for name, p in zip(self.state.names(), self.state.trained())
+        ]
         name = os.path.basename(sys.argv[0]) or "python"
         job = c.Job(
             size=ctypes.sizeof(c.Job),
@@ -205,6 +212,8 @@ class Session:
             tensors=tensors,
             tensor_count=len(tensors),
             allows_nan=not self.stop_at_nan,
+            gradient_parts=(c.GradientPart * len(parts))(*parts),
+            gradient_part_count=len(parts),
         )
         worker = c.library.rubato_open(ctypes.byref(job))
         if not worker:
@@ -294,9 +303,15 @@ class Session:
             raise RefusedError(
                 "mode adaptive: the batch of a Python program cannot change yet; use mode consistent"
             )
-        key = (task.step, task.logical)
         seed = task.random_seed
-        batch = self.data.get(key, task.samples[: task.sample_count], seed, self._upcoming)
+        samples = task.samples[: task.sample_count]
+        if task.audit:  # nothing that was fetched before
+            self._audit.begin()
+            self._auditing = True
+            batch = self.data.get((task.step, "audit", task.audit), samples, seed, lambda count: ())
+            self._audit_input = hash_of(batch)
+        else:
+            batch = self.data.get((task.step, task.logical), samples, seed, self._upcoming)
         self.buffers.load(task.before)
         seed_all(mix(seed, _MODEL))
         return batch
@@ -355,6 +370,7 @@ class Session:
         """The body did not call backward()."""
         if self._task.kind == c.COMPUTE:
             self._no_gradient()
+            self._end_audit()
             self._advance()
             return
         # The loop does not want this mini-batch, but must make an update: with another one.
@@ -362,6 +378,11 @@ class Session:
         self._dummy_begin += self.source.batch_size
         if self._dummy_begin >= len(self.source.dataset):
             raise RubatoError("the loop calls backward() for no mini-batch, so it cannot make an update")
+
+    def _end_audit(self):
+        if self._auditing:
+            self._auditing = False
+            self._audit.end(self.worker, self._audit_input)
 
     def _no_gradient(self):
         task = self._task
@@ -389,6 +410,7 @@ class Session:
         self.buffers.store(task.after)
         self._note_loss(ctypes.addressof(task.loss.contents), loss.detach())
         self._computed = True
+        self._end_audit()
         self._advance()
         if self._task.kind in (c.APPLY, c.APPLY_BUFFER):
             self._open_window()

@@ -162,6 +162,16 @@ int rubato_report(rubato_worker* worker, const char* name, double value) {
   }
 }
 
+int rubato_witness(rubato_worker* worker, const char* name, uint32_t hash, const char* text) {
+  if (worker == nullptr) return failed("rubato_witness: null");
+  try {
+    worker->program->witness(name, hash, text);
+    return RUBATO_OK;
+  } catch (const std::exception& error) {
+    return failed(error.what());
+  }
+}
+
 int rubato_run(const struct rubato_job* job,
                int (*perform)(void* context, const struct rubato_task* task, char* message,
                               size_t message_size),

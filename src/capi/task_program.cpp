@@ -44,6 +44,12 @@ Status check(const rubato_job& job) {
       return wrong("tensors", "a name, type or shape is null");
     }
   }
+  if (job.gradient_part_count > 0 && job.gradient_parts == nullptr) {
+    return wrong("gradient_parts", "null");
+  }
+  for (std::uint64_t i = 0; i < job.gradient_part_count; ++i) {
+    if (job.gradient_parts[i].name == nullptr) return wrong("gradient_parts", "a name is null");
+  }
   return ok_status();
 }
 
@@ -117,6 +123,9 @@ Result<std::unique_ptr<TaskProgram>> TaskProgram::make(const rubato_job& given, 
                  : std::vector<std::int64_t>(tensor.strides, tensor.strides + tensor.dimensions),
          .unit = tensor.unit,
          .offset = tensor.offset});
+  }
+  for (std::uint64_t i = 0; i < job.gradient_part_count; ++i) {
+    program->gradient_parts_.push_back({job.gradient_parts[i].name, job.gradient_parts[i].floats});
   }
   const Status fits = elastic::check_places(program->tensors_, program->shape_.unit_bytes,
                                             program->shape_.private_bytes);
@@ -194,6 +203,7 @@ void TaskProgram::compute(const elastic::MiniBatch& batch, std::span<const std::
   task.loss = &loss;
   task.accumulate = accumulate ? 1 : 0;
   task.buffer = buffer;
+  task.audit = audit_;
   if (gradients_in_host_memory_) task.gradient = host_buffer(buffer);
   perform_(task);
 }
@@ -260,6 +270,16 @@ void TaskProgram::save_model(const std::string& path, std::span<const std::byte>
 }
 
 void TaskProgram::entered(const Place& place) { place_ = place; }
+
+elastic::Program::Witness TaskProgram::end_audit() {
+  audit_ = 0;
+  return std::exchange(witness_, {});
+}
+
+void TaskProgram::witness(const char* name, std::uint32_t hash, const char* text) {
+  if (name != nullptr) witness_.hashes[name] = hash;
+  if (name == nullptr && text != nullptr) witness_.suspicion = text;
+}
 
 Status TaskProgram::report(std::string_view name, double value) const {
   return place_.report ? place_.report(name, value) : ok_status();

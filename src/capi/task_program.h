@@ -49,6 +49,11 @@ class TaskProgram final : public elastic::Program {
   bool stops_at_nan() const override { return stops_at_nan_; }
   std::vector<Trait> fingerprint() const override { return traits_; }
 
+  void begin_audit(int pass) override { audit_ = pass + 1; }
+  Witness end_audit() override;
+  std::vector<GradientPart> gradient_parts() const override { return gradient_parts_; }
+  void witness(const char* name, std::uint32_t hash, const char* text);
+
   // Does nothing on a worker that does not lead.
   Status report(std::string_view name, double value) const;
 
@@ -69,6 +74,9 @@ class TaskProgram final : public elastic::Program {
   std::vector<std::byte> initial_private_;
   std::vector<Trait> traits_;
   std::vector<elastic::TensorPlace> tensors_;
+  std::vector<GradientPart> gradient_parts_;
+  int audit_ = 0;  // the pass of an audit that the next compute() is; 0: none
+  Witness witness_;
   std::string name_;
   std::int64_t epochs_ = 1;
   std::int64_t steps_ = -1;

@@ -59,6 +59,13 @@ constexpr std::array kMetrics{
     FileField{"step", kWhole, 0, kLargest, true},
     FileField{"values", kNumbers, 0, elastic::kMostMetrics, true},
 };
+constexpr std::array kAudit{
+    FileField{"at", kNumber, 0, kYears},
+    FileField{"step", kWhole, 0, kLargest, true},
+    FileField{"workers", kWhole, 0, elastic::kMaxWorkers},
+    FileField{"logical", kWhole, -1, elastic::kMostLogicalWorkers},
+    FileField{"message", kText, 0, kReason},
+};
 constexpr std::array kAboutWorker{
     FileField{"worker", kWhole, 0, kLargestId}, FileField{"view", kWhole, 0, kLargest},
     FileField{"step", kWhole, 0, kLargest},     FileField{"slowdown", kNumber, 0, kLargest},
@@ -70,7 +77,7 @@ constexpr std::array kLines{
     FileSchema{"failed", kAboutWorker},    FileSchema{"lost", kAboutWorker},
     FileSchema{"refused", kAboutWorker},   FileSchema{"checkpoint_refused", kAboutWorker},
     FileSchema{"straggler", kAboutWorker}, FileSchema{"recovered", kAboutWorker},
-    FileSchema{"metrics", kMetrics},
+    FileSchema{"metrics", kMetrics},       FileSchema{"audit", kAudit},
 };
 
 constexpr std::array kStatus{

@@ -24,7 +24,11 @@ bool brings_newcomers(const nlohmann::json& body) {
 }
 
 std::string warning_in(const nlohmann::json& body) {
-  return text_of(body, "type") == "warning" ? text_of(body, "message") : "";
+  const std::string type = text_of(body, "type");
+  const std::string message = text_of(body, "message");
+  // An audit has a message only if something differs.
+  if (type == "audit" && !message.empty()) return "audit: " + message;
+  return type == "warning" ? message : "";
 }
 
 // Logical workers that the program has, where the job names no number and it was not known; or 0.

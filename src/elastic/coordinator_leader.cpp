@@ -159,7 +159,11 @@ int Coordinator::wanted_workers() const {
 
 std::optional<View> Coordinator::next_membership() {
   const auto wanted = static_cast<std::size_t>(wanted_workers());
-  View view{.number = current_.number + 1, .leader = current_.leader, .board = current_.board};
+  View view{.number = current_.number + 1,
+            .leader = current_.leader,
+            .board = current_.board,
+            .audits = std::max(current_.audits, target_.audits),
+            .audit = target_.audits > current_.audits};
   if (target_.stop && !founding_) {  // a job being founded can stop only after that
     view.cause = "stop";
     view.leader = -1;
@@ -258,6 +262,11 @@ std::optional<View> Coordinator::next_membership() {
   }
   if (view.batch != current_.batch) {
     view.cause = "batch";
+    asked_at_ = target_.at > 0 ? target_.at : unix_seconds();
+    return view;
+  }
+  if (view.audit) {
+    view.cause = "audit";
     asked_at_ = target_.at > 0 ? target_.at : unix_seconds();
     return view;
   }

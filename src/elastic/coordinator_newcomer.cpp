@@ -66,7 +66,8 @@ bool Coordinator::enter_job() {
             .leader = id(),
             .board = name,
             .members = {{mesh_->self(), {0, options_.batches.logical_workers(1)}}},
-            .batch = options_.batches.batch(1, 1, 0)};
+            .batch = options_.batches.batch(1, 1, 0),
+            .audits = latest->audits};
   board->start_block(view.number, 1, view.first_step);
   board->completed() = view.first_step - 1;
   // There is no gradient for it, but everything else that nodes without members may ask for

@@ -186,7 +186,8 @@ void Coordinator::continue_recovery() {
     View view{.number = recovery.latest.number + 1,
               .cause = "failure",
               .leader = id(),
-              .board = board_->name()};
+              .board = board_->name(),
+              .audits = recovery.latest.audits};
     std::vector<WorkerAddress> survivors;
     std::int64_t complete = -1;
     recovery.complete[id()] = complete_here();

@@ -51,6 +51,14 @@ std::string describe_event(std::string_view json_line) {
       }
       return fmt::format("metrics  step {}:{}", event.value("step", std::int64_t{0}), text);
     }
+    if (type == "audit") {
+      const int workers = event.value("workers", 0);
+      return event.value("same", false)
+                 ? fmt::format("audit    step {}: {} worker{}, all bits equal",
+                               event.value("step", std::int64_t{0}), workers,
+                               workers == 1 ? "" : "s")
+                 : fmt::format("audit    FAILED: {}", event.value("message", ""));
+    }
     if (type == "recovered") {
       return fmt::format("recovered worker {}: no longer slow", event.value("worker", -1));
     }

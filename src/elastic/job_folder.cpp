@@ -188,6 +188,7 @@ Result<Target> newest_target(Registry& registry, std::int64_t* version) {
     target.migrate = value->at("migrate").get<std::vector<int>>();
     target.stop = value->at("stop").get<bool>();
     target.at = value->at("at").get<double>();
+    target.audits = value->value("audits", std::int64_t{0});
     target.devices = value->value("devices", std::vector<std::string>());
   } catch (const json::exception& error) {
     return invalid_input(fmt::format("target in the registry: {}", error.what()));
@@ -205,7 +206,7 @@ Status change_target(Registry& registry, const std::function<Status(Target&)>& c
     const json value = {{"workers", target->workers},     {"batch", target->batch},
                         {"elsewhere", target->elsewhere}, {"migrate", target->migrate},
                         {"stop", target->stop},           {"at", target->at},
-                        {"devices", target->devices}};
+                        {"devices", target->devices},     {"audits", target->audits}};
     Result<bool> won = registry.compare_and_swap(kTargetRecord, version, compact_json(value));
     if (!won.ok()) return won.error();
     if (*won) return ok_status();

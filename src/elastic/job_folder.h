@@ -12,6 +12,7 @@
 //   model.pt       the trained model, written just before (elastic/model_file.h)
 //   tensors.json   where the model's tensors are in a checkpoint (elastic/model_export.h)
 //   replay.json    written by 'rubato replay'
+//   audit/         what workers found out (elastic/audit.h)
 //   checkpoints/   elastic/checkpoint.h
 //   logs/          output of the workers
 #pragma once
@@ -67,7 +68,8 @@ struct Target {
   std::map<std::string, int> elsewhere;  // by node: how many of them run on nodes other than home
   std::vector<int> migrate;              // workers to be replaced
   bool stop = false;
-  double at = 0;  // time of the request, in seconds since 1970
+  std::int64_t audits = 0;  // how often the owner asked for one (elastic/audit.h)
+  double at = 0;            // time of the request, in seconds since 1970
   // One for each worker on the home node; a newcomer gets one that no living worker has. Empty:
   // workers are not tied to devices. Otherwise there are never more processes than devices.
   std::vector<std::string> devices{};

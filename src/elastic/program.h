@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -93,6 +94,24 @@ class Program {
   // a separate thread, while other functions of the program run. Must not affect what they return.
   virtual bool wants_prefetch() const { return false; }
   virtual void prefetch(std::span<const std::int64_t> samples) { static_cast<void>(samples); }
+
+  // An audit computes a mini-batch twice and compares what comes out (elastic/audit.h). The program
+  // may add what it saw: hashes of things that must be equal both times and on all workers (by
+  // name: "input" is the data), and where a difference probably comes from.
+  struct Witness {
+    std::map<std::string, std::uint32_t> hashes;
+    std::string suspicion;
+  };
+  virtual void begin_audit(int pass) {
+    static_cast<void>(pass);
+  }                                           // the next compute() belongs to it
+  virtual Witness end_audit() { return {}; }  // after that
+  // How the gradient is divided, for people.
+  struct GradientPart {
+    std::string name;
+    std::size_t floats = 0;
+  };
+  virtual std::vector<GradientPart> gradient_parts() const { return {}; }
 
   // What this worker is in the view that it enters. Called before the first compute() of the view.
   struct Place {

@@ -427,6 +427,7 @@ void Training::after_step(const ActiveView& view, std::int64_t step) {
     records_->view_works(view, redone_);
   }
   metrics_->tell();
+  judge_audit(step);
   say_epoch(view, step);
 }
 
@@ -455,6 +456,8 @@ Training::Outcome Training::train() {
   while (!done()) {
     const ActiveView& view = *view_;
     const std::int64_t step = version_;
+    if (coordinator_.interrupted()) return Outcome::kInterrupted;
+    if (!audit_if_due(view, step)) return Outcome::kFailed;
     if (coordinator_.interrupted()) return Outcome::kInterrupted;
     const auto began = steady_clock::now();
     begun_step_ = step;

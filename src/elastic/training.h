@@ -13,6 +13,7 @@
 
 #include "elastic/active_view.h"
 #include "elastic/adaptive.h"
+#include "elastic/audit.h"
 #include "elastic/coordinator.h"
 #include "elastic/data_order.h"
 #include "elastic/job_folder.h"
@@ -38,6 +39,7 @@ class Training {
     std::int64_t total_steps;  // consistent job only
     bool prints;
     std::string model_file;  // empty: nobody wants it
+    std::int64_t audit_every = 0;
   };
   // `restored` is the checkpoint that was loaded into the program. Its first part is the state; the
   // others are those that LeaderRecords added.
@@ -75,6 +77,11 @@ class Training {
   std::optional<StepInfo> adaptive_info(std::int64_t step) const;
   void offer_adaptive_prefetch(const ActiveView& view, std::int64_t step, const DataState& next);
 
+  // training_audit.cpp
+  bool audit_if_due(const ActiveView& view, std::int64_t step);
+  bool audit_mini_batch(std::int64_t step, AuditRecord& record);
+  void judge_audit(std::int64_t step);
+
   bool reduce(const ActiveView& view, std::int64_t step);
   bool reduce_alone(const ActiveView& view, std::int64_t step);
   void update(std::int64_t step, const std::function<void()>& apply);
@@ -92,9 +99,17 @@ class Training {
   std::shared_ptr<const ActiveView> view_;
   std::unique_ptr<LeaderRecords> records_;  // while this worker leads
   std::shared_ptr<Metrics> metrics_;
-  std::int64_t version_ = 0;      // steps applied
-  std::int64_t begun_step_ = -1;  // the newest step this worker began to compute
-  std::int64_t redone_ = 0;       // steps repeated because of this view
+  std::int64_t audited_step_ = -1;
+  std::int64_t audited_view_ = -1;
+  struct Unjudged {
+    std::int64_t step = 0;
+    std::int64_t view = 0;
+    std::vector<int> workers{};
+  };
+  std::optional<Unjudged> unjudged_;  // an audit that this leader has to judge
+  std::int64_t version_ = 0;          // steps applied
+  std::int64_t begun_step_ = -1;      // the newest step this worker began to compute
+  std::int64_t redone_ = 0;           // steps repeated because of this view
   bool view_reported_ = false;
   std::set<int> bound_buffers_;
   MiniBatch batch_;

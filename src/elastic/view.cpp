@@ -42,7 +42,8 @@ nlohmann::json to_json(const View& view) {
   }
   return {{"view", view.number},   {"first_step", view.first_step}, {"cause", view.cause},
           {"leader", view.leader}, {"board", view.board},           {"members", members},
-          {"batch", view.batch},   {"prepare_s", view.prepare_s}};
+          {"batch", view.batch},   {"prepare_s", view.prepare_s},   {"audits", view.audits},
+          {"audit", view.audit}};
 }
 
 namespace {
@@ -56,6 +57,10 @@ class Fields {
   std::int64_t integer(const char* name) {
     const nlohmann::json* field = get(name, &nlohmann::json::is_number_integer, "an integer");
     return field == nullptr ? 0 : field->get<std::int64_t>();
+  }
+  bool truth(const char* name) {
+    const nlohmann::json* field = get(name, &nlohmann::json::is_boolean, "true or false");
+    return field != nullptr && field->get<bool>();
   }
   double number(const char* name) {
     const nlohmann::json* field = get(name, &nlohmann::json::is_number, "a number");
@@ -122,6 +127,11 @@ Result<View> parse_view(const nlohmann::json& json) {
   view.board = fields.text("board");
   view.batch = fields.integer("batch");
   view.prepare_s = fields.number("prepare_s");
+  // Workers of an older version do not write these.
+  if (json.is_object() && json.contains("audits")) {
+    view.audits = fields.integer("audits");
+    view.audit = fields.truth("audit");
+  }
   const nlohmann::json* members = fields.list("members");
   if (!fields.problem().empty()) return invalid_input(fields.problem());
   if (view.batch < (members->empty() ? 0 : 1))

@@ -35,8 +35,10 @@ struct View {
   int leader = -1;
   std::string board;  // of the leader's node
   std::vector<Member> members;
-  std::int64_t batch = 0;  // samples per step over all logical workers
-  double prepare_s = 0;    // seconds from the request to the commit
+  std::int64_t batch = 0;   // samples per step over all logical workers
+  double prepare_s = 0;     // seconds from the request to the commit
+  std::int64_t audits = 0;  // Target::audits that it has answered
+  bool audit = false;       // its first step is audited because the owner asked for it
 
   bool empty() const { return members.empty(); }  // between incarnations of a job
   const Member* find(int worker) const;

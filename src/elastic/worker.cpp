@@ -137,6 +137,9 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
   Result<NodeIdentity> node = node_of_environment();
   if (!node.ok()) return failed(node.error());
 
+  const Result<std::int64_t> audit_every = audit_every_of_environment();
+  if (!audit_every.ok()) return failed(audit_every.error());
+
   Result<JobPlan> plan = JobPlan::make(*settings, program, options.epochs, options.steps);
   if (!plan.ok()) return failed(plan.error());
   const DataOrder& order = plan->order;
@@ -200,7 +203,8 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
                      .description = description,
                      .total_steps = plan->total_steps,
                      .prints = options.prints,
-                     .model_file = launched ? folder.model_file() : ""},
+                     .model_file = launched ? folder.model_file() : "",
+                     .audit_every = *audit_every},
                     **coordinator, std::move(restored));
   const Training::End end = training.run();
   if (end == Training::End::kFinished && options.at_end) {

@@ -626,6 +626,15 @@ std::vector<elastic::TensorPlace> TorchProgram::tensors() const {
   return places;
 }
 
+std::vector<elastic::Program::GradientPart> TorchProgram::gradient_parts() const {
+  std::vector<GradientPart> parts;
+  for (const Parameter& parameter : parameters_) {
+    if (!parameter.trained) continue;
+    parts.push_back({parameter.name, static_cast<std::size_t>(parameter.tensor.numel())});
+  }
+  return parts;
+}
+
 Status TorchProgram::report(const std::string& name, double value) const {
   return place_.report ? place_.report(name, value) : ok_status();
 }

@@ -83,6 +83,7 @@ class TorchProgram final : public elastic::Program {
   void entered(const Place& place) override { place_ = place; }
   std::vector<elastic::TensorPlace> tensors() const override;
   bool stops_at_nan() const override { return training_.stop_at_nan; }
+  std::vector<GradientPart> gradient_parts() const override;
 
   bool leads() const { return place_.leads; }
   // Does nothing on a worker that does not lead.

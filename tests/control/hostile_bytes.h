@@ -77,6 +77,8 @@ inline std::string sound_value(const FileField& field) {
       return "\"join\"";
     case FileFieldKind::kList:
       return "[]";
+    case FileFieldKind::kNumbers:
+      return R"({"accuracy":0.5,"loss":"nan"})";
   }
   return "null";
 }

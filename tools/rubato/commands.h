@@ -37,6 +37,7 @@ void add_worker_commands(CLI::App& app, const Context& context,
 void add_profile(CLI::App& app, const Context& context, Command& chosen);
 void add_events(CLI::App& app, const Context& context, Command& chosen);
 void add_replay(CLI::App& app, const Context& context, Command& chosen);
+void add_audit(CLI::App& app, const Context& context, Command& chosen);
 void add_export(CLI::App& app, const Context& context, Command& chosen);
 
 // --- Without a daemon

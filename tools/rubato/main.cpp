@@ -63,6 +63,7 @@ int run(int argc, char** argv) {
   add_events(app, context, chosen);
   add_run(app, context, chosen);
   add_replay(app, context, chosen);
+  add_audit(app, context, chosen);
   add_export(app, context, chosen);
 #ifndef RUBATO_RUNTIME_ONLY
   add_sim(app, context, chosen);
