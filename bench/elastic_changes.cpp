@@ -2,7 +2,8 @@
 // under torchrun elastic with checkpoint restore, and a model of 100 million parameters under this
 // runtime. Prints a page in Markdown; scripts/bench-elastic stores it.
 //
-// usage: elastic_changes [--repetitions 5] [--torchrun 3] [--only cnn|large|torchrun] [--verbose]
+// usage: elastic_changes [--repetitions 5] [--torchrun 3] [--only cnn|python|large|torchrun]
+//                        [--verbose]
 //
 // Run it from the top of the source tree. The figures are computed from the times at which steps
 // were complete, observed from outside (step_watch.h; the Python worker of torchrun logs them
@@ -21,6 +22,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <string>
@@ -310,9 +312,10 @@ Rival measure_torchrun(const Options& options, const std::string& folder) {
 
 std::string verdict(bool holds) { return holds ? "holds" : "**not always**"; }
 
-void print_against_torchrun(const Changes& ours, const Rival& rival, const Options& options) {
+void print_against_torchrun(const char* title_of_table, const Changes& ours, const Rival& rival,
+                            const Options& options) {
+  fmt::print("## {}\n\n", title_of_table);
   fmt::print(
-      "## The example CNN: this runtime and torchrun\n\n"
       "Medians of {} repetitions here and {} there ({} of its joins), in one run. Ratios are "
       "torchrun's figure divided by ours.\n\n"
       "| change | stall, ours | torchrun | ratio | redone, ours | torchrun | full speed, ours | "
@@ -401,7 +404,18 @@ void print_ours(const std::string& title, const Measured& measured, double limit
       measured.control.slow, measured.control.looks);
 }
 
+// The median of a file with one number per line.
+double median_line(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<double> values;
+  for (double value = 0; file >> value;) values.push_back(value);
+  return values.empty() ? 0 : median(std::move(values));
+}
+
 int run(const Options& options) {
+  setenv("RUBATO_AUDIT", "0", 1);  // a step of an audit is longer
+  const std::string modules = std::filesystem::absolute("build/python").string();
+  setenv("PYTHONPATH", modules.c_str(), 1);
   std::string root = (std::filesystem::temp_directory_path() / "rubato-elastic-XXXXXX").string();
   if (mkdtemp(root.data()) == nullptr) return 1;
   const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
@@ -426,8 +440,30 @@ int run(const Options& options) {
   Rival torchrun{.absent = "skipped: not requested"};
   if (wanted("torchrun")) torchrun = measure_torchrun(options, root + "/torchrun");
   if (cnn) {
-    print_against_torchrun(cnn->changes, torchrun, options);
+    print_against_torchrun("The example CNN: this runtime and torchrun", cnn->changes, torchrun,
+                           options);
     print_ours("The example CNN under this runtime", *cnn, 50);
+    std::fflush(stdout);
+  }
+  if (wanted("python")) {
+    const std::string imports = root + "/imports";
+    WatchedJob::Spec spec{.stop_a_worker = true, .verbose = options.verbose};
+    spec.arguments = common;
+    for (const std::string& word :
+         {std::string("--"), std::string("/usr/bin/python3"),
+          std::string("bench/elastic_torchrun.py"), std::string("elastic"), imports}) {
+      spec.arguments.push_back(word);
+    }
+    const std::optional<Measured> python =
+        measure(rubato, root + "/python", spec, options.repetitions);
+    if (!python) return 1;
+    print_against_torchrun("The same CNN in Python: this runtime and torchrun", python->changes,
+                           torchrun, options);
+    print_ours("The same CNN in Python under this runtime", *python, 50);
+    fmt::print(
+        "Of the time until full speed, importing PyTorch and Rubato took {:.2f} s in each new "
+        "worker (median).\n",
+        median_line(imports));
     std::fflush(stdout);
   }
   std::optional<Measured> large;
@@ -458,7 +494,7 @@ int main(int argc, char** argv) {
   app.add_option("--torchrun", options.torchrun, "Repetitions under torchrun")
       ->check(CLI::PositiveNumber);
   app.add_option("--only", options.only, "Run only one part")
-      ->check(CLI::IsMember({"cnn", "large", "torchrun"}));
+      ->check(CLI::IsMember({"cnn", "python", "large", "torchrun"}));
   app.add_flag("--verbose", options.verbose, "Print every change to stderr");
   CLI11_PARSE(app, argc, argv);
   return bench::run(options);

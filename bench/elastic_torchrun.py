@@ -4,6 +4,7 @@
   elastic_torchrun.py drive FOLDER REPETITIONS [--verbose]   prints a JSON array, one object per change
   elastic_torchrun.py agent ...                              torchrun itself (see run_agent)
   elastic_torchrun.py work FOLDER                            a worker, started by torchrun
+  elastic_torchrun.py elastic FILE                           the same as a program of Rubato; notes how long imports took
 
 Two agents on loopback with one worker each, gloo, `--nnodes=1:2` and torchrun's fastest settings. Model, data, batch and
 augmentation are those of examples/train_cnn.cpp: a global batch of 64 out of 1,536 images, divided among the workers.
@@ -37,9 +38,9 @@ def note(folder, **what):
     os.close(log)
 
 
-def work(folder):
+def parts():
+    """Images, labels, augmentation, and the model with its optimizer."""
     import torch
-    import torch.distributed
     import torch.nn as nn
 
     def noise(index):  # as in examples/data.h; int64 wraps like uint64, shifts are made logical
@@ -70,9 +71,6 @@ def work(folder):
             out.append(crop.flip([1, 2]) if mirror[i] else crop)
         return torch.stack(out)
 
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo")
-    rank, world = torch.distributed.get_rank(), torch.distributed.get_world_size()
     images, labels = stripes(1536, 16, 8)
     torch.manual_seed(1)
     model = nn.Sequential(
@@ -80,6 +78,18 @@ def work(folder):
         nn.Conv2d(16, 32, 3, padding=1, bias=False), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(32 * 4 * 4, 8))
     optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9, weight_decay=5e-4)
+    return images, labels, augment, model, optimizer
+
+
+def work(folder):
+    import torch
+    import torch.distributed
+    import torch.nn as nn
+
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo")
+    rank, world = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    images, labels, augment, model, optimizer = parts()
     checkpoint = os.path.join(folder, "checkpoint.pt")
     step = 0
     if os.path.exists(checkpoint):
@@ -107,6 +117,30 @@ def work(folder):
         if rank == 0 and step % CHECKPOINT_EVERY == 0:
             torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, checkpoint + ".new")
             os.rename(checkpoint + ".new", checkpoint)
+
+
+def elastic(file):
+    import torch
+    import torch.nn as nn
+
+    import rubato
+
+    with open(file, "a") as log:
+        print(time.monotonic() - BEGAN, file=log)
+    images, labels, augment, model, optimizer = parts()
+
+    def collate(ids):
+        ids = torch.tensor(ids)
+        return augment(images[ids], torch.default_generator), labels[ids]
+
+    loader = torch.utils.data.DataLoader(range(len(labels)), batch_size=GLOBAL_BATCH // 4, shuffle=True, collate_fn=collate)
+    model, optimizer, loader = rubato.elastic(model, optimizer, loader, logical=4)
+    for _ in rubato.epochs(100000):
+        for x, y in loader:
+            optimizer.param_groups[0]["lr"] = 0.025 * (1 + math.cos(math.pi * min(rubato.step(), 9999) / 10000))
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
 
 
 # --- torchrun ------------------------------------------------------------------------------------------------------------
@@ -285,6 +319,8 @@ def drive(folder, repetitions, verbose):
 if __name__ == "__main__":
     if sys.argv[1] == "work":
         work(sys.argv[2])
+    elif sys.argv[1] == "elastic":
+        elastic(sys.argv[2])
     elif sys.argv[1] == "agent":
         sys.argv.pop(1)
         run_agent()

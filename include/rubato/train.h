@@ -133,7 +133,7 @@ class Job {
   Job& operator=(const Job&) = delete;
 
   torch::Device device() const;  // where to keep data that the loss function uses
-  // Trains to the end and returns the program's exit code: 0 done, 2 wrong input, others failed. A
+  // Trains to the end and returns the program's exit code: 0 done, 1 failed, 2 wrong input. A
   // worker that leaves a job which goes on without it returns 0, too, with a model that is not
   // trained to the end: only finished() tells. The trained model is in the job's folder as
   // model.pt, a state_dict that PyTorch loads; the option --init starts from such a file.

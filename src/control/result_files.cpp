@@ -12,6 +12,7 @@
 #include <memory>
 #include <set>
 
+#include "base/file.h"
 #include "base/text.h"
 
 namespace rubato::control {
@@ -22,6 +23,8 @@ constexpr std::size_t kLongestResultPath = 4096;
 constexpr std::size_t kLongestPart = 255;
 constexpr std::int64_t kMostScanned = 1'000'000;
 
+// The model that the runtime wrote, unless the program has written one of that name.
+constexpr std::string_view kModel = "model.pt";
 constexpr std::array<std::string_view, 8> kServed{"checkpoints",  "events.jsonl", "logs",
                                                   "model.pt",     "outputs",      "result.json",
                                                   "tensors.json", "work"};
@@ -50,7 +53,10 @@ Result<Place> place_of(const ResultPlace& job, std::string_view path) {
   if (first == kOutputs) {
     return Place{std::string(path), job.outputs + std::string(path.substr(kOutputs.size()))};
   }
-  if (served(first)) return Place{std::string(path), std::string(path)};
+  if (served(first) &&
+      !(path == kModel && is_file(fmt::format("{}/{}/{}", job.folder, job.outputs, path)))) {
+    return Place{std::string(path), std::string(path)};
+  }
   return Place{fmt::format("{}/{}", kOutputs, path), fmt::format("{}/{}", job.outputs, path)};
 }
 

@@ -3,7 +3,8 @@
 //
 //   outputs/...      the folder `outputs` of its document, wherever it lies below the job's folder
 //   logs/...  checkpoints/...  work/...
-//   model.pt  result.json  events.jsonl  tensors.json
+//   result.json  events.jsonl  tensors.json
+//   model.pt         what the runtime wrote, unless the outputs have a file of this name
 //
 // A path that begins with none of these names is one of the outputs. Everything else in the job's
 // folder (its secret, its environment) is not served. The job can change all of it at any time, so

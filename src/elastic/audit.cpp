@@ -227,9 +227,9 @@ bool audit_due(std::int64_t step, std::int64_t every) {
          (step > 0 && step % every == 0);
 }
 
-Result<std::int64_t> audit_every_of_environment() {
+Result<std::int64_t> audit_every_of_environment(bool launched) {
   const char* const text = std::getenv(kAuditVariable);
-  if (text == nullptr || *text == '\0') return kAuditEvery;
+  if (text == nullptr || *text == '\0') return launched ? kAuditEvery : 0;
   const auto every = parse_int(text);
   if (every && *every >= 0) return *every;
   return invalid_input(fmt::format("{}: '{}'; expected the number of steps between audits, or 0",

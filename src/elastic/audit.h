@@ -23,7 +23,8 @@
 namespace rubato::elastic {
 
 // RUBATO_AUDIT in a worker's environment: audits every so many steps, and in some of the first; 0:
-// only on demand.
+// only on demand. That is also the default of a worker without a launcher: nobody joins it, and who
+// counts mini-batches should see no more than there are.
 inline constexpr const char* kAuditVariable = "RUBATO_AUDIT";
 inline constexpr std::int64_t kAuditEvery = 1000;
 
@@ -75,7 +76,6 @@ class AuditFolder {
 
 // The steps in which a job is audited without being asked.
 bool audit_due(std::int64_t step, std::int64_t every);
-// From RUBATO_AUDIT.
-Result<std::int64_t> audit_every_of_environment();
+Result<std::int64_t> audit_every_of_environment(bool launched);
 
 }  // namespace rubato::elastic

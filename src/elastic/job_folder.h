@@ -5,6 +5,7 @@
 //   registry/      views and the target (elastic/registry.h)
 //   events.jsonl   one line per view change and other events
 //   hello          exists once the program has called the runtime
+//   hopeless       why another try would fail like the last one; its job ends
 //   tries.json     how often an ordinary program was started (elastic/try_record.h)
 //   status.json    the launcher's process and state, worker processes and their devices
 //   nodes/         status from the launchers of further nodes (elastic/node_status.h)
@@ -92,6 +93,7 @@ class JobFolder {
   std::string events_file() const { return path_ + "/events.jsonl"; }
   std::string status_file() const { return path_ + "/status.json"; }
   std::string hello_file() const { return path_ + "/hello"; }
+  std::string hopeless_file() const { return path_ + "/hopeless"; }
   std::string result_file() const { return path_ + "/result.json"; }
   std::string model_file() const { return path_ + "/model.pt"; }
   std::string tensors_file() const { return path_ + "/tensors.json"; }

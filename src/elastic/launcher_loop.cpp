@@ -115,6 +115,7 @@ LaunchResult Launcher::watch() {
     return LaunchResult{LaunchResult::State::kFailed, std::move(message)};
   };
   write_status("");
+  if (home()) std::remove(folder_.hopeless_file().c_str());  // the program may have been mended
   bool stop_asked = false;
   if (home() && !speaks()) {
     const Result<std::optional<LaunchResult>> over = ordinary_.resume();

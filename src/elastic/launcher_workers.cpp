@@ -276,8 +276,9 @@ std::optional<LaunchResult> Launcher::note_end(const WorkerProcesses::End& end) 
   std::string words = last_line(log);
   if (words.empty()) words = fmt::format("no output in {}", log);
   note_failure(child.worker, fmt::format("{} (worker {} {})", words, child.worker, known.how));
-  const bool hopeless = WIFEXITED(end.status) && WEXITSTATUS(end.status) == kWorkerHopeless;
-  if (hopeless) return LaunchResult{LaunchResult::State::kFailed, words};
+  if (const std::string why = last_line(folder_.hopeless_file()); home() && !why.empty()) {
+    return LaunchResult{LaunchResult::State::kFailed, why};
+  }
   return std::nullopt;
 }
 

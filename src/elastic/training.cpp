@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "base/file.h"
 #include "elastic/exchange.h"
 #include "elastic/model_file.h"
 
@@ -87,8 +88,6 @@ std::optional<Training::End> Training::end_of(Outcome outcome) {
       return End::kLeft;
     case Outcome::kFailed:
       return End::kFailed;
-    case Outcome::kHopeless:
-      return End::kHopeless;
   }
   return std::nullopt;
 }
@@ -336,10 +335,13 @@ bool Training::diverged(const ActiveView& view, std::int64_t step) {
   for (const HostStep& host : view.host.steps) {
     const double loss = coordinator_.board().slot(host.logical, step + 1).loss;
     if (std::isfinite(loss)) continue;
-    fail(fmt::format(
+    const std::string message = fmt::format(
         "step {}, logical worker {}: the loss is {}, so the training cannot go on; try a "
         "lower learning rate, or clip the gradient",
-        step, host.logical, loss));
+        step, host.logical, loss);
+    fail(message);
+    // Whoever tried again would get here again.
+    static_cast<void>(write_file(context_.folder->hopeless_file(), message + "\n"));
     return true;
   }
   return false;
@@ -465,7 +467,7 @@ Training::Outcome Training::train() {
     if (coordinator_.interrupted()) return Outcome::kInterrupted;
     const bool alone = view.alone() && coordinator_.board().watchers() == 0;
     if (!alone) context_.program->settle();
-    if (diverged(view, step)) return Outcome::kHopeless;
+    if (diverged(view, step)) return Outcome::kFailed;
     view.row().note_compute(step, microseconds(steady_clock::now() - began));
     if (view.leads()) coordinator_.commit_prepared(step);
     if (!(alone ? reduce_alone(view, step) : reduce(view, step))) return Outcome::kInterrupted;

@@ -46,13 +46,13 @@ class Training {
   Training(const Context& context, Coordinator& coordinator,
            std::optional<LoadedCheckpoint> restored);
 
-  enum class End { kFinished, kLeft, kExcluded, kFailed, kHopeless };
+  enum class End { kFinished, kLeft, kExcluded, kFailed };
   End run();
   // The final private state of a logical worker.
   std::span<const std::byte> private_state(int logical) const;
 
  private:
-  enum class Outcome { kInterrupted, kGone, kDone, kFailed, kHopeless };
+  enum class Outcome { kInterrupted, kGone, kDone, kFailed };
 
   Status fill_board();
   bool follow();  // false: an event is waiting

@@ -137,7 +137,8 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
   Result<NodeIdentity> node = node_of_environment();
   if (!node.ok()) return failed(node.error());
 
-  const Result<std::int64_t> audit_every = audit_every_of_environment();
+  const bool launched = std::getenv(kWorkerVariable) != nullptr;
+  const Result<std::int64_t> audit_every = audit_every_of_environment(launched);
   if (!audit_every.ok()) return failed(audit_every.error());
 
   Result<JobPlan> plan = JobPlan::make(*settings, program, options.epochs, options.steps);
@@ -155,7 +156,6 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
     ~Remove() { remove_segment(name); }
   } remove{own->name()};
   program.bind_state(own->units());
-  const bool launched = std::getenv(kWorkerVariable) != nullptr;
   if (launched && !program.warms_up_by_update()) warm_up(program, order, *own);
 
   std::optional<LoadedCheckpoint> restored;
@@ -219,8 +219,6 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
       return kWorkerDone;
     case Training::End::kExcluded:
       return (*coordinator)->was_refused() ? kWorkerRefused : kWorkerExcluded;
-    case Training::End::kHopeless:
-      return kWorkerHopeless;
     case Training::End::kFailed:
       break;
   }

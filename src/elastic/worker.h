@@ -27,8 +27,6 @@ inline constexpr int kWorkerDone = 0;      // the job is finished, or this worke
 inline constexpr int kWorkerFailed = 1;    // it cannot continue; the message is on stderr
 inline constexpr int kWorkerRefused = 3;   // the job refuses it; restarting it is pointless
 inline constexpr int kWorkerExcluded = 4;  // the job continued or ended without it
-inline constexpr int kWorkerHopeless =
-    5;  // as kWorkerFailed; every other try would end the same way
 
 // Environment variables that assign a worker to a job. The launcher sets them. Without both of them
 // the worker is a job of its own.

@@ -90,6 +90,6 @@ refused 1 "there is no job" "$rubato" export "$folder"
 # --- a NaN ends the job at once, and says where
 refused 1 "step 5, logical worker 1: the loss is nan" "$rubato" run --dir nan --workers 2 -- "$program" --nan-at 5
 [[ $(grep -c '"type":"failed"' nan/events.jsonl) -le 2 ]] || fail "tried again after a NaN: $(cat nan/events.jsonl)"
-refused 5 "step 5, logical worker 1: the loss is nan" "$program" --nan-at 5
+refused 1 "step 5, logical worker 1: the loss is nan" "$program" --nan-at 5
 refused 1 "there is no checkpoint yet" "$rubato" export nan
 echo "passed"
