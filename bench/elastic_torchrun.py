@@ -4,7 +4,7 @@
   elastic_torchrun.py drive FOLDER REPETITIONS [--verbose]   prints a JSON array, one object per change
   elastic_torchrun.py agent ...                              torchrun itself (see run_agent)
   elastic_torchrun.py work FOLDER                            a worker, started by torchrun
-  elastic_torchrun.py elastic FILE                           the same as a program of Rubato; notes how long imports took
+  elastic_torchrun.py elastic FILE [STEPS]                   the same as a program of Rubato; notes how long imports took
 
 Two agents on loopback with one worker each, gloo, `--nnodes=1:2` and torchrun's fastest settings. Model, data, batch and
 augmentation are those of examples/train_cnn.cpp: a global batch of 64 out of 1,536 images, divided among the workers.
@@ -119,7 +119,7 @@ def work(folder):
             os.rename(checkpoint + ".new", checkpoint)
 
 
-def elastic(file):
+def elastic(file, steps=None):
     import torch
     import torch.nn as nn
 
@@ -134,7 +134,7 @@ def elastic(file):
         return augment(images[ids], torch.default_generator), labels[ids]
 
     loader = torch.utils.data.DataLoader(range(len(labels)), batch_size=GLOBAL_BATCH // 4, shuffle=True, collate_fn=collate)
-    model, optimizer, loader = rubato.elastic(model, optimizer, loader, logical=4)
+    model, optimizer, loader = rubato.elastic(model, optimizer, loader, logical=4, steps=steps)
     for _ in rubato.epochs(100000):
         for x, y in loader:
             optimizer.param_groups[0]["lr"] = 0.025 * (1 + math.cos(math.pi * min(rubato.step(), 9999) / 10000))
@@ -320,7 +320,7 @@ if __name__ == "__main__":
     if sys.argv[1] == "work":
         work(sys.argv[2])
     elif sys.argv[1] == "elastic":
-        elastic(sys.argv[2])
+        elastic(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else None)
     elif sys.argv[1] == "agent":
         sys.argv.pop(1)
         run_agent()

@@ -1,5 +1,5 @@
 """What Rubato costs a plain PyTorch loop in one process: seconds per step of the same program, plain and
-elastic, by turns.
+elastic, by turns. Then the CNN of examples/train_cnn.cpp, in C++ and in Python, both elastic.
 
     bench/python_overhead.py [--rounds 5]        make bench-python
 """
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-SIZES = {"1 ms": (64, 96, 16), "10 ms": (384, 384, 64)}  # width, batch, samples / batch
+SIZES = {"1 ms": (64, 176, 16), "10 ms": (384, 384, 16)}  # width, batch, samples / batch
 
 
 def train(kind, width, batch, count):
@@ -32,10 +32,10 @@ def train(kind, width, batch, count):
     )
     opt = torch.optim.Adam(model.parameters(), lr=1e-3)
     loader = DataLoader(data, batch_size=batch, shuffle=True)
-    epochs = range(8)
+    epochs = range(24)
     if kind == "elastic":
         model, opt, loader = rubato.elastic(model, opt, loader)
-        epochs = rubato.epochs(8)
+        epochs = rubato.epochs(24)
     took = []
     for epoch in epochs:
         began = time.perf_counter()
@@ -48,6 +48,40 @@ def train(kind, width, batch, count):
             took.append(now - began)
             began = now
     print(statistics.median(took[len(took) // 4 :]))
+
+
+def seconds_per_step(command):
+    """Of a program that takes the number of steps as its last argument; without its start."""
+    few, many = 48, 288
+    times = []
+    for steps in (few, many):
+        began = time.perf_counter()
+        subprocess.check_call([*command, str(steps)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        times.append(time.perf_counter() - began)
+    return (times[1] - times[0]) / (many - few)
+
+
+def against_cpp(rounds):
+    here = os.path.dirname(os.path.abspath(__file__))
+    cpp = os.path.join(here, "../build/bin/examples/train_cnn")
+    if not os.path.exists(cpp):
+        print(f"CNN: skipped, {os.path.relpath(cpp)} is not built")
+        return
+    commands = {
+        "C++": [cpp, "--steps"],
+        "Python": [sys.executable, os.path.join(here, "elastic_torchrun.py"), "elastic", os.devnull],
+    }
+    times = {name: [] for name in commands}
+    for _ in range(rounds):
+        for name, command in commands.items():
+            times[name].append(seconds_per_step(command))
+    cpp, python = (statistics.median(times[name]) for name in ("C++", "Python"))
+    ratio = statistics.median(p / c for p, c in zip(times["Python"], times["C++"]))
+    print(f"\n{'':<8} {'C++':>10} {'PYTHON':>10} {'RATIO':>7} {'DIFFERENCE':>11}")
+    print(
+        f"{'CNN':<8} {cpp * 1e3:>7.3f} ms {python * 1e3:>7.3f} ms {ratio:>6.3f}x "
+        f"{(python - cpp) * 1e6:>8.0f} us"
+    )
 
 
 def main():
@@ -72,6 +106,7 @@ def main():
             f"{name:<8} {plain * 1e3:>7.3f} ms {elastic * 1e3:>7.3f} ms {ratio:>6.3f}x "
             f"{(elastic - plain) * 1e6:>8.0f} us"
         )
+    against_cpp(arguments.rounds)
 
 
 main()

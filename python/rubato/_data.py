@@ -71,6 +71,8 @@ class Source:
 class Here:
     """Fetches when asked."""
 
+    seeds_generators = True  # Python's and NumPy's, of this process
+
     def __init__(self, source):
         self._source = source
 
@@ -112,6 +114,8 @@ class Children:
     They are started before the worker joins its job, so they inherit neither its sockets and locks
     nor its memory, and they end with it, however it ends.
     """
+
+    seeds_generators = False
 
     def __init__(self, source):
         self._source = source

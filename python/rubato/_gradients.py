@@ -19,6 +19,8 @@ class Gradients:
     def __init__(self, parameters):
         self._parameters = parameters
         self._sizes = [p.numel() for p in parameters]
+        # Those whose gradients need no other type and no other device.
+        self._as_they_are = [p.dtype == torch.float32 and p.device.type == "cpu" for p in parameters]
         self.floats = sum(self._sizes) + len(parameters)
         self._buffers = {}
         self._known = {}
@@ -80,8 +82,11 @@ class Gradients:
         self._give(parts, had.tolist())
 
     def _give(self, parts, had):
-        for p, part, any_had in zip(self._parameters, parts, had):
-            p.grad = part.to(p.device, p.dtype) if any_had else None
+        for p, part, any_had, as_it_is in zip(self._parameters, parts, had, self._as_they_are):
+            if not any_had:
+                p.grad = None
+            else:
+                p.grad = part if as_it_is else part.to(p.device, p.dtype)
 
     def forget(self):
         for p in self._parameters:

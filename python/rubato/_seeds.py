@@ -6,6 +6,8 @@ import sys
 import torch
 
 _MASK = (1 << 64) - 1
+# Not torch.manual_seed(): before CUDA is used, that keeps a stack trace per call.
+_seed_cpu = torch.default_generator.manual_seed
 
 
 def mix(seed, salt):
@@ -16,11 +18,15 @@ def mix(seed, salt):
     return z ^ (z >> 31)
 
 
+def seed_torch(seed):
+    seed &= 0x7FFFFFFFFFFFFFFF
+    _seed_cpu(seed)
+    if torch.cuda._initialized:
+        torch.cuda.manual_seed_all(seed)
+
+
 def seed_all(seed):
-    # Not torch.manual_seed(): before CUDA is used, that keeps a stack trace per call.
-    torch.default_generator.manual_seed(seed & 0x7FFFFFFFFFFFFFFF)
-    if torch.cuda.is_initialized():
-        torch.cuda.manual_seed_all(seed & 0x7FFFFFFFFFFFFFFF)
+    seed_torch(seed)
     random.seed(seed)
     numpy = sys.modules.get("numpy")
     if numpy is not None:

@@ -29,7 +29,7 @@ from ._buffers import Buffers
 from ._data import Source, open_source
 from ._errors import RefusedError, RubatoError
 from ._gradients import Gradients
-from ._seeds import mix, seed_all
+from ._seeds import mix, seed_all, seed_torch
 from ._state import State
 from ._tensors import tensors_of
 
@@ -296,7 +296,6 @@ class Session:
     def _hand_out(self):
         task = self._task
         self._step = task.step
-        self.gradients.forget()
         if task.kind != c.COMPUTE:
             return self._hand_out_dummy()
         if task.steps_per_epoch == 0:
@@ -313,7 +312,8 @@ class Session:
         else:
             batch = self.data.get((task.step, task.logical), samples, seed, self._upcoming)
         self.buffers.load(task.before)
-        seed_all(mix(seed, _MODEL))
+        # Seeding Python's generator takes as long as a small layer.
+        (seed_torch if self.data.seeds_generators else seed_all)(mix(seed, _MODEL))
         return batch
 
     def _hand_out_dummy(self):
@@ -408,20 +408,20 @@ class Session:
         self.gradients.take(task.buffer, task.accumulate)
         self.gradients.forget()
         self.buffers.store(task.after)
-        self._note_loss(ctypes.addressof(task.loss.contents), loss.detach())
+        self._note_loss(task, loss)
         self._computed = True
         self._end_audit()
         self._advance()
         if self._task.kind in (c.APPLY, c.APPLY_BUFFER):
             self._open_window()
 
-    def _note_loss(self, address, loss):
+    def _note_loss(self, task, loss):
         if self.scaler is not None:
             loss = loss / self.scaler.get_scale()
-        if loss.device.type == "cpu":
-            ctypes.c_double.from_address(address).value = float(loss)
+        if loss.is_cuda:
+            self._losses[ctypes.addressof(task.loss.contents)] = loss.detach()
         else:
-            self._losses[address] = loss
+            task.loss[0] = loss.item()
 
     # --- updates
 

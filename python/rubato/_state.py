@@ -41,6 +41,8 @@ class _Parameter:
         self.header = None  # int64: whether there is state, then its numbers
         self.home = None  # where the parameter belongs
         self.views = []  # where the optimizer's tensors belong
+        self.places = []  # the same, with their keys
+        self.state = None  # what the optimizer keeps, once it does
         self.has_state = False  # as the header says
 
 
@@ -195,6 +197,7 @@ class State:
                     tensor_at(address + offset, example)
                     for offset, (_, example) in zip(p.offsets[1:], p.tensors)
                 ]
+                p.places = [(key, view) for (key, _), view in zip(p.tensors, p.views)]
                 self._adopt(p)
             self._extra_views = []
             for offset, tensor in zip(self._extra_offsets, self.extra.values()):
@@ -208,16 +211,20 @@ class State:
 
     def _adopt(self, p):
         """Brings what the optimizer keeps for a parameter to its place."""
-        state = self.optimizer.state.get(p.tensor)
-        if not state or not self.host:
-            return
-        for (key, _), view in zip(p.tensors, p.views):
+        state = p.state
+        if not state:
+            state = self.optimizer.state.get(p.tensor)
+            if not state or not self.host:
+                return
+            p.state = state
+        for key, view in p.places:
             value = state.get(key)
             if value is not view and value is not None:
                 with torch.no_grad():
                     view.copy_(value)
                 state[key] = view
-        self._note_state(p, state)
+        if not p.has_state or p.numbers:
+            self._note_state(p, state)
 
     def _note_state(self, p, state):
         if not p.has_state:
@@ -286,6 +293,7 @@ class State:
             if not self.host:
                 p.tensor.copy_(p.home)
             p.has_state = bool(p.header[0])
+            p.state = None  # found again
             if not p.has_state:
                 self.optimizer.state.pop(p.tensor, None)
                 return

@@ -57,9 +57,11 @@ def share(seed, samples, batch, count, steps, step, logical):
     return chosen, size * count / in_step, key(key(seed, 2, step), 2, logical)
 
 
-def seed_all(seed, salt):
+def seed_all(seed, salt, everything=True):
     seed = mix((seed + (salt + 1) * GOLDEN) & MASK)
     torch.manual_seed(seed & 0x7FFFFFFFFFFFFFFF)
+    if not everything:
+        return
     random.seed(seed)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(seed & 0xFFFFFFFF)
@@ -116,6 +118,7 @@ class Loader:
         self.dataset, self.batch = dataset, batch_size
         self.collate = collate_fn or torch.utils.data.default_collate
         self.steps = -(-len(dataset) // (batch_size * loop.count))
+        self.children = num_workers > 0  # that draw from Python's and NumPy's generators of their own
 
     def __iter__(self):
         for _ in range(self.steps):
@@ -131,7 +134,7 @@ class Loader:
                 for p in loop.parameters() if loop.model else []:
                     p.grad = None
                 loop.load()
-                seed_all(seed, 2)
+                seed_all(seed, 2, everything=self.children)
                 yield batch
             loop.step += 1
 
