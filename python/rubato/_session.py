@@ -145,7 +145,8 @@ class Session:
         if not self._task.leads:
             return
         for name, value in metrics.items():
-            if c.library.rubato_report(worker, str(name).encode(), float(value)) != c.OK:
+            value = value.item() if isinstance(value, torch.Tensor) else float(value)
+            if c.library.rubato_report(worker, str(name).encode(), value) != c.OK:
                 raise RubatoError(f"rubato.report(): {c.last_error()}")
 
     @property

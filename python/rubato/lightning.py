@@ -64,7 +64,7 @@ class Trainer:
 
     def log_dict(self, metrics, step=None):
         if leads():
-            numbers = {name.replace(" ", "_"): float(value) for name, value in metrics.items()}
+            numbers = {name.replace(" ", "_"): _number(value) for name, value in metrics.items()}
             self.callback_metrics.update(numbers)
             report(numbers)
 
@@ -144,6 +144,10 @@ class Trainer:
         if self._type is None:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=self._type)
+
+
+def _number(value):
+    return value.item() if isinstance(value, torch.Tensor) else float(value)
 
 
 def _made(thing, name):

@@ -84,12 +84,12 @@ class Trainer(transformers.Trainer):
                     state.epoch = (step() + 1) / per_epoch
                     control = calls.on_step_end(self.args, state, control)
                     if leads() and state.global_step % max(1, int(self.args.logging_steps)) == 0:
-                        self._tell({"loss": float(loss), "learning_rate": schedule.get_last_lr()[0]})
+                        self._tell({"loss": loss.item(), "learning_rate": schedule.get_last_lr()[0]})
             control = calls.on_epoch_end(self.args, state, control)
             if leads() and self.args.eval_strategy == "epoch" and self.eval_dataset is not None:
                 report(_numbers(self.evaluate()))
         self.control = calls.on_train_end(self.args, state, control)
-        return TrainOutput(state.global_step, float(loss) if loss is not None else 0.0, {})
+        return TrainOutput(state.global_step, loss.item() if loss is not None else 0.0, {})
 
     def _tell(self, logs):
         self.log(logs)

@@ -22,7 +22,9 @@ class Texts(Dataset):
 
 
 torch.manual_seed(1)
-config = transformers.GPT2Config(vocab_size=64, n_positions=32, n_embd=64, n_layer=2, n_head=2)
+config = transformers.GPT2Config(
+    vocab_size=64, n_positions=32, n_embd=64, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0
+)
 model = transformers.GPT2LMHeadModel(config)
 with tempfile.TemporaryDirectory() as folder:
     args = transformers.TrainingArguments(
@@ -47,7 +49,7 @@ with tempfile.TemporaryDirectory() as folder:
         trainer.train()
         model = trainer.model
     else:
-        maker = transformers.Trainer(model, args, train_dataset=Texts())
+        maker = transformers.Trainer(model, args, train_dataset=Texts(), eval_dataset=Texts())
         maker.create_optimizer_and_scheduler(16)
         opt, sched, model = maker.optimizer, maker.lr_scheduler, model.to(device)
         loader = DataLoader(Texts(), batch_size=8, shuffle=True, collate_fn=maker.data_collator)

@@ -15,7 +15,6 @@
 #include "elastic/event_text.h"
 #include "elastic/job_folder.h"
 #include "local_job.h"
-#include "output.h"
 
 namespace rubato::cli {
 
@@ -68,7 +67,7 @@ int audit(const AuditArguments& a, const Context& context) {
   for (;;) {
     if (const std::optional<json> answer = answer_after(job->folder, offset)) {
       if (a.as_json) {
-        print_json(*answer);
+        fmt::print("{}\n", indented_json(*answer));
       } else {
         fmt::print("{}\n", elastic::describe_event(compact_json(*answer)));
       }

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "commands.h"
 #include "elastic/model_export.h"
-#include "output.h"
 
 namespace rubato::cli {
 
@@ -44,11 +44,12 @@ int export_job(const ExportArguments& a, const Context& context) {
       elastic::export_model(elastic::JobFolder(*folder), *format, file);
   if (!exported.ok()) return fail(exported.error());
   if (a.as_json) {
-    print_json({{"file", file},
-                {"format", a.format},
-                {"step", exported->step},
-                {"tensors", exported->tensors},
-                {"bytes", exported->bytes}});
+    const nlohmann::json answer = {{"file", file},
+                                   {"format", a.format},
+                                   {"step", exported->step},
+                                   {"tensors", exported->tensors},
+                                   {"bytes", exported->bytes}};
+    fmt::print("{}\n", indented_json(answer));
   } else {
     fmt::print("{}: {} tensors, {} bytes, after {} steps\n", file, exported->tensors,
                exported->bytes, exported->step);
