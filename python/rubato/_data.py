@@ -1,11 +1,13 @@
 """Mini-batches of a data set, by this process or by child processes that fetch ahead.
 
 A mini-batch is a function of its samples and its seed, so it does not matter who fetches it, when,
-or how often.
+or how often. Iterable data have no samples to choose from: there, the mini-batch of a logical worker is
+the next part of its shard, and who has not read the parts before reads them first.
 """
 
 import collections
 import ctypes
+import itertools
 import os
 import signal
 
@@ -14,7 +16,8 @@ import torch
 from ._errors import RefusedError, RubatoError
 from ._seeds import mix, seed_all
 
-_DATA = 1  # salt: augmentation draws other numbers than the model
+_DATA = 1  # salts: augmentation draws other numbers than the model
+_SHARD = 4
 
 
 class Source:
@@ -26,17 +29,17 @@ class Source:
             raise RefusedError(
                 f"the loader is a {type(loader).__name__}; expected a torch.utils.data.DataLoader"
             )
-        if isinstance(loader.dataset, data.IterableDataset):
-            raise RefusedError(
-                "an IterableDataset has no samples that can be counted and handed out again; give the "
-                "data set __len__ and __getitem__"
-            )
+        self.iterable = isinstance(loader.dataset, data.IterableDataset)
+        if self.iterable:
+            _check_iterable(loader)
         if loader.batch_size is None:
             raise RefusedError(
                 "the DataLoader has a batch_sampler or no batch size; give it batch_size=..., and the "
                 "runtime decides which samples make a mini-batch"
             )
-        if isinstance(loader.sampler, data.RandomSampler):
+        if self.iterable:
+            self.shuffle = False  # its shards may
+        elif isinstance(loader.sampler, data.RandomSampler):
             self.shuffle = True
         elif isinstance(loader.sampler, data.SequentialSampler):
             self.shuffle = False
@@ -66,6 +69,72 @@ class Source:
 
     def deliver(self, batch):
         return torch.utils.data._utils.pin_memory.pin_memory(batch) if self.pin_memory else batch
+
+
+def _check_iterable(loader):
+    if not hasattr(loader.dataset, "shard") or not hasattr(loader.dataset, "__len__"):
+        raise RefusedError(
+            "an IterableDataset needs two more methods: shard(i, n) iterates over the samples of logical worker "
+            "i of n, the same ones every time, and __len__() is the number of samples in an epoch"
+        )
+    if loader.num_workers:
+        raise RefusedError(
+            f"num_workers={loader.num_workers} with an IterableDataset: only the worker itself knows where it "
+            "stands in a shard; use num_workers=0, and let shard() read ahead"
+        )
+
+
+class Shards:
+    """The mini-batches of iterable data. Each iterator over a shard stays where it was left."""
+
+    seeds_generators = True
+
+    def __init__(self, source, count, parts):
+        """`parts(logical, first, step)` yields (samples, seed) of a logical worker in the steps
+        first, ..., step - 1."""
+        self._source, self._count, self._parts = source, count, parts
+        self._iterators = {}  # logical worker -> (iterator, its next step)
+        self._last = {}  # logical worker -> (step, samples): a step may be interrupted and begin again
+
+    def get(self, epoch, first, step, logical, samples, seed):
+        """Of a step in the epoch that began with step `first`."""
+        known, items = self._last.get(logical, (-1, None))
+        if known != step:
+            items = self._read(epoch, first, step, logical, samples, seed)
+        # What was drawn for the samples must not show.
+        seed_all(mix(seed, _DATA))
+        return self._source.deliver(self._source.collate(items))
+
+    def _read(self, epoch, first, step, logical, samples, seed):
+        iterator, at = self._iterators.get(logical, (None, -1))
+        if at != step or step == first:
+            iterator = self._open(epoch, logical, next(self._parts(logical, first, first + 1))[1])
+            for some, earlier in self._parts(logical, first, step):
+                self._take(iterator, logical, some, earlier)
+        items = self._take(iterator, logical, samples, seed)
+        self._iterators[logical] = (iterator, step + 1)
+        self._last[logical] = (step, items)
+        return items
+
+    def _open(self, epoch, logical, seed):
+        dataset = self._source.dataset
+        if hasattr(dataset, "set_epoch"):
+            dataset.set_epoch(epoch)
+        seed_all(mix(seed, _SHARD))
+        return iter(dataset.shard(logical, self._count))
+
+    def _take(self, iterator, logical, samples, seed):
+        seed_all(mix(seed, _DATA))
+        items = list(itertools.islice(iterator, samples))
+        if len(items) < samples:
+            raise RubatoError(
+                f"shard({logical}, {self._count}) of the data set ended before the epoch did; together, shards "
+                "have as many samples as len() says, the first ones one more than the others if need be"
+            )
+        return items
+
+    def close(self):
+        pass
 
 
 class Here:
@@ -186,4 +255,6 @@ class Children:
 
 
 def open_source(source):
+    if source.iterable:
+        return None  # needs the worker
     return Children(source) if source.workers > 0 else Here(source)

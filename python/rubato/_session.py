@@ -15,6 +15,7 @@ At the end of an epoch that includes what stands after the inner loop.
 import atexit
 import ctypes
 import functools
+import itertools
 import os
 import sys
 import threading
@@ -26,7 +27,7 @@ from . import _environment
 from . import _library as c
 from ._audit import Audit, hash_of
 from ._buffers import Buffers
-from ._data import Source, open_source
+from ._data import Shards, Source, open_source
 from ._errors import RefusedError, RubatoError
 from ._gradients import Gradients
 from ._seeds import mix, seed_all, seed_torch
@@ -96,6 +97,8 @@ class Session:
         if self.worker is not None:
             raise RubatoError("rubato.epochs() was called twice; a process trains once")
         self.data = open_source(self.source)  # before the worker exists, see _data.Children
+        if self.source.iterable and "RUBATO_WORKER" in os.environ:
+            os.environ.setdefault("RUBATO_AUDIT", str(10**12))  # in the first steps: later it reads much again
         self.worker = self._open(epochs)
         atexit.register(self._forget)
         global _current
@@ -274,7 +277,8 @@ class Session:
             self.finished = True
             self._ended = self.worker  # it still takes reports about the trained model
         code = self._close()
-        self.data.close()
+        if self.data is not None:
+            self.data.close()
         if end != c.FINISHED:
             raise SystemExit(code)  # the job goes on without this process, or its message is printed
 
@@ -305,7 +309,9 @@ class Session:
             )
         seed = task.random_seed
         samples = task.samples[: task.sample_count]
-        if task.audit:  # nothing that was fetched before
+        if self.source.iterable:
+            batch = self._part_of_shard(task, seed)
+        elif task.audit:  # nothing that was fetched before
             self._audit.begin()
             self._auditing = True
             batch = self.data.get((task.step, "audit", task.audit), samples, seed, lambda count: ())
@@ -317,7 +323,36 @@ class Session:
         (seed_torch if self.data.seeds_generators else seed_all)(mix(seed, _MODEL))
         return batch
 
+    def _part_of_shard(self, task, seed):
+        if self.data is None:
+            self.data = Shards(self.source, task.logical_workers, self._parts)
+        shards = self.data
+        if task.audit:
+            self._audit.begin()
+            self._auditing = True
+            shards = Shards(self.source, task.logical_workers, self._parts)
+        first = task.step - task.step % task.steps_per_epoch
+        batch = shards.get(task.epoch, first, task.step, task.logical, task.sample_count, seed)
+        if task.audit:
+            self._audit_input = hash_of(batch)
+        return batch
+
+    def _parts(self, logical, first, step):
+        samples = (ctypes.c_int64 * self.source.batch_size)()
+        share = c.Share(size=ctypes.sizeof(c.Share))
+        for earlier in range(first, step):
+            got = c.library.rubato_get_share(
+                self.worker, earlier, logical, samples, len(samples), ctypes.byref(share)
+            )
+            if got != c.OK:
+                raise RubatoError(c.last_error())
+            yield share.sample_count, share.random_seed
+
     def _hand_out_dummy(self):
+        if self._dummy is None and self.source.iterable:
+            begin = self._dummy_begin
+            some = itertools.islice(self.source.dataset.shard(0, 1), begin, begin + self.source.batch_size)
+            self._dummy = self.source.collate(list(some))
         if self._dummy is None:
             end = min(self._dummy_begin + self.source.batch_size, len(self.source.dataset))
             self._dummy = self.source.fetch(list(range(self._dummy_begin, end)), self.seed)

@@ -212,7 +212,7 @@ class LiveController final : public Controller {
   using Turn = std::map<JobNumber, Upcoming>;
   Deed deed_of(const Notice& notice, Turn& turn);
   void note_view(const JobRecord& job, const nlohmann::json& body, Upcoming& upcoming, Deed& deed);
-  void note_progress(const JobRecord& job, const nlohmann::json& body, Deed& deed);
+  void note_progress(const JobRecord& record, const nlohmann::json& body, Deed& deed);
   void note_end(const JobRecord& job, const std::string& type, nlohmann::json body, Deed& deed);
   Deed instead_of(const Notice& notice, const std::string& why);
   // Jobs of notices that the store cannot write now are added to `waiting`: their later notices

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ranges>
 #include <span>
 
 #include "base/text.h"
@@ -158,7 +159,7 @@ std::vector<JobRecord> LiveController::list_active(const JobQuery& query,
     if (std::ssize(result) < query.limit && wanted(job)) result.push_back(shown(job, now));
   };
   if (query.newest_first) {
-    for (auto job = jobs.rbegin(); job != jobs.rend(); ++job) take(job->second);
+    for (const auto& [number, job] : std::views::reverse(jobs)) take(job);
   } else {
     for (const auto& [number, job] : jobs) take(job);
   }

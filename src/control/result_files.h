@@ -54,8 +54,8 @@ struct ResultList {
       0;  // entries left out: their names are not UTF-8 or have control characters
 };
 // At most `most` entries with names after `after`. A folder with more than a million is refused.
-Result<ResultList> list_results(const ResultPlace& place, std::string_view path,
+Result<ResultList> list_results(const ResultPlace& job, std::string_view path,
                                 const std::string& after, std::size_t most);
-Result<OpenFile> open_result(const ResultPlace& place, std::string_view path);
+Result<OpenFile> open_result(const ResultPlace& job, std::string_view path);
 
 }  // namespace rubato::control

@@ -92,8 +92,8 @@ Status write_model_file(const std::string& path, ModelFormat format,
                         std::span<const NamedTensor> tensors) {
   Result<OutputFile> file = OutputFile::create(path);
   if (!file.ok()) return file.error();
-  const Status written = format == ModelFormat::kTorch ? write_torch(*file, tensors)
-                                                       : write_safetensors(*file, tensors);
+  Status written = format == ModelFormat::kTorch ? write_torch(*file, tensors)
+                                                 : write_safetensors(*file, tensors);
   if (!written.ok()) return written;
   return file->commit();
 }

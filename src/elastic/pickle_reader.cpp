@@ -66,7 +66,7 @@ class Machine {
   std::string line() {
     const std::size_t end = rest_.find('\n');
     if (end == std::string_view::npos) throw std::invalid_argument("it ends too early");
-    const std::string text(take(end));
+    std::string text(take(end));
     take(1);
     return text;
   }

@@ -9,7 +9,7 @@
 
 namespace rubato::elastic {
 
-// The content of each entry, as views of `bytes`. Refuses what is damaged or compressed.
-Result<std::map<std::string, std::string_view>> zip_entries(std::string_view bytes);
+// The content of each entry, as views of `text`. Refuses what is damaged or compressed.
+Result<std::map<std::string, std::string_view>> zip_entries(std::string_view text);
 
 }  // namespace rubato::elastic

@@ -318,5 +318,44 @@ class Refusals(unittest.TestCase):
         )
 
 
+class IterableData(unittest.TestCase):
+    STREAM = """
+        from torch.utils.data import IterableDataset
+        class Stream(IterableDataset):
+            def __len__(self):
+                return 40
+            def shard(self, i, n):
+                for number in range(i, self.last, n):
+                    yield data[number]
+        Stream.last = {last}
+        loader = DataLoader(Stream(), batch_size=4{more})
+        model, opt, loader = rubato.elastic(model, opt, loader, logical=3)
+        for epoch in rubato.epochs(2):
+            for x, y in loader:
+                opt.zero_grad(); loss_of(x, y).backward(); opt.step()
+        print("finished", rubato.finished())
+    """
+
+    def run_with(self, last=40, more=""):
+        return run(textwrap.dedent(self.STREAM).format(last=last, more=more))
+
+    def test_is_read_by_shards(self):
+        status, output = self.run_with()
+        self.assertEqual((status, output), (0, "finished True\n"))
+
+    def test_that_ends_too_early_is_told(self):
+        status, output = self.run_with(last=33)
+        self.assertNotEqual(status, 0)
+        self.assertIn("of the data set ended before the epoch did", output)
+
+    def test_is_refused_without_shards_and_with_processes(self):
+        status, output = run("rubato.elastic(model, opt, DataLoader(torch.utils.data.IterableDataset(), batch_size=4))")
+        self.assertNotEqual(status, 0)
+        self.assertIn("needs two more methods: shard(i, n)", output)
+        status, output = self.run_with(more=", num_workers=2")
+        self.assertNotEqual(status, 0)
+        self.assertIn("use num_workers=0", output)
+
+
 if __name__ == "__main__":
     unittest.main()

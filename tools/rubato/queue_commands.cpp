@@ -118,7 +118,7 @@ std::string result_text(const json& result) {
 
 // The estimate and its assumptions.
 std::string eta_line(const json& job) {
-  const std::string eta = eta_text(job);
+  std::string eta = eta_text(job);
   const json p = job.value("progress", json::object());
   const int devices = p.value("eta_devices", 0);
   if (eta == "-" || devices == 0) return eta;
