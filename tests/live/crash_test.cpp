@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "live/live_daemon.h"
 #include "live/live_jobs.h"
+#include "live/live_processes.h"
 #include "test_paths.h"
 
 namespace rubato::live {
@@ -23,22 +24,6 @@ constexpr int kSlots = 4;
 std::uint64_t chosen_seed() {
   const char* given = std::getenv("RUBATO_SEED");
   return given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
-}
-
-// Processes whose command line or environment contains the text.
-std::set<pid_t> processes_with(const std::string& text) {
-  std::set<pid_t> found;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    for (const char* file : {"/cmdline", "/environ"}) {
-      std::ifstream stream(entry.path().string() + file, std::ios::binary);
-      const std::string content((std::istreambuf_iterator<char>(stream)), {});
-      if (content.find(text) != std::string::npos) found.insert(std::atoi(name.c_str()));
-    }
-  }
-  found.erase(getpid());
-  return found;
 }
 
 // The programs are short, so that jobs spend most of their time starting, resizing and stopping.

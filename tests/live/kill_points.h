@@ -13,6 +13,7 @@
 
 #include "live/live_daemon.h"
 #include "live/live_jobs.h"
+#include "live/live_processes.h"
 #include "test_paths.h"
 
 namespace rubato::live {
@@ -139,20 +140,7 @@ class KillPoints : public testing::Test {
     EXPECT_TRUE(wait_until([&] { return processes().empty(); })) << "processes are left";
   }
   // Processes of jobs, and their supervisors.
-  std::set<pid_t> processes() const {
-    std::set<pid_t> found;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-      const std::string name = entry.path().filename();
-      if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-      for (const char* file : {"/cmdline", "/environ"}) {
-        std::ifstream stream(entry.path().string() + file, std::ios::binary);
-        const std::string content((std::istreambuf_iterator<char>(stream)), {});
-        if (content.find(daemon_->state()) != std::string::npos) found.insert(std::stoi(name));
-      }
-    }
-    found.erase(getpid());
-    return found;
-  }
+  std::set<pid_t> processes() const { return processes_with(daemon_->state()); }
 
   std::string hurry_file() const { return folder_ + "/hurry"; }
   std::string runs_file(const std::string& name) const { return folder_ + "/runs-" + name; }
