@@ -139,6 +139,7 @@ void SupervisedJob::remove_memory() const {
 bool SupervisedJob::all_gone() {
   if (options_.killer->pending(folder_.path())) return false;
   if (is_supervised(folder_.path())) return false;
+  if (Clock::now() < starter_until_) return false;
   if (has_workers(folder_.path())) {
     if (!orphaned_since_) orphaned_since_ = Clock::now();
     if (seconds_since(*orphaned_since_) > options_.kill_after_s) kill_all();

@@ -99,6 +99,7 @@ class SupervisedJob {
   DeviceSet devices_in(const nlohmann::json* list) const;
   void check_locks();
   void end_unseen();
+  void expect_starter();
   // Whether it is certain that no process is left although no lock is held.
   bool swept();
   // Nothing if there is none; an error if there is one that cannot be read.
@@ -171,6 +172,7 @@ class SupervisedJob {
   Clock::time_point next_lock_check_;
   std::map<std::string, std::uint64_t> locks_;  // inodes of its locks, as first seen
   bool adopted_ = false;                        // an earlier daemon started its processes
+  Clock::time_point starter_until_{};           // an adopted job: its supervisor may be starting
   bool swept_ = false;
 };
 

@@ -54,6 +54,7 @@ constexpr std::int64_t kMostAfterEnd = 2 << 20;
 constexpr std::int64_t kMostTargets = 1000;
 constexpr auto kLockCheckEvery = std::chrono::seconds(1);
 constexpr auto kPatienceWithUnseen = std::chrono::seconds(5);  // when the daemon starts
+constexpr auto kPatienceWithUnlocked = std::chrono::seconds(2);
 
 // The newest event `started` in this part of the file.
 void find_started(const OpenFile& file, std::int64_t from, std::int64_t most,
@@ -113,6 +114,16 @@ void SupervisedJob::end_unseen() {
   }
 }
 
+// The daemon may have died right after it started a supervisor, which needs a moment to take its
+// lock. Until then, nothing shows that the job runs.
+void SupervisedJob::expect_starter() {
+  struct stat order {};
+  if (lstat((folder_.path() + "/supervise.json").c_str(), &order) != 0) return;
+  const auto written = std::chrono::system_clock::from_time_t(order.st_mtim.tv_sec);
+  const auto age = std::chrono::system_clock::now() - written;
+  if (age < kPatienceWithUnlocked) starter_until_ = Clock::now() + kPatienceWithUnlocked;
+}
+
 void SupervisedJob::adopt(bool started) {
   const Result<Supervision> order = read_supervision(folder_.path());
   registry_ = std::make_unique<JobRegistry>(folder_.path());
@@ -126,6 +137,7 @@ void SupervisedJob::adopt(bool started) {
   }
   state_ = State::kRunning;
   adopted_ = true;
+  expect_starter();
   std::int64_t newest = 0;
   const Result<elastic::Target> target = elastic::newest_target(*registry_, &newest);
   if (!target.ok()) {
