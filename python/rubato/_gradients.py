@@ -9,6 +9,8 @@ import torch
 
 from ._memory import floats_at
 
+_MOST_KNOWN = 64
+
 
 class _Gradient:
     def __init__(self, parts, had):
@@ -95,5 +97,7 @@ class Gradients:
     def _flat(self, address):
         found = self._known.get(address)
         if found is None:
+            if len(self._known) >= _MOST_KNOWN:  # an audit has memory of its own each time
+                self._known.clear()
             found = self._known[address] = floats_at(address, self.floats)
         return found

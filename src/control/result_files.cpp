@@ -26,7 +26,7 @@ constexpr std::int64_t kMostScanned = 1'000'000;
 // The model that the runtime wrote, unless the program has written one of that name.
 constexpr std::string_view kModel = "model.pt";
 constexpr std::array<std::string_view, 8> kServed{"checkpoints",  "events.jsonl", "logs",
-                                                  "model.pt",     "outputs",      "result.json",
+                                                  kModel,         "outputs",      "result.json",
                                                   "tensors.json", "work"};
 // Folders of a job that hold something else; `work` may hold the outputs.
 constexpr std::array<std::string_view, 5> kTaken{"checkpoints", "logs", "registry", "nodes",

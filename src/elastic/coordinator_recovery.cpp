@@ -198,6 +198,8 @@ void Coordinator::continue_recovery() {
       complete = std::max(complete, recovery.complete[member.address.id]);
     }
     view.first_step = complete + 1;
+    // The step that was to be audited begins again.
+    view.audit = recovery.latest.audit && view.first_step == recovery.latest.first_step;
     host_evenly(view, survivors);
     view.prepare_s = std::chrono::duration<double>(steady_clock::now() - recovery.began).count();
     const Result<bool> won = registry_.compare_and_swap(kViewRecord, recovery.latest.number,

@@ -41,20 +41,20 @@ Status Metrics::report(std::string_view name, double value) {
     known_.emplace(name);
   }
   fresh_.insert_or_assign(std::string(name), value);
-  if (finished_) write();
+  if (finished_) tell_now();
   return ok_status();
 }
 
 void Metrics::tell() {
-  if (!fresh_.empty() && std::chrono::steady_clock::now() - written_ >= kBetweenLines) write();
+  if (!fresh_.empty() && std::chrono::steady_clock::now() - written_ >= kBetweenLines) tell_now();
 }
 
 void Metrics::finish() {
   finished_ = true;
-  write();
+  tell_now();
 }
 
-void Metrics::write() {
+void Metrics::tell_now() {
   if (fresh_.empty()) return;
   nlohmann::json values = nlohmann::json::object();
   for (const auto& [name, value] : fresh_) values[name] = value_text(value);

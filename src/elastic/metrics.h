@@ -27,12 +27,11 @@ class Metrics {
   Status report(std::string_view name, double value);
   // Writes what is new, if the last line is a while ago.
   void tell();
+  void tell_now();
   // Writes what is new, now and from now on.
   void finish();
 
  private:
-  void write();
-
   JobFolder folder_;
   std::map<std::string, double, std::less<>> fresh_;  // not written yet
   std::set<std::string, std::less<>> known_;

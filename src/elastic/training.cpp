@@ -260,7 +260,10 @@ bool Training::enter(std::shared_ptr<const ActiveView> view) {
     }
     records_ = std::move(*records);
   }
-  if (!leads) records_.reset();
+  if (!leads) {
+    records_.reset();
+    metrics_->tell_now();
+  }
   view_reported_ = false;
   const bool adaptive = context_.adaptive != nullptr;
   context_.program->entered(
@@ -323,12 +326,12 @@ bool Training::compute(const HostStep& host, std::int64_t step, std::span<const 
   }
 }
 
-// Whether the loss of a mini-batch that this worker computed is not a number. If the losses are on
-// a device, it looks only now and then.
-bool Training::diverged(const ActiveView& view, std::int64_t step) {
+// Whether the loss of a mini-batch that this worker computed is not a number. If the losses are
+// still on a device, it looks only now and then.
+bool Training::diverged(const ActiveView& view, std::int64_t step, bool settled) {
   constexpr std::int64_t kSettleEvery = 64;
   if (!context_.program->stops_at_nan()) return false;
-  if (!context_.program->state_in_host_memory()) {
+  if (!settled && !context_.program->state_in_host_memory()) {
     if (step % kSettleEvery != 0) return false;
     context_.program->settle();
   }
@@ -467,7 +470,7 @@ Training::Outcome Training::train() {
     if (coordinator_.interrupted()) return Outcome::kInterrupted;
     const bool alone = view.alone() && coordinator_.board().watchers() == 0;
     if (!alone) context_.program->settle();
-    if (diverged(view, step)) return Outcome::kFailed;
+    if (diverged(view, step, !alone)) return Outcome::kFailed;
     view.row().note_compute(step, microseconds(steady_clock::now() - began));
     if (view.leads()) coordinator_.commit_prepared(step);
     if (!(alone ? reduce_alone(view, step) : reduce(view, step))) return Outcome::kInterrupted;
@@ -483,6 +486,7 @@ Training::Outcome Training::train() {
         if (!enter(std::move(next.view))) return Outcome::kFailed;
         break;
       case Coordinator::Next::Kind::kGone:
+        metrics_->tell_now();
         if (next.job_stops && records_) {
           mirror_state();
           records_->checkpoint_now(version_);

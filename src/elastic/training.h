@@ -65,7 +65,7 @@ class Training {
   bool compute(const ActiveView& view, std::int64_t step);  // false: the program failed
   bool compute(const HostStep& host, std::int64_t step, std::span<const std::byte> before,
                std::span<std::byte> after, double& loss);
-  bool diverged(const ActiveView& view, std::int64_t step);  // says so
+  bool diverged(const ActiveView& view, std::int64_t step, bool settled);  // says so
   void offer_prefetch(const ActiveView& view, std::int64_t step);
   StepInfo info(std::int64_t step) const;
   bool done() const;
@@ -107,9 +107,10 @@ class Training {
     std::vector<int> workers{};
   };
   std::optional<Unjudged> unjudged_;  // an audit that this leader has to judge
-  std::int64_t version_ = 0;          // steps applied
-  std::int64_t begun_step_ = -1;      // the newest step this worker began to compute
-  std::int64_t redone_ = 0;           // steps repeated because of this view
+  std::vector<std::byte> audit_after_;
+  std::int64_t version_ = 0;      // steps applied
+  std::int64_t begun_step_ = -1;  // the newest step this worker began to compute
+  std::int64_t redone_ = 0;       // steps repeated because of this view
   bool view_reported_ = false;
   std::set<int> bound_buffers_;
   MiniBatch batch_;

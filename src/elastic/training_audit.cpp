@@ -74,10 +74,17 @@ bool Training::audit_mini_batch(std::int64_t step, AuditRecord& record) {
   }
   const std::size_t size = program.shape().gradient_floats;
   const Floats gradient = floats(size);
-  if (!gradient) return true;
+  if (!gradient) {
+    fmt::print(stderr, "rubato: audit: no memory for {} floats; only the state is compared\n",
+               size);
+    record.logical = -1;
+    return true;
+  }
   const HostStep host{.logical = record.logical, .buffer = WorkerSegment::most_buffers(workers)};
   program.bind_buffer(host.buffer, gradient.get());
-  std::vector<std::byte> after(program.shape().private_bytes);
+  // Always the same memory: programs remember what is on its way to where.
+  audit_after_.resize(program.shape().private_bytes);
+  const std::span<std::byte> after(audit_after_);
   for (int pass = 0; pass < kPasses; ++pass) {
     double loss = 0;
     program.begin_audit(pass);

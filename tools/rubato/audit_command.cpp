@@ -76,8 +76,8 @@ int audit(const AuditArguments& a, const Context& context) {
     if (const Status running = require_running(*job); !running.ok()) return fail(running.error());
     if (std::chrono::steady_clock::now() >= deadline) {
       fmt::print(stderr,
-                 "rubato: no answer within {:.0f} s; the audit comes with the job's next steps: "
-                 "rubato events {}\n",
+                 "rubato: no answer within {:.0f} s: the job has not come to its next step, or "
+                 "its leading worker was lost; ask again, or see: rubato events {}\n",
                  a.patience_s, a.job);
       return kNotYet;
     }
