@@ -88,6 +88,8 @@ phase_is() { holds "j['phase'] == '$2'" status "$1"; }
 nothing_held() { holds "j['held'] == 0" cluster; }
 
 end_everything() {
+  # A background command that gets a signal before it is executed is still this shell, with this trap.
+  [ "$BASHPID" = "$$" ] || return 0
   local pid
   for pid in "${launchers[@]}"; do kill -9 "$pid" 2>/dev/null; done # their workers are tied to them
   stop_daemon

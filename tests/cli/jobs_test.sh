@@ -58,6 +58,7 @@ check "the pin is removed" -- holds "j['scale'] == 0" status j3
 exits 1 "1 to 2 devices" -- profile "$RUBATO_STATE/jobs/3" --min 3 --max 4
 exits 0 -- scale j3 2
 for signal in INT TERM; do
+  rm -f "$work/profile.log" # what the last one printed says nothing of this one
   "$RUBATO" profile j3 --min 1 --max 1 >"$work/profiled" 2>"$work/profile.log" &
   profiler=$!
   until_true grep -q "j3: " "$work/profile.log"
