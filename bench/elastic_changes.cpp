@@ -446,24 +446,32 @@ int run(const Options& options) {
     std::fflush(stdout);
   }
   if (wanted("python")) {
-    const std::string imports = root + "/imports";
-    WatchedJob::Spec spec{.stop_a_worker = true, .verbose = options.verbose};
-    spec.arguments = common;
-    for (const std::string& word :
-         {std::string("--"), std::string("/usr/bin/python3"),
-          std::string("bench/elastic_torchrun.py"), std::string("elastic"), imports}) {
-      spec.arguments.push_back(word);
-    }
-    const std::optional<Measured> python =
-        measure(rubato, root + "/python", spec, options.repetitions);
-    if (!python) return 1;
+    const auto in_python = [&](const std::string& name) {
+      WatchedJob::Spec spec{.stop_a_worker = true, .verbose = options.verbose};
+      spec.arguments = common;
+      for (const std::string& word : {std::string("--"), std::string("/usr/bin/python3"),
+                                      std::string("bench/elastic_torchrun.py"),
+                                      std::string("elastic"), root + "/imports-" + name}) {
+        spec.arguments.push_back(word);
+      }
+      return measure(rubato, root + "/" + name, spec, options.repetitions);
+    };
+    const std::optional<Measured> python = in_python("forked");
+    setenv("RUBATO_WARM", "0", 1);
+    const std::optional<Measured> executed = in_python("executed");
+    unsetenv("RUBATO_WARM");
+    if (!python || !executed) return 1;
     print_against_torchrun("The same CNN in Python: this runtime and torchrun", python->changes,
                            torchrun, options);
     print_ours("The same CNN in Python under this runtime", *python, 50);
     fmt::print(
-        "Of the time until full speed, importing PyTorch and Rubato took {:.2f} s in each new "
-        "worker (median).\n",
-        median_line(imports));
+        "From the request to full speed, a join took {:.2f} s with a worker that was forked from a "
+        "copy of the first one, and {:.2f} s with one that was executed (`RUBATO_WARM=0`), of "
+        "which "
+        "importing PyTorch and Rubato took {:.2f} s (medians).\n",
+        median_of(python->changes.at("join"), &Change::full_speed),
+        median_of(executed->changes.at("join"), &Change::full_speed),
+        median_line(root + "/imports-executed"));
     std::fflush(stdout);
   }
   std::optional<Measured> large;

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "elastic/program.h"
+#include "elastic/worker/program.h"
 
 namespace bench {
 

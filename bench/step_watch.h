@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "elastic/board.h"
+#include "elastic/memory/board.h"
 
 namespace bench {
 

@@ -27,9 +27,9 @@
 
 #include "base/file.h"
 #include "base/json_text.h"
-#include "elastic/launcher.h"
-#include "elastic/pinned_environment.h"
-#include "elastic/worker.h"
+#include "elastic/launch/launcher.h"
+#include "elastic/worker/pinned_environment.h"
+#include "elastic/worker/worker.h"
 #include "observed_program.h"
 #include "plain_loop.h"
 #include "train/environment.h"

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <string>
 
-#include "elastic/logical_range.h"
-#include "elastic/shared_memory.h"
+#include "elastic/data/logical_range.h"
+#include "elastic/memory/shared_memory.h"
 
 namespace rubato::bench {
 

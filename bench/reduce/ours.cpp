@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "elastic/worker_segment.h"
+#include "elastic/memory/worker_segment.h"
 
 namespace rubato::bench {
 

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/result.h"
-#include "elastic/exchange.h"
+#include "elastic/data/exchange.h"
 #include "reduce/harness.h"
 
 namespace rubato::bench {

@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "elastic/bridge_host.h"
-#include "elastic/exchange.h"
+#include "elastic/data/exchange.h"
 #include "reduce/ours.h"
 
 namespace rubato::bench {

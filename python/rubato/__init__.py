@@ -15,12 +15,12 @@ from . import _environment
 
 _environment.pin_variables()  # before PyTorch is loaded, where possible
 
-from . import _library  # noqa: E402
-
-_library.library.rubato_hello()
-
+from . import _library, _warm  # noqa: E402
 from ._errors import RefusedError, RubatoError  # noqa: E402
 from ._session import Session, save_model  # noqa: E402
+
+_warm.leave_copy()
+_library.library.rubato_hello()  # now the launcher starts the other workers
 
 __all__ = [
     "RefusedError",

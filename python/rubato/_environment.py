@@ -5,7 +5,7 @@ import os
 import platform
 import sys
 
-# As src/elastic/pinned_environment.cpp.
+# As src/elastic/worker/pinned_environment.cpp.
 _PINNED = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",

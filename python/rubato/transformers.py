@@ -71,7 +71,7 @@ class Trainer(transformers.Trainer):
             control = calls.on_epoch_begin(self.args, state, control)
             for inputs in loader:
                 inputs = self._prepare_inputs(inputs)
-                with self.compute_loss_context_manager():
+                with self.compute_loss_context_manager(), self._mixed_precision():
                     loss = self.compute_loss(model, inputs)
                 optimizer.zero_grad()
                 loss.backward()
@@ -87,9 +87,22 @@ class Trainer(transformers.Trainer):
                         self._tell({"loss": loss.item(), "learning_rate": schedule.get_last_lr()[0]})
             control = calls.on_epoch_end(self.args, state, control)
             if leads() and self.args.eval_strategy == "epoch" and self.eval_dataset is not None:
-                report(_numbers(self.evaluate()))
+                self._evaluate()
         self.control = calls.on_train_end(self.args, state, control)
         return TrainOutput(state.global_step, loss.item() if loss is not None else 0.0, {})
+
+    def _mixed_precision(self):
+        """What Accelerate does for the Trainer's own loop."""
+        return torch.autocast(self.args.device.type, torch.bfloat16, enabled=self.args.bf16)
+
+    def _evaluate(self):
+        own = self.model.__dict__.get("forward")
+        with self._mixed_precision():
+            report(_numbers(self.evaluate()))
+        # Accelerate has replaced the model's forward(), on the worker that leads only.
+        self.model.__dict__.pop("forward", None)
+        if own is not None:
+            self.model.forward = own
 
     def _tell(self, logs):
         self.log(logs)

@@ -1,7 +1,7 @@
 #include "api/schemas.h"
 
 #include "control/job_document.h"
-#include "elastic/board.h"
+#include "elastic/memory/board.h"
 
 namespace rubato::api {
 

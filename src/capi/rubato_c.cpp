@@ -13,7 +13,7 @@
 
 #include "capi/task_program.h"
 #include "capi/turns.h"
-#include "elastic/worker.h"
+#include "elastic/worker/worker.h"
 #include "rubato/rubato.h"
 
 namespace {

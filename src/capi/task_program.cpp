@@ -9,7 +9,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "elastic/float_sums.h"
+#include "elastic/data/float_sums.h"
 
 namespace rubato::capi {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "elastic/program.h"
-#include "elastic/worker.h"
+#include "elastic/worker/program.h"
+#include "elastic/worker/worker.h"
 #include "rubato/rubato.h"
 
 namespace rubato::capi {

@@ -10,7 +10,7 @@
 #include "base/names.h"
 #include "base/text.h"
 #include "control/job_fields.h"
-#include "elastic/metrics.h"
+#include "elastic/job/metrics.h"
 
 namespace rubato::control {
 

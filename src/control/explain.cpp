@@ -258,7 +258,7 @@ void explain_waiting(json& answer, const JobRecord& job, const State& state,
   }
 }
 
-// What the job's result says about the way it was run (elastic/ordinary_program.h).
+// What the job's result says about the way it was run (elastic/launch/ordinary_program.h).
 std::string hint_of(const JobRecord& job) {
   const auto hint = job.result.find("hint");
   return hint != job.result.end() && hint->is_string() ? "; " + hint->get<std::string>() : "";

@@ -17,7 +17,7 @@
 #include "base/text.h"
 #include "control/as_user.h"
 #include "control/job_owner.h"
-#include "elastic/descriptor.h"
+#include "elastic/transport/descriptor.h"
 
 namespace rubato::control {
 

@@ -11,7 +11,7 @@
 #include "control/document_node.h"
 #include "control/job_fields.h"
 #include "control/result_files.h"
-#include "elastic/board.h"
+#include "elastic/memory/board.h"
 
 namespace rubato::control {
 

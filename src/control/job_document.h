@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "elastic/program_kind.h"
+#include "elastic/job/program_kind.h"
 #include "model/job.h"
 
 namespace rubato::control {

@@ -15,7 +15,7 @@
 #include "control/result_files.h"
 #include "control/shell_words.h"
 #include "control/upload_unpack.h"
-#include "elastic/board.h"
+#include "elastic/memory/board.h"
 
 namespace rubato::control {
 

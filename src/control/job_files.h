@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "elastic/descriptor.h"
+#include "elastic/transport/descriptor.h"
 
 namespace rubato::control {
 

@@ -9,8 +9,8 @@
 #include "base/stats.h"
 #include "control/job_files.h"
 #include "control/json_fields.h"
-#include "elastic/data_board.h"
-#include "elastic/job_folder.h"
+#include "elastic/job/job_folder.h"
+#include "elastic/memory/data_board.h"
 
 namespace rubato::control {
 

@@ -11,9 +11,9 @@
 #include <optional>
 #include <string>
 
-#include "elastic/board_glance.h"
-#include "elastic/registry.h"
-#include "elastic/view.h"
+#include "elastic/job/registry.h"
+#include "elastic/job/view.h"
+#include "elastic/memory/board_glance.h"
 
 namespace rubato::control {
 

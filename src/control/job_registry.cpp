@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -31,7 +30,7 @@ bool exists_in(const Descriptor& folder, const std::string& file) {
   return fstatat(folder.get(), file.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-// Versions are consecutive, so doubling and halving finds the newest (elastic/registry.cpp). If
+// Versions are consecutive, so doubling and halving finds the newest (elastic/job/registry.cpp). If
 // they are not, it finds some version, after as many looks.
 std::int64_t newest_in(const Descriptor& folder, const std::string& name) {
   const auto exists = [&](std::int64_t version) {
@@ -96,12 +95,10 @@ Result<std::optional<std::string>> JobRegistry::at(const std::string& name, std:
 
 Result<bool> JobRegistry::compare_and_swap(const std::string& name, std::int64_t expected,
                                            const std::string& value) {
-  static std::atomic<int> counter{0};
   const Result<Descriptor> folder = open_job_folder(folder_, kRegistry);
   if (!folder.ok()) return without_registry(folder.error());
   if (expected > 0 && !exists_in(*folder, file_of(name, expected))) return false;
-  const std::string draft = fmt::format(".draft.{}.{}", getpid(), counter.fetch_add(1));
-  unlinkat(folder->get(), draft.c_str(), 0);  // of an earlier process with this number
+  const std::string draft = elastic::registry_draft_name();
   const Descriptor file(openat(folder->get(), draft.c_str(),
                                O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   const auto failed = [&](const char* what, int code) {
@@ -119,9 +116,11 @@ Result<bool> JobRegistry::compare_and_swap(const std::string& name, std::int64_t
   const int linked =
       linkat(folder->get(), draft.c_str(), folder->get(), file_of(name, expected + 1).c_str(), 0);
   const int code = errno;
-  if (linked != 0 && code != EEXIST) return failed("cannot publish", code);
+  struct stat status {};
+  const bool won = linked == 0 || (fstat(file.get(), &status) == 0 && status.st_nlink == 2);
+  if (!won && code != EEXIST) return failed("cannot publish", code);
   unlinkat(folder->get(), draft.c_str(), 0);
-  return linked == 0;
+  return won;
 }
 
 }  // namespace rubato::control

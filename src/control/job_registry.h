@@ -1,12 +1,12 @@
-// A job's registry (elastic/registry.h) as the daemon uses it: the same files, but read and written
-// as those of a stranger (job_files.h). A record that is no bounded JSON or does not match its
-// table (job_schemas.h) is refused with kInvalidInput. No call waits or follows a link.
+// A job's registry (elastic/job/registry.h) as the daemon uses it: the same files, but read and
+// written as those of a stranger (job_files.h). A record that is no bounded JSON or does not match
+// its table (job_schemas.h) is refused with kInvalidInput. No call waits or follows a link.
 #pragma once
 
 #include <memory>
 #include <string>
 
-#include "elastic/registry.h"
+#include "elastic/job/registry.h"
 
 namespace rubato::control {
 

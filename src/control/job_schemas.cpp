@@ -9,9 +9,9 @@
 
 #include "base/json_text.h"
 #include "control/job_files.h"
-#include "elastic/board.h"
-#include "elastic/job_folder.h"
-#include "elastic/metrics.h"
+#include "elastic/job/job_folder.h"
+#include "elastic/job/metrics.h"
+#include "elastic/memory/board.h"
 
 namespace rubato::control {
 

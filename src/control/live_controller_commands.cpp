@@ -8,7 +8,7 @@
 #include "control/pins.h"
 #include "control/quota_check.h"
 #include "control/tokens.h"
-#include "elastic/command_check.h"
+#include "elastic/launch/command_check.h"
 
 namespace rubato::control {
 

@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "control/live_controller.h"
-#include "elastic/job_folder.h"
+#include "elastic/job/job_folder.h"
 
 namespace rubato::control {
 

@@ -8,7 +8,7 @@
 #include "control/job_files.h"
 #include "control/json_fields.h"
 #include "control/live_controller.h"
-#include "elastic/job_folder.h"
+#include "elastic/job/job_folder.h"
 
 namespace rubato::control {
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ranges>
 #include <span>
 
 #include "base/text.h"
@@ -145,9 +144,7 @@ Result<std::vector<JobRecord>> LiveController::list(const Caller& caller, JobQue
 
 std::vector<JobRecord> LiveController::list_active(const JobQuery& query,
                                                    const JobFilter& filter) const {
-  std::vector<JobRecord> result;
   const ReadLock lock(mutex_);
-  const double now = now_unix();
   const auto& jobs = store_->state().jobs;
   const auto wanted = [&](const JobRecord& job) {
     return !ended(job.phase) && (query.tenant.empty() || job.tenant == query.tenant) &&
@@ -155,14 +152,19 @@ std::vector<JobRecord> LiveController::list_active(const JobQuery& query,
            (query.submitted_before == 0 || job.submitted_at < query.submitted_before) &&
            matches(filter, job);
   };
+  std::vector<const JobRecord*> found;
   const auto take = [&](const JobRecord& job) {
-    if (std::ssize(result) < query.limit && wanted(job)) result.push_back(shown(job, now));
+    if (std::ssize(found) < query.limit && wanted(job)) found.push_back(&job);
   };
   if (query.newest_first) {
-    for (const auto& [number, job] : std::views::reverse(jobs)) take(job);
+    std::for_each(jobs.rbegin(), jobs.rend(), [&](const auto& entry) { take(entry.second); });
   } else {
     for (const auto& [number, job] : jobs) take(job);
   }
+  std::vector<JobRecord> result;
+  result.reserve(found.size());
+  const double now = now_unix();
+  for (const JobRecord* job : found) result.push_back(shown(*job, now));
   return result;
 }
 

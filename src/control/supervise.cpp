@@ -19,8 +19,8 @@
 #include "control/job_files.h"
 #include "control/job_unit.h"
 #include "control/process_tree.h"
-#include "elastic/opaque_job.h"
-#include "elastic/worker.h"
+#include "elastic/launch/opaque_job.h"
+#include "elastic/worker/worker.h"
 
 namespace rubato::control {
 

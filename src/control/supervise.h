@@ -1,5 +1,5 @@
 // A job's supervisor: a process in its own session that runs the elastic layer's launcher (or, for
-// an opaque job, elastic/opaque_job.h) in the job's folder, independently of the daemon.
+// an opaque job, elastic/launch/opaque_job.h) in the job's folder, independently of the daemon.
 //
 //   FOLDER/supervise.json   what to run. While it exists, a supervisor may be running, so the
 //                           job's devices must not be given away before retire() has removed it
@@ -18,7 +18,7 @@
 
 #include "base/result.h"
 #include "control/process_lock.h"
-#include "elastic/launcher.h"
+#include "elastic/launch/launcher.h"
 
 namespace rubato::control {
 

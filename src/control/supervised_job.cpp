@@ -13,8 +13,8 @@
 #include "control/job_files.h"
 #include "control/process_killer.h"
 #include "control/supervise.h"
-#include "elastic/shared_memory.h"
-#include "elastic/worker_processes.h"
+#include "elastic/launch/worker_processes.h"
+#include "elastic/memory/shared_memory.h"
 
 namespace rubato::control {
 

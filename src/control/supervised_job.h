@@ -24,14 +24,14 @@
 #include "control/job_progress.h"
 #include "control/local_executor.h"
 #include "control/upload_unpack.h"
-#include "elastic/job_folder.h"
-#include "elastic/launcher.h"
+#include "elastic/job/job_folder.h"
+#include "elastic/launch/launcher.h"
 
 namespace rubato::control {
 
 using DeviceSet = std::set<std::string>;
 
-// The contents of a launcher's status.json (elastic/launcher.h).
+// The contents of a launcher's status.json (elastic/launch/launcher.h).
 struct LauncherStatus {
   bool known = false;  // the file exists and is readable
   std::string state;

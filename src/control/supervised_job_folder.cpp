@@ -19,9 +19,9 @@
 #include "control/process_killer.h"
 #include "control/supervise.h"
 #include "control/supervised_job.h"
-#include "elastic/board.h"
-#include "elastic/command_check.h"
-#include "elastic/secret.h"
+#include "elastic/launch/command_check.h"
+#include "elastic/memory/board.h"
+#include "elastic/transport/secret.h"
 
 namespace rubato::control {
 

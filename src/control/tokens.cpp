@@ -1,7 +1,7 @@
 #include "control/tokens.h"
 
 #include "base/sha256.h"
-#include "elastic/secret.h"
+#include "elastic/transport/secret.h"
 
 namespace rubato::control {
 

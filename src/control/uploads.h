@@ -22,7 +22,7 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "control/upload_manifest.h"
-#include "elastic/descriptor.h"
+#include "elastic/transport/descriptor.h"
 
 namespace rubato::control {
 

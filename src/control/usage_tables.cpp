@@ -241,8 +241,9 @@ std::vector<std::pair<std::string, DeviceTime>> UsageTables::totals(double now) 
     std::size_t at = place == place_in_totals_.end() ? sums.size() : place->second;
     if (at == sums.size()) {
       // It has held devices since its first event, and nothing is recorded yet.
-      const auto same = std::find_if(sums.begin(), sums.end(),
-                                     [&](const auto& sum) { return sum.first == open.tenant; });
+      const auto same =
+          std::find_if(sums.begin(), sums.end(),
+                       [&tenant = open.tenant](const auto& sum) { return sum.first == tenant; });
       at = static_cast<std::size_t>(same - sums.begin());
       if (same == sums.end()) sums.emplace_back(open.tenant, DeviceTime{});
     }

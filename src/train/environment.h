@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "elastic/program.h"
+#include "elastic/worker/program.h"
 
 namespace rubato::train {
 

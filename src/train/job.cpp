@@ -8,7 +8,8 @@
 #include <utility>
 
 #include "base/file.h"
-#include "elastic/worker.h"
+#include "elastic/launch/warm_copy.h"
+#include "elastic/worker/worker.h"
 #include "rubato/train.h"
 #include "train/environment.h"
 #include "train/job_options.h"
@@ -50,6 +51,9 @@ int run(train::TorchProgram& program, const JobOptions& options, bool& finished)
   return result != 0 ? result : code;
 }
 
+// For the launcher, see elastic/launch/program_mark.h. It has no other content.
+[[gnu::used, gnu::section("rubato_program")]] const char program_mark = 1;
+
 }  // namespace
 
 Job::Job(int argc, char** argv, const JobDefaults& defaults, const std::vector<Flag>& flags) {
@@ -59,8 +63,10 @@ Job::Job(int argc, char** argv, const JobDefaults& defaults, const std::vector<F
     fmt::print("{}", job_help(defaults, flags));
     std::exit(0);
   }
-  elastic::say_hello();
-  if (!parsed) refuse(arguments[0], parsed.error().message);
+  if (!parsed) {
+    elastic::say_hello();
+    refuse(arguments[0], parsed.error().message);
+  }
   if (const char* const level = std::getenv("RUBATO_CONSISTENCY"); level != nullptr) {
     // The launcher's setting applies to all workers.
     const Result<elastic::Consistency> consistency = elastic::parse_consistency(level);
@@ -70,6 +76,8 @@ Job::Job(int argc, char** argv, const JobDefaults& defaults, const std::vector<F
   if (Status pinned = elastic::pin_environment(argv, parsed->consistency); !pinned) {
     refuse(arguments[0], pinned.error().message);
   }
+  elastic::leave_warm_copy();  // LibTorch is loaded, and nothing of it was used
+  elastic::say_hello();        // now the launcher starts the other workers
   if (parsed->cuda && !torch::cuda::is_available()) {
     refuse(arguments[0], fmt::format("--device cuda: LibTorch finds no CUDA device here; use "
                                      "--device cpu, or see what is missing: rubato doctor "

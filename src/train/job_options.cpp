@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "base/text.h"
-#include "elastic/job_folder.h"
+#include "elastic/job/job_folder.h"
 
 namespace rubato {
 namespace {

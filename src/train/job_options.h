@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "elastic/pinned_environment.h"
+#include "elastic/worker/pinned_environment.h"
 #include "rubato/job_defaults.h"
 
 namespace rubato {

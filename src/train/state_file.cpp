@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "elastic/model_reader.h"
+#include "elastic/model/model_reader.h"
 #include "train/torch_compat.h"
 
 namespace rubato::train {

@@ -37,7 +37,7 @@ inline std::string state_key(const torch::Tensor& parameter) {
 inline void* state_key(const torch::Tensor& parameter) { return parameter.unsafeGetTensorImpl(); }
 #endif
 
-// The name of a number type in a model file (elastic/tensor_place.h); empty: it has none.
+// The name of a number type in a model file (elastic/model/tensor_place.h); empty: it has none.
 inline std::string tensor_type(torch::ScalarType type) {
   switch (type) {
     case torch::kFloat32:

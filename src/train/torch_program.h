@@ -37,7 +37,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "elastic/program.h"
+#include "elastic/worker/program.h"
 #include "rubato/train.h"
 #include "train/optimizer_state.h"
 #include "train/torch_compat.h"

@@ -16,9 +16,9 @@
 #include "control/job_progress.h"
 #include "control/job_registry.h"
 #include "control/temporary_folder.h"
-#include "elastic/board.h"
-#include "elastic/board_glance.h"
-#include "elastic/job_folder.h"
+#include "elastic/job/job_folder.h"
+#include "elastic/memory/board.h"
+#include "elastic/memory/board_glance.h"
 
 namespace rubato::control {
 namespace {

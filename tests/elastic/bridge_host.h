@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "elastic/bridge.h"
-#include "elastic/mesh.h"
+#include "elastic/transport/bridge.h"
+#include "elastic/transport/mesh.h"
 
 namespace rubato::elastic {
 
@@ -44,8 +44,7 @@ class BridgeHost final : private Mesh::Listener {
     bridge_.reset();
     bridge_ = std::make_unique<Bridge>(
         std::move(view), board,
-        Bridge::Options{
-            .node = address().node, .identity = identity_, .committed = {}, .planned = false});
+        Bridge::Options{.node = address().node, .identity = identity_, .proposal = {}});
     bridge_->start({.first_step = first_step, .source = "", .lagging = {}});
   }
   void close() {

@@ -27,7 +27,7 @@
 #include "base/json_text.h"
 #include "base/random.h"
 #include "base/text.h"
-#include "elastic/ledger.h"
+#include "elastic/job/ledger.h"
 #include "elastic/node_runner.h"
 
 namespace rubato::elastic {
@@ -101,7 +101,6 @@ class Schedule {
         act();
       }
     }
-    for (const pid_t pid : stopped_) kill(pid, SIGCONT);
     const auto deadline = std::chrono::steady_clock::now() + kTimeToEnd;
     while (!job_->ended()) {
       if (std::chrono::steady_clock::now() > deadline) {
@@ -368,7 +367,6 @@ class Schedule {
   std::unique_ptr<RunningJob> job_;
   std::vector<std::unique_ptr<RunningNode>> nodes_;
   int joined_ = 0;
-  std::vector<pid_t> stopped_;
   std::string story_;
 };
 

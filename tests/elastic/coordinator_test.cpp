@@ -1,5 +1,5 @@
 // What coordinators of several nodes agree on if something happens at a chosen moment of a step.
-#include "elastic/coordinator.h"
+#include "elastic/worker/coordinator.h"
 
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 #include <latch>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,7 @@
 namespace rubato::elastic {
 namespace {
 
-using Event = Coordinator::Event;
+using Event = TrainingPort::Event;
 
 // Shuts down all connections to a control port of this process: control connections, which are
 // reestablished, and streams.
@@ -36,13 +37,13 @@ TEST(Coordinators, TheLeadersNodeGetsAStepThatItLacksWhileSomebodyIsLost) {
   const PlayedJob job({{"b", 1}, {"c", 1}});
   PlayedWorker a(job, 0, "a");
   ASSERT_TRUE(a.hears(Event::kFound));
-  a.coordinator().filled();
+  a.port().filled();
   PlayedWorker b(job, 1, "b");
   auto c = std::make_unique<PlayedWorker>(job, 2, "c");
   for (PlayedWorker* newcomer : {&b, c.get()}) {
     ASSERT_TRUE(newcomer->hears(Event::kObserve));
-    ASSERT_TRUE(newcomer->sees([&] { return newcomer->coordinator().sees_view(); }));
-    newcomer->coordinator().ready();
+    ASSERT_TRUE(newcomer->sees([&] { return newcomer->port().sees_view(); }));
+    newcomer->port().ready();
   }
   const std::vector<PlayedWorker*> all{&a, &b, c.get()};
   for (PlayedWorker* worker : all) ASSERT_TRUE(worker->begins());
@@ -97,20 +98,20 @@ TEST(Coordinators, AGatewayThatSharesTheFoundersBoardBeginsByMessage) {
   job.want({{"b", 1}}, 2);
   PlayedWorker founder(job, 1, "a");
   ASSERT_TRUE(founder.hears(Event::kFound));
-  founder.coordinator().filled();
+  founder.port().filled();
   PlayedWorker gateway(job, 0, "a");
   PlayedWorker b(job, 2, "b");
   for (PlayedWorker* newcomer : {&gateway, &b}) {
     ASSERT_TRUE(newcomer->hears(Event::kObserve));
-    ASSERT_TRUE(newcomer->sees([&] { return newcomer->coordinator().sees_view(); }));
-    newcomer->coordinator().ready();
+    ASSERT_TRUE(newcomer->sees([&] { return newcomer->port().sees_view(); }));
+    newcomer->port().ready();
   }
   // Like a training thread that waits for its first step.
   ASSERT_TRUE(gateway.sees([&] {
-    EXPECT_EQ(gateway.coordinator().admitted_at(0), nullptr);
+    EXPECT_EQ(gateway.port().admitted_at(0), nullptr);
     return gateway.board().block(2).view == 2;
   }));
-  EXPECT_EQ(gateway.coordinator().admitted_at(0), nullptr);
+  EXPECT_EQ(gateway.port().admitted_at(0), nullptr);
   const std::vector<PlayedWorker*> all{&founder, &gateway, &b};
   for (PlayedWorker* worker : all) ASSERT_TRUE(worker->begins());
   EXPECT_EQ(gateway.view().view.ids(), (std::vector<int>{0, 1, 2}));
@@ -119,7 +120,7 @@ TEST(Coordinators, AGatewayThatSharesTheFoundersBoardBeginsByMessage) {
     EXPECT_TRUE(worker->sees([&] { return worker->view().block->all_arrived(0); }));
   }
   EXPECT_EQ(job.view().number, 2);
-  for (PlayedWorker* worker : all) worker->coordinator().finish();
+  for (PlayedWorker* worker : all) worker->port().finish();
 }
 
 // A registry whose first write waits until it is released.
@@ -145,6 +146,102 @@ class HeldRegistry final : public Registry {
   std::latch let_go_{1};
 };
 
+// A registry on storage that shows new views late.
+class LateRegistry final : public Registry {
+ public:
+  explicit LateRegistry(Registry& real) : real_(real) {}
+  Result<Record> get(const std::string& name) override {
+    Result<Record> newest = real_.get(name);
+    if (name != kViewRecord || !newest.ok() || newest->version <= newest_shown_) return newest;
+    return Record{newest_shown_, **real_.at(name, newest_shown_)};
+  }
+  Result<bool> compare_and_swap(const std::string& name, std::int64_t expected,
+                                const std::string& value) override {
+    return real_.compare_and_swap(name, expected, value);
+  }
+  Result<std::optional<std::string>> at(const std::string& name, std::int64_t version) override {
+    if (name != kViewRecord || version <= newest_shown_) return real_.at(name, version);
+    return std::optional<std::string>();
+  }
+  void show_until(std::int64_t version) { newest_shown_ = version; }
+
+ private:
+  Registry& real_;
+  std::atomic<std::int64_t> newest_shown_{1'000'000};
+};
+
+// The next view is announced on b's board before b's storage shows it. What was announced is what b
+// has prepared, so neither its training thread nor its gateway needs the storage to go on.
+TEST(Coordinators, AViewThatTheStorageShowsLateBeginsAllTheSame) {
+  const PlayedJob job({{"b", 1}});
+  LateRegistry late(job.registry());
+  PlayedWorker a(job, 0, "a");
+  ASSERT_TRUE(a.hears(Event::kFound));
+  a.port().filled();
+  PlayedWorker b(job, 1, "b", -1, late);
+  ASSERT_TRUE(b.hears(Event::kObserve));
+  ASSERT_TRUE(b.sees([&] { return b.port().sees_view(); }));
+  b.port().ready();
+  const std::vector<PlayedWorker*> all{&a, &b};
+  for (PlayedWorker* worker : all) ASSERT_TRUE(worker->begins());
+  const std::int64_t number = a.view().view.number;
+  late.show_until(number);
+  ASSERT_TRUE(change_target(job.registry(), [](Target& target) {
+                target.audits = 1;  // any planned change
+                return ok_status();
+              }).ok());
+  ASSERT_TRUE(a.commits(job, 0));
+  for (const PlayedWorker* worker : all) ASSERT_TRUE(worker->arrives(0));
+  for (const PlayedWorker* worker : all) {
+    ASSERT_TRUE(worker->sees([&] { return worker->view().block->all_arrived(0); }));
+    ASSERT_TRUE(worker->reduces(0, 1));
+  }
+  for (const PlayedWorker* worker : all) ASSERT_TRUE(worker->finishes(0));
+  ASSERT_EQ(a.goes_on(0), TrainingPort::Next::Kind::kSwitch);
+  ASSERT_EQ(b.goes_on(0), TrainingPort::Next::Kind::kSwitch);
+  ASSERT_EQ(b.view().view.number, number + 1);
+  // The streams of the view work.
+  for (const PlayedWorker* worker : all) ASSERT_TRUE(worker->arrives(1));
+  for (const PlayedWorker* worker : all) {
+    EXPECT_TRUE(worker->sees([&] { return worker->view().block->all_arrived(1); }));
+  }
+  EXPECT_EQ(job.view().number, number + 1);
+  for (PlayedWorker* worker : all) worker->port().finish();
+}
+
+// A spare that is ready follows the gradients. Only those that still copy the state need copies of
+// it in the members' memory, which are expensive if the state is on a device.
+TEST(Coordinators, ASpareThatIsReadyNeedsNoCopies) {
+  const PlayedJob job({{"b", 1}});
+  PlayedWorker a(job, 0, "a");
+  ASSERT_TRUE(a.hears(Event::kFound));
+  a.port().filled();
+  PlayedWorker b(job, 1, "b");
+  ASSERT_TRUE(b.hears(Event::kObserve));
+  ASSERT_TRUE(b.sees([&] { return b.port().sees_view(); }));
+  b.port().ready();
+  ASSERT_TRUE(a.begins() && b.begins());
+  const PlayedWorker spare(job, 2, "c");
+  ASSERT_TRUE(spare.hears(Event::kObserve));
+  const auto are = [&](int watchers, int copiers) {
+    return a.sees([&, watchers, copiers] {
+      return a.board().watchers() == watchers && a.board().copiers() == copiers;
+    });
+  };
+  EXPECT_TRUE(are(1, 1));
+  spare.port().ready();
+  EXPECT_TRUE(are(1, 0));
+  EXPECT_EQ(a.board().ready_newcomers(), 1);
+  spare.port().ready(false);  // it could not keep up
+  EXPECT_TRUE(are(1, 1));
+  EXPECT_EQ(a.board().ready_newcomers(), 0);
+  // The other node's workers hear the same.
+  ASSERT_TRUE(a.arrives(0));
+  EXPECT_TRUE(b.sees([&] { return b.board().watchers() == 1 && b.board().copiers() == 1; }));
+  a.port().finish();
+  b.port().finish();
+}
+
 // A worker of node b tries to found the job, but another node is faster. Meanwhile a second worker
 // of node b has arrived. The two must still share a board.
 TEST(Coordinators, WhoDoesNotFoundSharesItsNodesBoard) {
@@ -169,13 +266,13 @@ TEST(Coordinators, WhoLeavesInOrderIsNotLostBeforeItsLastStepHasCome) {
   const PlayedJob job({{"b", 2}});
   PlayedWorker a(job, 0, "a");
   ASSERT_TRUE(a.hears(Event::kFound));
-  a.coordinator().filled();
+  a.port().filled();
   PlayedWorker gateway(job, 1, "b", 1);
   auto second = std::make_unique<PlayedWorker>(job, 2, "b", 1);
   for (const PlayedWorker* newcomer : {&gateway, second.get()}) {
     ASSERT_TRUE(newcomer->hears(Event::kObserve));
-    ASSERT_TRUE(newcomer->sees([&] { return newcomer->coordinator().sees_view(); }));
-    newcomer->coordinator().ready();
+    ASSERT_TRUE(newcomer->sees([&] { return newcomer->port().sees_view(); }));
+    newcomer->port().ready();
   }
   const std::vector<PlayedWorker*> all{&a, &gateway, second.get()};
   for (PlayedWorker* worker : all) ASSERT_TRUE(worker->begins());
@@ -200,8 +297,8 @@ TEST(Coordinators, WhoLeavesInOrderIsNotLostBeforeItsLastStepHasCome) {
   ASSERT_TRUE(gateway.reduces(0, 2));
   EXPECT_TRUE(a.sees([&] { return a.view().block->all_reduced(0); }));
   EXPECT_EQ(job.view().number, number);
-  a.coordinator().finish();
-  gateway.coordinator().finish();
+  a.port().finish();
+  gateway.port().finish();
 }
 
 // Workers of a node share a board. A newcomer that waits on a board other than that of members who
@@ -210,18 +307,18 @@ TEST(Coordinators, ANewcomerOnABoardThatItsNodeDoesNotUseGoes) {
   const PlayedJob job({{"b", 1}});
   PlayedWorker a(job, 0, "a");
   ASSERT_TRUE(a.hears(Event::kFound));
-  a.coordinator().filled();
+  a.port().filled();
   const PlayedWorker early(job, 1, "b", 1);
   ASSERT_TRUE(early.hears(Event::kObserve));
   PlayedWorker late(job, 2, "b", 2);  // its launcher has seen the node leave the view
   ASSERT_TRUE(late.hears(Event::kObserve));
-  ASSERT_TRUE(late.sees([&] { return late.coordinator().sees_view(); }));
-  late.coordinator().ready();
+  ASSERT_TRUE(late.sees([&] { return late.port().sees_view(); }));
+  late.port().ready();
   ASSERT_TRUE(a.begins());
   ASSERT_TRUE(late.begins());
   EXPECT_EQ(a.view().view.ids(), (std::vector<int>{0, 2}));
   EXPECT_TRUE(early.hears(Event::kLeave));
-  EXPECT_FALSE(early.coordinator().was_refused());  // another worker may take its place
+  EXPECT_FALSE(early.port().was_refused());  // another worker may take its place
 }
 
 // The leader's node is lost right after it alone has completed the step before a view with a worker
@@ -232,21 +329,21 @@ void lose_leader_after_its_last_step(bool gradient_on_c) {
   const PlayedJob job({{"b", 1}});
   auto a = std::make_unique<PlayedWorker>(job, 0, "a");
   ASSERT_TRUE(a->hears(Event::kFound));
-  a->coordinator().filled();
+  a->port().filled();
   PlayedWorker b(job, 1, "b");
   const auto follow = [](const PlayedWorker& newcomer) {
     return newcomer.hears(Event::kObserve) &&
-           newcomer.sees([&] { return newcomer.coordinator().sees_view(); });
+           newcomer.sees([&] { return newcomer.port().sees_view(); });
   };
   ASSERT_TRUE(follow(b));
-  b.coordinator().ready();
+  b.port().ready();
   ASSERT_TRUE(a->begins() && b.begins());
   PlayedWorker c(job, 2, "c", 2);
   const PlayedWorker d(job, 3, "d", 3);
   ASSERT_TRUE(follow(c) && follow(d));
   cut_connections_to(b.view().view.find(1)->address.port);  // newcomers fed by b are now fed by a
   job.want({{"b", 1}, {"c", 1}});
-  c.coordinator().ready();
+  c.port().ready();
   ASSERT_TRUE(a->commits(job, 0));
   const std::int64_t number = job.view().number;
   ASSERT_EQ(job.view().ids(), (std::vector<int>{0, 1, 2}));
@@ -299,8 +396,8 @@ TEST(Feeds, BeginWhenTheFounderHasFilledItsBoard) {
   for (int logical = 0; logical < job.settings().logical_workers; ++logical) {
     std::ranges::fill(a.board().private_state(logical, 0), std::byte{7});
   }
-  a.coordinator().filled();
-  ASSERT_TRUE(b.sees([&] { return b.coordinator().sees_view(); }));
+  a.port().filled();
+  ASSERT_TRUE(b.sees([&] { return b.port().sees_view(); }));
   for (int logical = 0; logical < job.settings().logical_workers; ++logical) {
     for (const std::byte byte : b.board().private_state(logical, 0)) ASSERT_EQ(byte, std::byte{7});
   }
@@ -313,7 +410,7 @@ TEST(Feeds, LeaveAViewAloneThatTheGatewayHasBegun) {
   const PlayedJob job({{"b", 1}});  // the founder waits for that one
   PlayedWorker a(job, 0, "a");
   ASSERT_TRUE(a.hears(Event::kFound));
-  a.coordinator().filled();
+  a.port().filled();
   Result<Board> board = Board::create(board_name(job.settings().token, "b", 1), a.board().shape());
   ASSERT_TRUE(board.ok());
   std::atomic<bool> asked{false};
@@ -346,20 +443,20 @@ TEST(Coordinators, AMemberOfTheNextViewFeedsItsBoardWhenTheFeederIsGone) {
   const PlayedJob job({});
   PlayedWorker a(job, 0, "a");
   ASSERT_TRUE(a.hears(Event::kFound));
-  a.coordinator().filled();
+  a.port().filled();
   ASSERT_TRUE(a.begins());
   auto feeder = std::make_unique<PlayedWorker>(job, 1, "b", 1);
   ASSERT_TRUE(feeder->hears(Event::kObserve));
-  ASSERT_TRUE(feeder->sees([&] { return feeder->coordinator().sees_view(); }));
+  ASSERT_TRUE(feeder->sees([&] { return feeder->port().sees_view(); }));
   PlayedWorker next(job, 2, "b", 1);
   ASSERT_TRUE(next.hears(Event::kObserve));
   job.want({{"b", 1}});
-  next.coordinator().ready();
+  next.port().ready();
   ASSERT_TRUE(a.commits(job, 0));
   ASSERT_EQ(job.view().ids(), (std::vector<int>{0, 2}));
   feeder.reset();
   ASSERT_TRUE(a.arrives(0) && a.reduces(0, 7) && a.finishes(0));
-  EXPECT_TRUE(next.sees([&] { return next.coordinator().admitted_at(1) != nullptr; }));
+  EXPECT_TRUE(next.sees([&] { return next.port().admitted_at(1) != nullptr; }));
   EXPECT_EQ(next.board().gradient(0)[0], 7);
 }
 

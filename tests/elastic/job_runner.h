@@ -19,8 +19,8 @@
 
 #include "base/file.h"
 #include "base/json_text.h"
-#include "elastic/board.h"
-#include "elastic/job_folder.h"
+#include "elastic/job/job_folder.h"
+#include "elastic/memory/board.h"
 
 namespace rubato::elastic {
 

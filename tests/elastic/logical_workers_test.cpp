@@ -1,6 +1,6 @@
 // How many workers or devices a job has never decides its result: without a number from its owner
-// it trains with the program's own number of logical workers (elastic/logical_workers.h).
-#include "elastic/logical_workers.h"
+// it trains with the program's own number of logical workers (elastic/job/logical_workers.h).
+#include "elastic/job/logical_workers.h"
 
 #include <gtest/gtest.h>
 

@@ -2,12 +2,12 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "elastic/bridge_frame.h"
-#include "elastic/bridge_layout.h"
-#include "elastic/feed.h"
 #include "elastic/node_runner.h"
 #include "elastic/runtime_fixture.h"
 #include "elastic/sockets.h"
+#include "elastic/transport/bridge_frame.h"
+#include "elastic/transport/bridge_layout.h"
+#include "elastic/transport/feed.h"
 #include "test_paths.h"
 
 namespace rubato::elastic {

@@ -7,12 +7,12 @@
 #include <optional>
 
 #include "base/json_text.h"
-#include "elastic/bridge_layout.h"
-#include "elastic/ledger.h"
-#include "elastic/node_names.h"
+#include "elastic/job/ledger.h"
+#include "elastic/job/node_names.h"
 #include "elastic/node_runner.h"
 #include "elastic/runtime_fixture.h"
 #include "elastic/sockets.h"
+#include "elastic/transport/bridge_layout.h"
 #include "test_paths.h"
 
 namespace rubato::elastic {

@@ -17,11 +17,11 @@
 #include <utility>
 
 #include "base/check.h"
-#include "elastic/coordinator.h"
-#include "elastic/exchange.h"
+#include "elastic/data/exchange.h"
 #include "elastic/job_runner.h"
-#include "elastic/secret.h"
-#include "elastic/shared_memory.h"
+#include "elastic/memory/shared_memory.h"
+#include "elastic/transport/secret.h"
+#include "elastic/worker/coordinator.h"
 
 namespace rubato::elastic {
 
@@ -73,7 +73,7 @@ class PlayedJob {
 
 class PlayedWorker {
  public:
-  using Event = Coordinator::Event;
+  using Event = TrainingPort::Event;
 
   PlayedWorker(const PlayedJob& job, int worker, const std::string& node, int board = -1)
       : PlayedWorker(job, worker, node, board, job.registry()) {}
@@ -101,11 +101,12 @@ class PlayedWorker {
   }
 
   Coordinator& coordinator() const { return *coordinator_; }
-  const Board& board() const { return coordinator_->board(); }
+  TrainingPort& port() const { return coordinator_->port(); }
+  const Board& board() const { return port().board(); }
   const ActiveView& view() const { return *view_; }
 
   // Whether this is the next event it receives.
-  bool hears(Event event) const { return coordinator_->wait_event(kPatience) == event; }
+  bool hears(Event event) const { return port().wait_event(kPatience) == event; }
   // Waits until the condition holds on its board.
   bool sees(const std::function<bool()>& condition) const {
     const auto end = std::chrono::steady_clock::now() + kPatience;
@@ -113,34 +114,43 @@ class PlayedWorker {
   }
   bool begins() {
     if (!hears(Event::kStart)) return false;
-    view_ = coordinator_->started_view();
+    view_ = port().started_view();
     if (!view_) return begins();  // an earlier event has delivered it
-    coordinator_->entered(view_);
+    port().entered(view_);
     return true;
   }
   bool arrives(std::int64_t step) const {
-    return coordinator_->publish([&] { view_->row().arrived = step; });
+    return port().publish([&] { view_->row().arrived = step; });
   }
   // Its slice of the gradient is `value` everywhere.
   bool reduces(std::int64_t step, float value) const {
     board().gradient_step(step) = -2 - step;
     std::fill(board().gradient(step) + view_->slice.begin,
               board().gradient(step) + view_->slice.end, value);
-    return coordinator_->publish([&] { view_->row().reduced = step; });
+    return port().publish([&] { view_->row().reduced = step; });
   }
   // Completes the step here.
   bool finishes(std::int64_t step) const {
-    return sees([&] { return view_->block->all_reduced(step); }) && coordinator_->publish([&] {
-      mark_completed(board(), step);
+    return sees([&] { return view_->block->all_reduced(step); }) && port().publish([&] {
       board().gradient_step(step) = step;
+      mark_completed(board(), step);
     });
   }
   // For the leader, before it arrives at the step: commits the next view to begin after it.
   bool commits(const PlayedJob& job, std::int64_t step) const {
-    return sees([&] {
-      coordinator_->commit_prepared(step);
-      return job.view().number > view_->view.number;
-    });
+    port().begins(step);
+    const bool committed = sees([&] { return view_->block->announcement().view != 0; });
+    port().before_arrival(step);
+    return committed && job.view().number > view_->view.number;
+  }
+  // What follows the complete step here; enters the next view if there is one.
+  TrainingPort::Next::Kind goes_on(std::int64_t step) {
+    TrainingPort::Next next = port().after_step(*view_, step);
+    if (next.kind == TrainingPort::Next::Kind::kSwitch) {
+      view_ = std::move(next.view);
+      port().entered(view_);
+    }
+    return next.kind;
   }
   bool has_reduced(int worker, std::int64_t step) const {
     const auto position = static_cast<std::size_t>(view_->view.position(worker));

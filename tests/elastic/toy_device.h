@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "elastic/program.h"
+#include "elastic/worker/program.h"
 
 namespace rubato::elastic {
 

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "elastic/program.h"
-#include "elastic/reduction_tree.h"
+#include "elastic/data/reduction_tree.h"
+#include "elastic/worker/program.h"
 
 namespace rubato::elastic {
 

@@ -4,7 +4,7 @@
 
 #include "elastic/toy_device.h"
 #include "elastic/toy_program.h"
-#include "elastic/worker.h"
+#include "elastic/worker/worker.h"
 
 int main(int argc, char** argv) {
   rubato::elastic::ToyProgram::Options toy;

@@ -16,7 +16,7 @@
 #include "control/job_progress.h"
 #include "control/job_registry.h"
 #include "control/job_schemas.h"
-#include "elastic/job_folder.h"
+#include "elastic/job/job_folder.h"
 
 namespace {
 

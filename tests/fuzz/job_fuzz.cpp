@@ -16,7 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     RUBATO_CHECK(document.error().message.starts_with("f"), "an error without a location");
     return 0;
   }
-  const auto again = parse_job_json(parse_json_or_throw(compact_json(to_json(*document))));
+  const auto again =
+      parse_job_json(rubato::parse_json_or_throw(rubato::compact_json(to_json(*document))));
   RUBATO_CHECK(again.ok() && *again == *document,
                "the canonical form reads as a different document");
   return 0;

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "elastic/board.h"
-#include "elastic/bridge_frame.h"
-#include "elastic/handshake.h"
-#include "elastic/wire.h"
+#include "elastic/memory/board.h"
+#include "elastic/transport/bridge_frame.h"
+#include "elastic/transport/handshake.h"
+#include "elastic/transport/wire.h"
 
 using rubato::elastic::Frame;
 using rubato::elastic::FrameReader;

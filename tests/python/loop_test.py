@@ -322,6 +322,8 @@ class IterableData(unittest.TestCase):
     STREAM = """
         from torch.utils.data import IterableDataset
         class Stream(IterableDataset):
+            def __iter__(self):
+                return self.shard(0, 1)
             def __len__(self):
                 return 40
             def shard(self, i, n):
@@ -349,7 +351,14 @@ class IterableData(unittest.TestCase):
         self.assertIn("of the data set ended before the epoch did", output)
 
     def test_is_refused_without_shards_and_with_processes(self):
-        status, output = run("rubato.elastic(model, opt, DataLoader(torch.utils.data.IterableDataset(), batch_size=4))")
+        status, output = run(
+            """
+            class Lines(torch.utils.data.IterableDataset):
+                def __iter__(self):
+                    return iter(data)
+            rubato.elastic(model, opt, DataLoader(Lines(), batch_size=4))
+            """
+        )
         self.assertNotEqual(status, 0)
         self.assertIn("needs two more methods: shard(i, n)", output)
         status, output = self.run_with(more=", num_workers=2")

@@ -19,7 +19,7 @@ MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
 
 
-# --- the order of samples (src/elastic/data_order.h)
+# --- the order of samples (src/elastic/data/data_order.h)
 
 
 def mix(x):
@@ -68,7 +68,7 @@ def seed_all(seed, salt, everything=True):
 
 
 def tree_sum(gradients):
-    """The sum over logical workers: pairs, then pairs of pairs (src/elastic/reduction_tree.h)."""
+    """The sum over logical workers: pairs, then pairs of pairs (src/elastic/data/reduction_tree.h)."""
     if len(gradients) == 1:
         return gradients[0]
     half = 1 << (len(gradients) - 1).bit_length() - 1

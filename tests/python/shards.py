@@ -13,6 +13,9 @@ class Stream(IterableDataset):
     def __init__(self):
         self.epoch = 0
 
+    def __iter__(self):  # newer versions of PyTorch ask for it
+        return self.shard(0, 1)
+
     def __len__(self):
         return 301
 

@@ -13,11 +13,11 @@
 
 #include "base/file.h"
 #include "base/json_text.h"
-#include "elastic/checkpoint.h"
+#include "elastic/job/checkpoint.h"
+#include "elastic/job/job_description.h"
 #include "elastic/job_runner.h"
-#include "elastic/pinned_environment.h"
-#include "elastic/records.h"
-#include "elastic/worker.h"
+#include "elastic/worker/pinned_environment.h"
+#include "elastic/worker/worker.h"
 #include "train/environment.h"
 #include "train/models.h"
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "elastic/data_order.h"
-#include "elastic/program.h"
-#include "elastic/reduction_tree.h"
+#include "elastic/data/data_order.h"
+#include "elastic/data/reduction_tree.h"
+#include "elastic/worker/program.h"
 #include "train/aligned_memory.h"
 #include "train/torch_program.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "elastic/pinned_environment.h"
+#include "elastic/worker/pinned_environment.h"
 
 int main(int argc, char** argv) {
   const auto pinned = rubato::elastic::pin_environment(argv, rubato::elastic::Consistency::kD1);

@@ -40,6 +40,10 @@ for workers in 1 3; do
   [[ $(field "w$workers/result.json" state_sha256) == "$bits" ]] || fail "$workers workers have other bits"
   cmp alone.notes "w$workers.notes" || fail "$workers workers evaluated something else"
 done
+[[ $(cat w3/logs/*.log | grep -c "main begins") == 1 ]] || fail "workers were not forked: $(tail -n +1 w3/logs/*.log)"
+RUBATO_WARM=0 "$rubato" run --dir cold --workers 3 -- "$program" --width 12 >log 2>&1 || fail "executed workers: $(cat log)"
+[[ $(cat cold/logs/*.log | grep -c "main begins") == 3 ]] || fail "workers were forked: $(tail -n +1 cold/logs/*.log)"
+[[ $(field cold/result.json state_sha256) == "$bits" ]] || fail "executed workers have other bits"
 [[ $(grep -c epoch alone.notes) == 4 && $(tail -1 alone.notes) == finished* ]] || fail "$(cat alone.notes)"
 "$rubato" run --dir moved --workers 2 -- "$program" --width 12 --pace 10 >log 2>&1 &
 launcher=$!

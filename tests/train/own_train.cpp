@@ -3,6 +3,7 @@
 // that may become a NaN.
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 
@@ -63,6 +64,8 @@ class Lion : public torch::optim::Optimizer {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Later workers are forked when a job has begun, so they do not come here.
+  if (std::getenv("RUBATO_WORKER") != nullptr) std::fputs("main begins\n", stdout);
   std::int64_t width = 16;
   double clip = 0.5;
   std::int64_t nan_at = -1;

@@ -1,5 +1,5 @@
 // The terms and the data board of adaptive jobs.
-#include "elastic/adaptive.h"
+#include "elastic/data/adaptive.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "elastic/data_board.h"
+#include "elastic/memory/data_board.h"
 
 namespace rubato::elastic {
 namespace {

@@ -1,4 +1,4 @@
-#include "elastic/batch_rule.h"
+#include "elastic/data/batch_rule.h"
 
 #include <gtest/gtest.h>
 

@@ -10,44 +10,44 @@
 namespace rubato {
 namespace {
 
-constexpr BatchLimits kLimits{.initial = 128, .max = 4096, .min_local = 32, .max_local = 1024};
+constexpr BatchLimits kBatchLimits{.initial = 128, .max = 4096, .min_local = 32, .max_local = 1024};
 
 TEST(BatchShape, TotalCountsAllMicroBatchesOfAllDevices) {
   EXPECT_EQ((BatchShape{.local = 32, .accumulation = 0}).total(4), 128);
   EXPECT_EQ((BatchShape{.local = 100, .accumulation = 2}).total(4), 1200);  // 4 x 100 x 3
   EXPECT_EQ((BatchShape{.local = 1'000'000'000, .accumulation = 1}).total(1000), 2'000'000'000'000);
   EXPECT_FALSE(BatchLimits{}.known());
-  EXPECT_TRUE(kLimits.known());
+  EXPECT_TRUE(kBatchLimits.known());
 }
 
 TEST(SplitBatch, OneMicroBatchWhereItFits) {
-  EXPECT_EQ(split_batch(512, 4, kLimits), (BatchShape{128, 0}));
-  EXPECT_EQ(split_batch(4096, 4, kLimits), (BatchShape{1024, 0}));  // exactly the largest
+  EXPECT_EQ(split_batch(512, 4, kBatchLimits), (BatchShape{128, 0}));
+  EXPECT_EQ(split_batch(4096, 4, kBatchLimits), (BatchShape{1024, 0}));  // exactly the largest
 }
 
 TEST(SplitBatch, RoundsTheMicroBatchUp) {
   // ceil(500 / 3) = 167: 501 in all.
-  EXPECT_EQ(split_batch(500, 3, kLimits), (BatchShape{167, 0}));
+  EXPECT_EQ(split_batch(500, 3, kBatchLimits), (BatchShape{167, 0}));
 }
 
 TEST(SplitBatch, AccumulatesTheFewestMicroBatchesThatFit) {
   // 2050 on each of two devices... ceil(4096 / 2) = 2048 needs 2 of at most 1024.
-  EXPECT_EQ(split_batch(4096, 2, kLimits), (BatchShape{1024, 1}));
+  EXPECT_EQ(split_batch(4096, 2, kBatchLimits), (BatchShape{1024, 1}));
   // ceil(3500 / 2) = 1750 in 2: 875 each.
-  EXPECT_EQ(split_batch(3500, 2, kLimits), (BatchShape{875, 1}));
+  EXPECT_EQ(split_batch(3500, 2, kBatchLimits), (BatchShape{875, 1}));
   // ceil(4000 / 1) = 4000 in 4: 1000 each.
-  EXPECT_EQ(split_batch(4000, 1, kLimits), (BatchShape{1000, 3}));
+  EXPECT_EQ(split_batch(4000, 1, kBatchLimits), (BatchShape{1000, 3}));
   // 2049 does not fit in two of 1024: three of 683.
-  EXPECT_EQ(split_batch(2049, 1, kLimits), (BatchShape{683, 2}));
+  EXPECT_EQ(split_batch(2049, 1, kBatchLimits), (BatchShape{683, 2}));
 }
 
 TEST(SplitBatch, OneDeviceBeyondItsInitialBatchAccumulates) {
-  EXPECT_EQ(split_batch(128, 1, kLimits), (BatchShape{128, 0}));  // the initial batch itself
-  EXPECT_EQ(split_batch(129, 1, kLimits), (BatchShape{65, 1}));   // ceil(129 / 2)
-  EXPECT_EQ(split_batch(512, 1, kLimits), (BatchShape{256, 1}));
-  EXPECT_EQ(split_batch(512, 1, kLimits, false), (BatchShape{512, 0}));
-  EXPECT_EQ(split_batch(512, 2, kLimits), (BatchShape{256, 0}));    // not needed on two devices
-  EXPECT_EQ(split_batch(2000, 1, kLimits), (BatchShape{1000, 1}));  // accumulates anyway
+  EXPECT_EQ(split_batch(128, 1, kBatchLimits), (BatchShape{128, 0}));  // the initial batch itself
+  EXPECT_EQ(split_batch(129, 1, kBatchLimits), (BatchShape{65, 1}));   // ceil(129 / 2)
+  EXPECT_EQ(split_batch(512, 1, kBatchLimits), (BatchShape{256, 1}));
+  EXPECT_EQ(split_batch(512, 1, kBatchLimits, false), (BatchShape{512, 0}));
+  EXPECT_EQ(split_batch(512, 2, kBatchLimits), (BatchShape{256, 0}));  // not needed on two devices
+  EXPECT_EQ(split_batch(2000, 1, kBatchLimits), (BatchShape{1000, 1}));  // accumulates anyway
 }
 
 TEST(SplitBatch, NeverExceedsTheLargestBatch) {

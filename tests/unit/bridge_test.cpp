@@ -1,6 +1,6 @@
 // Bridges between the boards of nodes: their frames, which node sends what, and two real bridges
 // over TCP.
-#include "elastic/bridge.h"
+#include "elastic/transport/bridge.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 #include "base/random.h"
 #include "elastic/bridge_host.h"
-#include "elastic/exchange.h"
+#include "elastic/data/exchange.h"
 
 namespace rubato::elastic {
 namespace {
@@ -23,10 +23,13 @@ BridgeHeader example() {
           .member = 3,
           .view = 7,
           .step = 41,
-          .next_view = 8,
-          .next_first_step = 42,
+          .next = {.view = 8,
+                   .first_step = 42,
+                   .proposal = {.view = 8, .leader = 3, .attempt = 5},
+                   .prepare_us = 1234},
           .next_members = 5,
           .watchers = 2,
+          .copiers = 1,
           .compute_us = 1234,
           .stall_us = -1,
           .step_us = 99,
@@ -65,14 +68,19 @@ TEST(BridgeFrames, OfAnyOtherFormAreRefused) {
 
 TEST(BridgeFrames, OfNumbersOutOfTheirRangeAreRefused) {
   using Limits = std::numeric_limits<std::int64_t>;
-  for (const auto field : {&BridgeHeader::view, &BridgeHeader::step, &BridgeHeader::next_view,
-                           &BridgeHeader::next_first_step, &BridgeHeader::compute_us,
+  for (const auto field : {&BridgeHeader::view, &BridgeHeader::step, &BridgeHeader::compute_us,
                            &BridgeHeader::stall_us, &BridgeHeader::step_us}) {
     for (const std::int64_t number : {Limits::max(), Limits::min(), std::int64_t{-2}}) {
       BridgeHeader header = example();
       header.*field = number;
       EXPECT_EQ(decode_bridge_header(encode(header)), std::nullopt) << number;
     }
+  }
+  for (const auto field :
+       {&Announcement::view, &Announcement::first_step, &Announcement::prepare_us}) {
+    BridgeHeader header = example();
+    header.next.*field = Limits::max();
+    EXPECT_EQ(decode_bridge_header(encode(header)), std::nullopt);
   }
 }
 
@@ -96,8 +104,8 @@ TEST(BridgeFrames, AreTakenInOrderAndInTheExpectedSizeOnly) {
   EXPECT_TRUE(wrong([](BridgeHeader& h) { h.step = 42; }));
   EXPECT_TRUE(wrong([](BridgeHeader& h) { h.step = 40; }));
   EXPECT_TRUE(wrong([](BridgeHeader& h) { h.payload_bytes = 4095; }));
-  EXPECT_TRUE(wrong([](BridgeHeader& h) { h.next_view = 9; }));
-  EXPECT_TRUE(wrong([](BridgeHeader& h) { h.next_first_step = 43; }));
+  EXPECT_TRUE(wrong([](BridgeHeader& h) { h.next.view = 9; }));
+  EXPECT_TRUE(wrong([](BridgeHeader& h) { h.next.first_step = 43; }));
   EXPECT_TRUE(wrong([](BridgeHeader& h) { h.type = BridgeFrame::kStep; }));
 }
 
@@ -289,16 +297,27 @@ TEST_F(BridgeTest, AnnouncesTheNextViewBeforeTheLeaderArrives) {
   compute(nodes_[0], 0);
   ViewBlock& block = *nodes_[0].view->block;
   nodes_[0].board->start_block(2, 3, 1);
-  block.next_first_step = 1;
-  block.next_view = 2;
+  const Announcement next{
+      .view = 2, .first_step = 1, .proposal = {.view = 2, .leader = 7, .attempt = 3}};
+  block.announce(next);
   nodes_[0].view->row().arrived = 0;
   nodes_[0].board->pulse();
   const ViewBlock& remote = *nodes_[1].view->block;
   ASSERT_TRUE(wait([&] { return remote.rows[0].arrived == 0; }));
-  EXPECT_EQ(remote.next_view, 2);
-  EXPECT_EQ(remote.next_first_step, 1);
+  EXPECT_EQ(remote.announcement(), next);
   EXPECT_EQ(nodes_[1].board->block(2).view, 2);
   EXPECT_EQ(nodes_[1].board->block(2).members, 3);
+}
+
+// The leader's ledger would read beyond the slot.
+TEST_F(BridgeTest, RefusesASlotWithMoreSamplesThanThereCanBe) {
+  for (Node& node : nodes_) node.host->open(node.view, *node.board, 0);
+  compute(nodes_[0], 0);
+  nodes_[0].board->slot(0, 1).samples = 1'000'000;
+  nodes_[0].view->row().arrived = 0;
+  nodes_[0].board->pulse();
+  EXPECT_TRUE(wait([&] { return !nodes_[1].host->bridge().problem().empty(); }));
+  EXPECT_EQ(nodes_[1].view->block->rows[0].arrived, -1);
 }
 
 // The slots that step 0 reads must be intact until step 0 is complete here.

@@ -1,5 +1,5 @@
 // Checkpoints survive what disks and crashes do to files.
-#include "elastic/checkpoint.h"
+#include "elastic/job/checkpoint.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -1,5 +1,5 @@
 // Each sample is used once per epoch, whichever worker computes it, and the order never changes.
-#include "elastic/data_order.h"
+#include "elastic/data/data_order.h"
 
 #include <gtest/gtest.h>
 

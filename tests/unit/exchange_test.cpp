@@ -1,9 +1,10 @@
-#include "elastic/exchange.h"
+#include "elastic/data/exchange.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -103,6 +104,31 @@ TEST_F(ExchangeTest, GivesTheTreeSumToAllMembers) {
   }
 }
 
+// A newcomer that finds a step complete applies its gradient, or else has to start over.
+TEST_F(ExchangeTest, WhoeverFindsAStepCompleteFindsItsGradient) {
+  constexpr std::int64_t kSteps = 5000;
+  std::atomic<std::int64_t> missed{-1};
+  std::thread newcomer([&] {
+    for (std::int64_t step = 0; step < kSteps; step = board_->completed() + 1) {
+      std::int64_t done = -1;
+      while (done < step) done = board_->completed();  // no pause: the moment is short
+      const std::int64_t mark = board_->gradient_step(done);
+      if (mark != done && std::max(mark, -2 - mark) <= done) missed = done;  // else overwritten
+    }
+  });
+  const auto work = [&](std::size_t worker) {
+    for (std::int64_t step = 0; step < kSteps; ++step) {
+      TestGuard guard(*board_);
+      EXPECT_TRUE(exchange(*board_, *views_[worker], step, kScale, guard));
+    }
+  };
+  std::thread other(work, 1U);
+  work(0U);
+  other.join();
+  newcomer.join();
+  EXPECT_EQ(missed, -1);
+}
+
 TEST_F(ExchangeTest, AnInterruptedWaitLeavesTheStepIncomplete) {
   TestGuard guard(*board_);
   bool finished = true;
@@ -129,6 +155,27 @@ TEST_F(ExchangeTest, AFrozenWorkerPublishesNothing) {
   other.join();
   EXPECT_FALSE(finished);
   EXPECT_EQ(board_->completed(), -1);
+}
+
+// The others have lost this worker while it was stopped: one of them closed the view and saw that
+// the step was not complete, so they will repeat it. Now it wakes up and adds the last slice. If it
+// went on, it would overwrite what the repeated step begins with.
+TEST_F(ExchangeTest, AWorkerThatCompletesAStepOfAClosedViewDoesNotGoOn) {
+  MemberRow& other = views_[0]->block->rows[0];
+  other.arrived = 0;
+  other.reduced = 0;
+  TestGuard guard(*board_);
+  views_[1]->block->close();
+  bool finished = true;
+  std::thread late([&] { finished = exchange(*board_, *views_[1], 0, kScale, guard); });
+  while (views_[1]->row().reduced != 0) std::this_thread::yield();
+  EXPECT_TRUE(views_[1]->block->all_reduced(0));
+  guard.interrupt();
+  board_->pulse();
+  late.join();
+  EXPECT_FALSE(finished);
+  EXPECT_EQ(board_->completed(), -1);
+  EXPECT_NE(board_->gradient_step(0), 0);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Hosting, compared with all possible divisions.
-#include "elastic/hosting.h"
+#include "elastic/data/hosting.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "base/random.h"
-#include "elastic/reduction_tree.h"
+#include "elastic/data/reduction_tree.h"
 
 namespace rubato::elastic {
 namespace {

@@ -8,7 +8,7 @@
 namespace rubato {
 namespace {
 
-constexpr BatchLimits kLimits{.initial = 8, .max = 8, .min_local = 1, .max_local = 8};
+constexpr BatchLimits kLearnedLimits{.initial = 8, .max = 8, .min_local = 1, .max_local = 8};
 constexpr DeviceTypeId kFirst(std::size_t{0});
 
 Observation seen(int devices, Seconds step_s, int measurements = 1) {
@@ -28,7 +28,7 @@ std::vector<int> told(const LearnedModel& model, std::size_t since) {
 }
 
 TEST(LearnedModel, TellsEveryNewConfigurationWhateverItsSize) {
-  LearnedModel model(kLimits);
+  LearnedModel model(kLearnedLimits);
   model.report(seen(1, 4), {});
   model.report(seen(4, 1), {});
   EXPECT_EQ(told(model, 0), (std::vector<int>{1, 4}));
@@ -39,7 +39,7 @@ TEST(LearnedModel, TellsEveryNewConfigurationWhateverItsSize) {
 }
 
 TEST(LearnedModel, AnAverageReplacesWhatIsKnownAndASingleMeasurementDoesNot) {
-  LearnedModel model(kLimits);
+  LearnedModel model(kLearnedLimits);
   model.report(seen(1, 40), {});  // with its warm-up
   const std::size_t then = model.revision();
   model.report(seen(1, 5), {});
@@ -57,10 +57,10 @@ TEST(LearnedModel, AnAverageReplacesWhatIsKnownAndASingleMeasurementDoesNot) {
 }
 
 TEST(LearnedModel, ForgettingItsMeasurementsIsAChange) {
-  LearnedModel model(kLimits);
+  LearnedModel model(kLearnedLimits);
   model.report(seen(1, 4), {});
   const std::size_t then = model.revision();
-  model.restart(kLimits);
+  model.restart(kLearnedLimits);
   EXPECT_TRUE(model.empty());
   model.report(seen(2, 2), {});
   EXPECT_GT(model.revision(), then);
@@ -69,9 +69,9 @@ TEST(LearnedModel, ForgettingItsMeasurementsIsAChange) {
 
 TEST(SharedSpeeds, FollowAMeasurementThatIsReplaced) {
   JobSpec spec;
-  spec.batch = kLimits;
+  spec.batch = kLearnedLimits;
   spec.requested_batch = 8;
-  SharedSpeeds speeds(kLimits, true, true);
+  SharedSpeeds speeds(kLearnedLimits, true, true);
   const NoiseCurve noise = NoiseCurve::flat(0);
   speeds.report(seen(1, 40), {});
   const std::size_t version = speeds.version();

@@ -1,5 +1,5 @@
 // The ledger continues from the state and detects every lost or repeated sample.
-#include "elastic/ledger.h"
+#include "elastic/job/ledger.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "elastic/data_order.h"
+#include "elastic/data/data_order.h"
 
 namespace rubato::elastic {
 namespace {

@@ -1,4 +1,4 @@
-#include "elastic/memory_touch.h"
+#include "elastic/memory/memory_touch.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 
 #include <thread>
 
-#include "elastic/active_view.h"
+#include "elastic/memory/active_view.h"
 
 namespace rubato::elastic {
 namespace {

@@ -1,4 +1,4 @@
-#include "elastic/metrics.h"
+#include "elastic/job/metrics.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/file.h"
-#include "elastic/event_text.h"
+#include "elastic/job/event_text.h"
 
 namespace rubato::elastic {
 namespace {

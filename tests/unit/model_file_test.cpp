@@ -1,6 +1,6 @@
 // Models as files: what is written can be read again, and a damaged file is refused, never
 // believed.
-#include "elastic/model_file.h"
+#include "elastic/model/model_file.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -10,9 +10,9 @@
 
 #include "base/file.h"
 #include "base/random.h"
-#include "elastic/checkpoint.h"
-#include "elastic/model_export.h"
-#include "elastic/model_reader.h"
+#include "elastic/job/checkpoint.h"
+#include "elastic/model/model_export.h"
+#include "elastic/model/model_reader.h"
 
 namespace rubato::elastic {
 namespace {

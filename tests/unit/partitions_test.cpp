@@ -1,5 +1,5 @@
 // Partitions handed out on demand: each position once per epoch, whatever the views do.
-#include "elastic/partitions.h"
+#include "elastic/data/partitions.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The fixed tree: whichever worker hosts what, the sum has the bits of the plain recursive sum.
-#include "elastic/reduction_tree.h"
+#include "elastic/data/reduction_tree.h"
 
 #include <gtest/gtest.h>
 

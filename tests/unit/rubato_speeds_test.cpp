@@ -5,7 +5,7 @@
 namespace rubato {
 namespace {
 
-constexpr BatchLimits kLimits{.initial = 128, .max = 4096, .min_local = 32, .max_local = 512};
+constexpr BatchLimits kSpeedLimits{.initial = 128, .max = 4096, .min_local = 32, .max_local = 512};
 constexpr GradientNoise kNoise{.squared_norm = 1, .variance = 20};
 const NoiseCurve kCurve = NoiseCurve::flat(20);
 
@@ -13,8 +13,8 @@ JobSpec adaptive_job() {
   JobSpec spec;
   spec.mode = ElasticMode::kAdaptive;
   spec.max_devices = 16;
-  spec.batch = kLimits;
-  spec.requested_batch = kLimits.initial;
+  spec.batch = kSpeedLimits;
+  spec.requested_batch = kSpeedLimits.initial;
   return spec;
 }
 
@@ -29,7 +29,7 @@ Observation observed(std::size_t type, int nodes, int devices, std::int64_t loca
 }
 
 TEST(RubatoSpeeds, VersionCountsNewConfigurationsOnly) {
-  SharedSpeeds speeds(kLimits, true, true);
+  SharedSpeeds speeds(kSpeedLimits, true, true);
   const std::size_t before = speeds.version();
   speeds.report(observed(0, 1, 1, 128, 0.2, 0), kNoise);
   EXPECT_EQ(speeds.version(), before + 1);
@@ -41,8 +41,8 @@ TEST(RubatoSpeeds, VersionCountsNewConfigurationsOnly) {
 
 TEST(RubatoSpeeds, CorrectsTheFitWhereItWasMeasured) {
   // No parametric model fits all of these; the corrected one comes close.
-  SharedSpeeds fitted(kLimits, false, true);
-  SharedSpeeds corrected(kLimits, true, true);
+  SharedSpeeds fitted(kSpeedLimits, false, true);
+  SharedSpeeds corrected(kSpeedLimits, true, true);
   JobSpec spec = adaptive_job();
   spec.mode = ElasticMode::kConsistent;
   for (SharedSpeeds* speeds : {&fitted, &corrected}) {
@@ -59,7 +59,7 @@ TEST(RubatoSpeeds, CorrectsTheFitWhereItWasMeasured) {
 }
 
 TEST(RubatoSpeeds, TakesSynchronisationFromAnotherTypeUntilItIsMeasured) {
-  SharedSpeeds speeds(kLimits, true, true);
+  SharedSpeeds speeds(kSpeedLimits, true, true);
   speeds.report(observed(0, 1, 1, 128, 0.40, 0), kNoise);
   speeds.report(observed(0, 1, 4, 128, 0.60, 0.2), kNoise);
   speeds.report(observed(1, 1, 1, 128, 0.10, 0), kNoise);
@@ -75,8 +75,8 @@ TEST(RubatoSpeeds, TakesSynchronisationFromAnotherTypeUntilItIsMeasured) {
 TEST(RubatoSpeeds, TriesBatchesThatNobodyMeasured) {
   const JobSpec spec = adaptive_job();
   const DeviceTypeId type(0);
-  SharedSpeeds careful(kLimits, true, false);
-  SharedSpeeds hopeful(kLimits, true, true);
+  SharedSpeeds careful(kSpeedLimits, true, false);
+  SharedSpeeds hopeful(kSpeedLimits, true, true);
   for (SharedSpeeds* speeds : {&careful, &hopeful}) {
     speeds->report(observed(0, 1, 1, 128, 0.128, 0), kNoise);
   }
@@ -93,7 +93,7 @@ TEST(RubatoSpeeds, TriesBatchesThatNobodyMeasured) {
 
 TEST(RubatoSpeeds, AccumulatedMicroBatchesTakeAsLongAsTheyComputed) {
   // Almost all of a step is synchronisation, so a second micro-batch before it costs little.
-  SharedSpeeds speeds(kLimits, true, false);
+  SharedSpeeds speeds(kSpeedLimits, true, false);
   speeds.report(observed(0, 2, 8, 512, 1.0, 0.9), kNoise);
   JobSpec spec = adaptive_job();
   spec.mode = ElasticMode::kConsistent;

@@ -1,5 +1,5 @@
 // Frames and the handshake, with honest and hostile peers.
-#include "elastic/wire.h"
+#include "elastic/transport/wire.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/random.h"
-#include "elastic/handshake.h"
+#include "elastic/transport/handshake.h"
 
 namespace rubato::elastic {
 namespace {

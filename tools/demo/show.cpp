@@ -6,7 +6,7 @@
 
 #include "control/live_controller.h"
 #include "demo/picture.h"
-#include "elastic/job_folder.h"
+#include "elastic/job/job_folder.h"
 
 namespace rubato::demo {
 

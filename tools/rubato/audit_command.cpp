@@ -12,8 +12,8 @@
 
 #include "base/json_text.h"
 #include "commands.h"
-#include "elastic/event_text.h"
-#include "elastic/job_folder.h"
+#include "elastic/job/event_text.h"
+#include "elastic/job/job_folder.h"
 #include "local_job.h"
 
 namespace rubato::cli {

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "commands.h"
-#include "elastic/event_text.h"
+#include "elastic/job/event_text.h"
 #include "local_job.h"
 
 namespace rubato::cli {

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/json_text.h"
 #include "commands.h"
-#include "elastic/model_export.h"
+#include "elastic/model/model_export.h"
 
 namespace rubato::cli {
 

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/json_text.h"
 #include "base/text.h"
-#include "elastic/logical_workers.h"
+#include "elastic/job/logical_workers.h"
 
 namespace rubato::cli {
 

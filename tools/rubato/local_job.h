@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/result.h"
-#include "elastic/board.h"
-#include "elastic/job_folder.h"
+#include "elastic/job/job_folder.h"
+#include "elastic/memory/board.h"
 
 namespace rubato::cli {
 

@@ -14,9 +14,9 @@
 #include "base/file.h"
 #include "base/json_text.h"
 #include "commands.h"
-#include "elastic/job_folder.h"
-#include "elastic/launcher.h"
-#include "elastic/worker.h"
+#include "elastic/job/job_folder.h"
+#include "elastic/launch/launcher.h"
+#include "elastic/worker/worker.h"
 
 namespace rubato::cli {
 

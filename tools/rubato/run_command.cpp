@@ -8,8 +8,8 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "commands.h"
-#include "elastic/board.h"
-#include "elastic/launcher.h"
+#include "elastic/launch/launcher.h"
+#include "elastic/memory/board.h"
 
 namespace rubato::cli {
 

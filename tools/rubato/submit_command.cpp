@@ -19,7 +19,7 @@
 #include "control/dependencies.h"
 #include "control/job_document.h"
 #include "control/labels.h"
-#include "elastic/secret.h"
+#include "elastic/transport/secret.h"
 #include "file_fetch.h"
 #include "output.h"
 #include "plan_text.h"

@@ -16,8 +16,8 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "control/uploads.h"
-#include "elastic/descriptor.h"
-#include "elastic/secret.h"
+#include "elastic/transport/descriptor.h"
+#include "elastic/transport/secret.h"
 #include "file_fetch.h"
 
 namespace rubato::cli {

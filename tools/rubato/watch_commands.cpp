@@ -12,7 +12,7 @@
 #include "commands.h"
 #include "control/state.h"
 #include "daemon_jobs.h"
-#include "elastic/event_text.h"
+#include "elastic/job/event_text.h"
 #include "local_job.h"
 #include "output.h"
 #include "select_jobs.h"

@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "commands.h"
-#include "elastic/launcher.h"
+#include "elastic/launch/launcher.h"
 #include "local_job.h"
 
 namespace rubato::cli {

@@ -8,7 +8,7 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "commands.h"
-#include "elastic/launcher.h"
+#include "elastic/launch/launcher.h"
 #include "local_job.h"
 
 namespace rubato::cli {

@@ -10,7 +10,7 @@
 #include "control/doctor/cgroup.h"
 #include "control/doctor/checks.h"
 #include "control/doctor/clean_text.h"
-#include "elastic/worker_segment.h"
+#include "elastic/memory/worker_segment.h"
 
 namespace rubato::control::doctor {
 

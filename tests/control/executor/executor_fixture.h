@@ -29,7 +29,7 @@
 #include "base/text.h"
 #include "control/local_executor.h"
 #include "control/process_lock.h"
-#include "elastic/job_folder.h"
+#include "elastic/job/job_folder.h"
 #include "elastic/job_runner.h"
 #include "test_paths.h"
 

@@ -4,7 +4,7 @@
 #include "control/executor/executor_fixture.h"
 #include "control/start_supervisor.h"
 #include "control/supervise.h"
-#include "elastic/shared_memory.h"
+#include "elastic/memory/shared_memory.h"
 #include "test_paths.h"
 
 namespace rubato::control {

@@ -1,0 +1,193 @@
+#include "elastic/launch/launcher.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "base/file.h"
+#include "elastic/job/logical_workers.h"
+#include "elastic/launch/launcher_loop.h"
+#include "elastic/memory/shared_memory.h"
+#include "elastic/transport/descriptor.h"
+
+namespace rubato::elastic {
+
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr auto kLockPatience = std::chrono::seconds(3);
+
+// Refuses to continue a job with another number of logical workers.
+Status check_logical_workers(const LaunchOptions& options, const JobSettings& before,
+                             Registry& registry) {
+  const int asked = options.settings.logical_workers;
+  if (before.adaptive || asked == before.logical_workers) return ok_status();
+  const int agreed = before.logical_workers > 0 ? before.logical_workers
+                                                : agreed_logical_workers(registry).value_or(asked);
+  if (asked == agreed) return ok_status();
+  return invalid_input(
+      fmt::format("{}: holds a job with {} logical workers; continue it with --logical {} or "
+                  "choose another folder",
+                  options.folder, agreed, agreed));
+}
+
+// One launcher per node and job: the lock ends with the process.
+Result<Descriptor> lock_node(const JobFolder& folder, const std::string& node) {
+  Status made = make_directories(folder.path() + "/nodes");
+  if (!made.ok()) return made.error();
+  const std::string path = fmt::format("{}/nodes/{}.lock", folder.path(), node);
+  Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file.valid()) {
+    return Error{ErrorCode::kIo, fmt::format("{}: cannot open: {}", path, std::strerror(errno))};
+  }
+  // A worker that a killed launcher was about to start holds the lock until it runs.
+  bool locked = flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+  for (const auto began = steady_clock::now();
+       !locked && steady_clock::now() - began < kLockPatience;) {
+    std::this_thread::sleep_for(kLauncherLook);
+    locked = flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+  }
+  if (!locked) {
+    return invalid_input(
+        fmt::format("{}: node '{}' already has workers of this job; use 'rubato scale' or another "
+                    "--node",
+                    folder.path(), node));
+  }
+  return file;
+}
+
+std::string random_token() {
+  return fmt::format("{:x}{:x}", getpid(), steady_clock::now().time_since_epoch().count());
+}
+
+}  // namespace
+
+Result<LaunchResult> launch(const LaunchOptions& options) {
+  const JobFolder folder(options.folder);
+  Status made = make_directories(options.folder + "/logs");
+  if (!made.ok()) return made.error();
+  const Result<Descriptor> lock = lock_node(folder, options.node.name);
+  if (!lock.ok()) return lock.error();
+  JobSettings settings = options.settings;
+  settings.command = options.command;
+  settings.first_workers = options.workers;
+  if (settings.adaptive) settings.logical_workers = settings.max_workers;
+  settings.home = options.node.name;
+  const bool continued = is_file(folder.settings_file());
+  if (is_file(folder.result_file())) {
+    return invalid_input(fmt::format(
+        "{}: holds a finished job; choose another folder with --dir or remove it", options.folder));
+  }
+  if (continued) {
+    Result<JobSettings> before = folder.read_settings();
+    if (!before.ok()) return before.error();
+    if (before->adaptive != settings.adaptive) {
+      return invalid_input(
+          fmt::format("{}: holds {} job; continue it with --mode {} or choose another folder",
+                      options.folder, before->adaptive ? "an adaptive" : "a consistent",
+                      before->adaptive ? "adaptive" : "consistent"));
+    }
+    if (settings.adaptive && before->lr_rule != settings.lr_rule) {
+      return invalid_input(
+          fmt::format("{}: holds a job with the learning-rate rule {}; continue it with --lr-rule "
+                      "{} or choose another folder",
+                      options.folder, to_string(before->lr_rule), to_string(before->lr_rule)));
+    }
+    settings.first_workers = before->first_workers;
+    const auto known = FileRegistry::open(folder.registry_folder());
+    if (!known.ok()) return known.error();
+    Status same = check_logical_workers(options, *before, **known);
+    if (!same.ok()) return same.error();
+    if (!before->home.empty() && before->home != settings.home) {
+      return invalid_input(
+          fmt::format("{}: holds a job of node '{}'; continue it there, or with --node {}",
+                      options.folder, before->home, before->home));
+    }
+    settings.token = before->token;
+  } else {
+    settings.token = random_token();
+    if (!is_file(folder.secret_file())) {
+      Status secret = folder.make_secret();
+      if (!secret.ok()) return secret.error();
+    }
+  }
+  Status written = folder.write_settings(settings);
+  if (!written.ok()) return written.error();
+  Result<std::unique_ptr<FileRegistry>> registry = FileRegistry::open(folder.registry_folder());
+  if (!registry.ok()) return registry.error();
+  if (options.listed) {
+    Status registered = register_job(settings.name, options.folder);
+    if (!registered.ok()) return registered.error();
+  }
+  FileRegistry& records = **registry;
+  Launcher launcher(options, settings, std::move(*registry));
+  if (continued) {
+    launcher.hide_earlier_events();
+    const Result<bool> trains = launcher.trains_elsewhere();
+    if (!trains.ok()) return trains.error();
+    if (!*trains) {
+      Status cleared = launcher.clear_view("restart", "gone with its launcher");
+      if (!cleared.ok()) return cleared.error();
+    }
+    // Also the memory of newcomers without a view.
+    remove_segments(node_prefix(settings.token, options.node.name));
+  }
+  if (!options.keep_target) {
+    Status targeted = change_target(records, [&](Target& target) {
+      target = {.workers = options.workers,
+                .batch = target.batch,
+                .elsewhere = target.elsewhere,
+                .at = unix_seconds()};
+      for (const auto& [node, count] : target.elsewhere) target.workers += count;
+      return ok_status();
+    });
+    if (!targeted.ok()) return targeted.error();
+  }
+  return launcher.run();
+}
+
+Result<LaunchResult> join(const LaunchOptions& options) {
+  const JobFolder folder(options.folder);
+  const Result<Descriptor> lock = lock_node(folder, options.node.name);
+  if (!lock.ok()) return lock.error();
+  const Status own = folder.check_settings_are_own();
+  if (!own.ok()) return own.error();
+  Result<JobSettings> settings = folder.read_settings();
+  if (!settings.ok()) return settings.error();
+  if (settings->home == options.node.name) {
+    return invalid_input(fmt::format(
+        "{}: '{}' is the node that started the job; use 'rubato scale' there or give this node "
+        "another name with --node",
+        options.folder, options.node.name));
+  }
+  if (settings->adaptive) {
+    return invalid_input(
+        fmt::format("{}: holds an adaptive job, which runs on one machine only; use 'rubato scale' "
+                    "there or run it with --mode consistent",
+                    options.folder));
+  }
+  settings->spares = 0;
+  Result<std::unique_ptr<FileRegistry>> registry = FileRegistry::open(folder.registry_folder());
+  if (!registry.ok()) return registry.error();
+  Status targeted = change_target(**registry, [&](Target& target) {
+    target.workers += options.workers - target.on_node(options.node.name, settings->home);
+    target.elsewhere[options.node.name] = options.workers;
+    target.at = unix_seconds();
+    return ok_status();
+  });
+  if (!targeted.ok()) return targeted.error();
+  Launcher launcher(options, *settings, std::move(*registry));
+  launcher.hide_earlier_events();
+  return launcher.run();
+}
+
+}  // namespace rubato::elastic

@@ -1,0 +1,265 @@
+#include "elastic/launch/launcher_loop.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <thread>
+
+#include "base/file.h"
+#include "base/json_text.h"
+#include "elastic/job/event_text.h"
+#include "elastic/launch/interrupts.h"
+#include "elastic/memory/shared_memory.h"
+
+namespace rubato::elastic {
+
+namespace {
+
+std::chrono::steady_clock::duration node_patience(const JobSettings& settings) {
+  using std::chrono::steady_clock;
+  return std::max<steady_clock::duration>(
+      std::chrono::seconds(3), std::chrono::duration_cast<steady_clock::duration>(
+                                   std::chrono::duration<double>(3 * settings.failure_timeout_s)));
+}
+
+}  // namespace
+
+Launcher::Launcher(const LaunchOptions& options, JobSettings settings,
+                   std::unique_ptr<FileRegistry> registry)
+    : options_(options),
+      settings_(std::move(settings)),
+      folder_(options.folder),
+      registry_(std::move(registry)),
+      processes_(folder_, options.processes, settings_.command),
+      ties_(options.processes.term_after_s, options.processes.kill_after_s),
+      others_(folder_, options.node.name, node_patience(settings_)),
+      ordinary_(folder_, {.grace_s = settings_.grace_s, .stated = false}),
+      failures_(options.processes.retry_after_s) {
+  processes_.set_variable("RUBATO_CONSISTENCY", settings_.consistency);
+  processes_.set_variable(kNodeVariable, node());
+  processes_.set_variable(kListenVariable, options.node.listen);
+  static_cast<void>(speaks());
+}
+
+LaunchResult Launcher::run() {
+  count_interrupts();
+  LaunchResult result = watch();
+  processes_.end_all();
+  processes_.end_warm_parent();
+  remove_segments(prefix());
+  state_ = result.state == LaunchResult::State::kFinished  ? "finished"
+           : result.state == LaunchResult::State::kStopped ? "stopped"
+           : interrupts() >= 2                             ? "killed"
+                                                           : "failed";
+  write_status(result.message);
+  if (!home()) remove_node_status(folder_, node());
+  print_new_events();
+  return result;
+}
+
+Result<bool> Launcher::trains_elsewhere() {
+  for (;;) {
+    Result<View> view = newest_view(*registry_);
+    if (!view.ok()) return view.error();
+    if (!others_.any_alive(*view)) return false;
+    for (const Member& member : view->members) {
+      const Result<NodeStatus> status = read_node_status(folder_, member.address.node);
+      const auto [entry, fresh] =
+          first_beats_.try_emplace(member.address.node, status.ok() ? status->beat : 0);
+      if (!fresh && status.ok() && status->beat != entry->second) return true;
+    }
+    std::this_thread::sleep_for(kLauncherLook);
+  }
+}
+
+Status Launcher::clear_view(const std::string& cause, const std::string& reason) {
+  Result<View> latest = newest_view(*registry_);
+  if (!latest.ok()) return latest.error();
+  if (latest->number == 0 || latest->empty()) return ok_status();
+  View empty{.number = latest->number + 1, .first_step = latest->first_step, .cause = cause};
+  if (const Member* member = member_here(*latest)) {
+    const Result<Board> board = Board::open(member->address.board);
+    if (board.ok()) empty.first_step = board->completed() + 1;
+  }
+  const Result<bool> won =
+      registry_->compare_and_swap(kViewRecord, latest->number, compact_json(to_json(empty)));
+  if (!won.ok()) return won.error();
+  if (*won && cause == "restart") tell_lost(*latest, empty.number, reason);
+  remove_segments(prefix());
+  return ok_status();
+}
+
+void Launcher::hide_earlier_events() {
+  const Result<std::string> text = read_file(folder_.events_file());
+  if (text.ok()) events_shown_ = text->size();
+}
+
+std::string Launcher::prefix() const { return node_prefix(settings_.token, node()); }
+
+const Member* Launcher::member_here(const View& view) const {
+  const auto found =
+      std::find_if(view.members.begin(), view.members.end(),
+                   [&](const Member& member) { return member.address.node == node(); });
+  return found == view.members.end() ? nullptr : &*found;
+}
+
+bool Launcher::on_other_nodes(const View& view) const {
+  return std::any_of(view.members.begin(), view.members.end(),
+                     [&](const Member& member) { return member.address.node != node(); });
+}
+
+LaunchResult Launcher::watch() {
+  const auto give_up = [](std::string message) {
+    return LaunchResult{LaunchResult::State::kFailed, std::move(message)};
+  };
+  write_status("");
+  if (home()) std::remove(folder_.hopeless_file().c_str());  // the program may have been mended
+  bool stop_asked = false;
+  if (home() && !speaks()) {
+    const Result<std::optional<LaunchResult>> over = ordinary_.resume();
+    if (!over.ok()) return give_up(over.error().message);
+    if (over->has_value()) return **over;
+  }
+  for (;;) {
+    for (const WorkerProcesses::End& end : processes_.reap()) {
+      if (std::optional<LaunchResult> over = note_end(end)) return *over;
+    }
+    processes_.limit_logs();
+    print_new_events();
+    if (is_file(folder_.result_file())) {
+      if (processes_.empty()) return {LaunchResult::State::kFinished, ""};
+      end_unheard_newcomers();
+    }
+    if (!is_file(folder_.settings_file())) return give_up("the folder of the job is gone");
+    if (interrupts() >= 2) return give_up("killed by a second interrupt");
+    if (interrupts() == 1 && !stop_asked) {
+      stop_asked = true;
+      ask_for_stop();
+    }
+    if (!home()) beat();
+    Result<View> view = newest_view(*registry_);
+    std::int64_t version = 0;
+    Result<Target> target = newest_target(*registry_, &version);
+    if (!view.ok()) return give_up(view.error().message);
+    if (!target.ok()) return give_up(target.error().message);
+    if (home()) ties_.obey(version, target->devices);
+    if (target->stop && processes_.empty()) {
+      return {LaunchResult::State::kStopped,
+              fmt::format("stopped before step {}", view->first_step)};
+    }
+    if (stop_asked && !home() && processes_.empty()) {
+      return {LaunchResult::State::kStopped, fmt::format("node {} has left the job", node())};
+    }
+    if (home()) forget_gone_nodes(*target);
+    if (!is_file(folder_.result_file())) {
+      std::string problem = keep_alive(*view, *target);
+      if (!problem.empty()) return give_up(std::move(problem));
+    }
+    write_status("");
+    std::this_thread::sleep_for(kLauncherLook);
+  }
+}
+
+void Launcher::ask_for_stop() {
+  static_cast<void>(change_target(*registry_, [&](Target& target) {
+    if (home()) {
+      target.stop = true;
+    } else {
+      target.workers = std::max(1, target.workers - target.on_node(node(), settings_.home));
+      target.elsewhere.erase(node());
+    }
+    return ok_status();
+  }));
+}
+
+// Nobody starts workers on a node whose launcher is gone, so the job must not wait for them.
+void Launcher::forget_gone_nodes(const Target& target) {
+  if (target.elsewhere.empty() || Clock::now() - last_beat_ < kNodeBeat) return;
+  last_beat_ = Clock::now();
+  others_.look();
+  for (const auto& [name, count] : target.elsewhere) {
+    if (others_.launcher_alive(name)) continue;
+    static_cast<void>(change_target(*registry_, [&, &gone = name](Target& now) {
+      now.workers = std::max(1, now.workers - now.on_node(gone, settings_.home));
+      now.elsewhere.erase(gone);
+      return ok_status();
+    }));
+    others_.forget(name);
+  }
+}
+
+// Newcomers that cannot reach the job do not learn that it has finished.
+void Launcher::end_unheard_newcomers() {
+  const auto now = Clock::now();
+  if (!finished_since_) finished_since_ = now;
+  if (now - *finished_since_ < node_patience(settings_)) return;
+  for (const WorkerProcess& process : processes_.all()) {
+    if (!process.was_member) processes_.send(process.worker, SIGKILL);
+  }
+}
+
+// The heartbeat for the job's home launcher.
+void Launcher::beat() {
+  std::vector<int> alive;
+  for (const WorkerProcess& process : processes_.all()) alive.push_back(process.worker);
+  const auto now = Clock::now();
+  if (node_status_.beat > 0 && alive == node_status_.workers && now - last_beat_ < kNodeBeat)
+    return;
+  last_beat_ = now;
+  node_status_.workers = std::move(alive);
+  node_status_.beat =
+      std::max(node_status_.beat + 1, static_cast<std::int64_t>(unix_seconds() * 1000));
+  static_cast<void>(write_node_status(folder_, node(), node_status_));
+}
+
+void Launcher::tell_lost(const View& view, std::int64_t next_view,
+                         const std::string& reason) const {
+  for (const Member& member : view.members) {
+    const auto end = ends_.find(member.address.id);
+    static_cast<void>(
+        folder_.append_event({{"type", "lost"},
+                              {"worker", member.address.id},
+                              {"view", next_view},
+                              {"reason", end == ends_.end() ? reason : end->second.how}}));
+  }
+}
+
+// Writes status.json if its content has changed.
+void Launcher::write_status(const std::string& message) {
+  if (!home()) return;
+  nlohmann::json newcomers = nlohmann::json::array();
+  nlohmann::json workers = nlohmann::json::array();
+  for (const WorkerProcess& process : processes_.all()) {
+    workers.push_back({{"id", process.worker}, {"pid", process.pid}, {"device", process.device}});
+    // For 'rubato ps': spares and other workers that have not joined yet.
+    if (!process.was_member) {
+      newcomers.push_back({{"id", process.worker}, {"pid", process.pid}});
+    }
+  }
+  nlohmann::json status = {{"state", state_},           {"pid", getpid()},
+                           {"message", message},        {"newcomers", newcomers},
+                           {"workers", workers},        {"target", ties_.target_version()},
+                           {"devices", ties_.devices()}};
+  if (state_ != "running") status["step"] = last_step_ + 1;
+  if (status == status_) return;
+  const std::string text = compact_json(status) + "\n";
+  if (write_file(folder_.status_file(), text).ok()) status_ = std::move(status);
+}
+
+void Launcher::print_new_events() {
+  if (options_.quiet) return;
+  const Result<std::string> text =
+      is_file(folder_.events_file()) ? read_file(folder_.events_file()) : std::string();
+  if (!text.ok() || text->size() <= events_shown_) return;
+  std::string_view fresh = std::string_view(*text).substr(events_shown_);
+  for (std::size_t end = fresh.find('\n'); end != std::string_view::npos; end = fresh.find('\n')) {
+    fmt::print(stderr, "{}\n", describe_event(fresh.substr(0, end)));
+    events_shown_ += end + 1;
+    fresh.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace rubato::elastic
