@@ -4,9 +4,9 @@ TEST_JOBS ?= $(shell expr 2 '*' $(JOBS)) # process tests wait more than they com
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build python wheel tests benchmarks check test nightly build-times demo doctor docs tour install deb \
-        test-asan test-tsan clang fuzz chaos soak lint format \
+        test-asan test-tsan clang fuzz chaos soak planted-errors search-membership lint format \
         bench-fidelity bench-scale bench-policies bench-papers bench-solver bench-ablation \
-        bench-bound bench-large bench-overhead bench-reduce bench-elastic bench-api bench-plan bench-history clean
+        bench-bound bench-large bench-overhead bench-reduce bench-elastic bench-api bench-plan bench-history bench-membership clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
 .NOTPARALLEL:
 
@@ -92,11 +92,27 @@ fuzz: build/fuzz/build.ninja tests ## hostile bytes into wire protocol, job docu
 	@RUBATO_HOSTILE=$(HOSTILE) RUBATO_TURN_MS=100 build/bin/executor_tests --gtest_filter=HostileCampaign.FilesHurtNobody
 
 SEEDS ?= 400
-chaos: tests ## random schedules of resizes, kills, stops against real training jobs (SEEDS=400)
+SCHEDULES ?= 1000000
+chaos: tests ## random schedules of resizes, kills, stops against real training jobs (SEEDS=400) and simulated ones (SCHEDULES)
 	@build/bin/chaos --seeds $(SEEDS) --programs mlp,cnn,lm,toy,device
 	@build/bin/chaos --adaptive --seeds $(SEEDS) --programs mlp,cnn,lm,toy
 	@PYTHONPATH=build/python RUBATO_PYTHON=/usr/bin/python3 build/bin/chaos --seeds $(SEEDS) \
 	  --programs examples/python/cnn.py,examples/python/gpt.py,examples/python/resnet.py
+	@build/bin/membership_sim --mixed --count $(SCHEDULES)
+
+MEMBERSHIP = membership_sim rubato_elastic
+planted-errors: ## errors planted in a copy of the membership protocol: the simulator finds each
+	@scripts/configure tests
+	@$(BUILD) $(MEMBERSHIP)
+	@scripts/planted-errors
+
+search-membership: ## one change of a simulated job with one fault at every point, completely
+	@scripts/configure tests
+	@$(BUILD) $(MEMBERSHIP)
+	@build/bin/membership_sim --search --workers 2
+	@build/bin/membership_sim --search --workers 3
+	@build/bin/membership_sim --search --nodes 2 --workers 2
+	@build/bin/membership_sim --search --nodes 2 --workers 3
 
 VIEWS ?= 2000
 soak: tests ## one job through VIEWS (2000) view changes: memory and descriptors flat, same bits
@@ -167,6 +183,11 @@ bench-plan: benchmarks ## benchmark: how long 'rubato plan' takes with up to 1,0
 
 bench-history: benchmarks ## benchmark: a daemon with a million finished jobs
 	@scripts/bench-history
+
+bench-membership: ## benchmark: simulated fault schedules per second and core
+	@scripts/configure tests
+	@$(BUILD) $(MEMBERSHIP)
+	@scripts/bench-membership
 
 clean: ## delete everything that was built
 	@rm -rf build compile_commands.json
