@@ -123,6 +123,32 @@ TEST(Coordinators, AGatewayThatSharesTheFoundersBoardBeginsByMessage) {
   for (PlayedWorker* worker : all) worker->port().finish();
 }
 
+// A newcomer has ended, and its memory is gone with it, but its leader has not heard so yet and
+// composes a view with it. The leader must go on to listen: only its peers can tell it why it
+// cannot map the view.
+TEST(Coordinators, ALeaderThatCannotMapANewcomerHearsThatItIsGone) {
+  const PlayedJob job({});
+  job.want({}, 2);
+  PlayedWorker leader(job, 0, "a");
+  ASSERT_TRUE(leader.hears(Event::kFound));
+  leader.port().filled();
+  auto gone = std::make_unique<PlayedWorker>(job, 1, "a");
+  ASSERT_TRUE(gone->hears(Event::kObserve));
+  ASSERT_TRUE(gone->sees([&] { return gone->port().sees_view(); }));
+  remove_segment(worker_segment_name(job.settings().token, "a", 1));
+  gone->port().ready();
+  ASSERT_TRUE(leader.sees([&] { return leader.board().ready_newcomers() == 1; }));
+  gone.reset();
+  PlayedWorker other(job, 2, "a");
+  ASSERT_TRUE(other.hears(Event::kObserve));
+  ASSERT_TRUE(other.sees([&] { return other.port().sees_view(); }));
+  other.port().ready();
+  const std::vector<PlayedWorker*> all{&leader, &other};
+  for (PlayedWorker* worker : all) ASSERT_TRUE(worker->begins());
+  EXPECT_EQ(leader.view().view.ids(), (std::vector<int>{0, 2}));
+  for (PlayedWorker* worker : all) worker->port().finish();
+}
+
 // A registry whose first write waits until it is released.
 class HeldRegistry final : public Registry {
  public:

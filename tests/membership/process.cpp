@@ -8,6 +8,8 @@ namespace rubato::elastic::membership::sim {
 
 namespace {
 
+constexpr Micros kPauseAfterFailure = 100'000;  // unless there is news of who is gone
+
 Setup setup_of(int id, const std::string& node, const std::string& home, Step first_step) {
   Setup setup;
   setup.self.id = id;
@@ -136,7 +138,9 @@ void Process::handle_input(Input& what) {
 
 void Process::input(const Input& input) {
   if (!alive_ || ended_) return;
+  if (std::holds_alternative<Lost>(input)) in_vain_at_.reset();
   if (const auto* received = std::get_if<Received>(&input)) {
+    if (std::holds_alternative<Bye>(received->message)) in_vain_at_.reset();
     world_.moment_came(
         {.kind = Moment::Kind::kHears, .worker = id_, .message = received->message.index()});
     if (world_.tracing_) {
@@ -194,6 +198,16 @@ void Process::facts() {
   input(facts);
 }
 
+// A newcomer of this node that ends by itself removes its memory, perhaps before its end is heard.
+bool Process::lacks_memory_for(const View& view) const {
+  const View* const mapped = current();
+  return std::any_of(view.members.begin(), view.members.end(), [&](const Member& member) {
+    const WorkerAddress& worker = member.address;
+    if (worker.node != node_name() || process(worker.id).alive()) return false;
+    return mapped == nullptr || mapped->find(worker.id) == nullptr;
+  });
+}
+
 void Process::carry_out(const Effect& effect) {
   Random& random = world_.random_;
   std::visit(
@@ -245,6 +259,15 @@ void Process::carry_out(const Effect& effect) {
           observed_ = nullptr;
         } else if constexpr (std::is_same_v<T, Map>) {
           drop_other_bridge(*what.view);
+          if (lacks_memory_for(*what.view) && random.one_in(2)) {
+            const bool own = what.proposal.leader == id_;
+            if (own && in_vain_at_ && world_.now_ - *in_vain_at_ < kPauseAfterFailure) {
+              world_.violate(fmt::format("worker {} maps in vain again and again", id_));
+            }
+            if (own) in_vain_at_ = world_.now_;
+            answer(1, 300, MapFailed{"the memory of a newcomer is gone", what.proposal});
+            return;
+          }
           mapping_[what.view->number] = {what.proposal, what.view};
           answer(10, random.one_in(8) ? 40'000 : 3000, Mapped{what.proposal});
         } else if constexpr (std::is_same_v<T, StopPublishing>) {

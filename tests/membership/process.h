@@ -221,6 +221,7 @@ class Process {
   void use_board(const std::string& name);
   void adopt_board(const ViewPtr& view);
   void answer_mapped();
+  bool lacks_memory_for(const View& view) const;
   void continue_restore();
   void close_blocks();
   Block& last_begun();
@@ -293,6 +294,7 @@ class Process {
   std::string board_name_;
   BoardFacts last_facts_;
   std::map<ViewNumber, Mapping> mapping_;
+  std::optional<Micros> in_vain_at_;  // it could not map its own change; no news of losses since
   std::map<ViewNumber, std::pair<Proposal, ViewPtr>> prepared_;
   std::vector<std::unique_ptr<Bridge>> bridges_;
   bool bridging_scheduled_ = false;

@@ -164,6 +164,7 @@ void Machine::hear(WorkerId from, Current<Broken> message) {
 void Machine::forget_peer(WorkerId peer) {
   wishes_.newcomers.erase(peer);
   wishes_.leaving.erase(peer);
+  wishes_.not_before = {};
   if (wishes_.change && wishes_.change->view->find(peer) != nullptr) cancel_change();
 }
 

@@ -16,6 +16,10 @@ bool Machine::lead() {
 }
 
 bool Machine::begin_change() {
+  if (now_.time < wishes_.not_before) {
+    wake_by(wishes_.not_before);
+    return false;
+  }
   const std::set<WorkerId> slow(wishes_.speeds.slow.begin(), wishes_.speeds.slow.end());
   std::optional<double> founded_at;
   if (const auto* founding = std::get_if<state::Founding>(&state_)) {
@@ -114,6 +118,15 @@ void Machine::cancel_change() {
   if (change.phase == Change::Phase::kHolding) effect(Release{});
   if (change.view->cause == "rebalance") wishes_.speeds.rebalance = true;
   wishes_.change.reset();
+}
+
+// This worker could not map the change. Often a newcomer has just ended, and its loss, which is
+// about to be heard, makes another change possible at once (forget_peer); otherwise the next try
+// waits, each time for longer.
+void Machine::try_later() {
+  const int doublings = std::min(wishes_.unmapped++, 16);
+  wishes_.not_before = now_.time + std::min(setup_.timing.time_to_act * (1 << doublings),
+                                            setup_.timing.prepare_timeout);
 }
 
 }  // namespace rubato::elastic::membership

@@ -196,6 +196,7 @@ void Machine::on(const MapFailed& input) {
   } else if (wishes_.change && input.proposal == wishes_.change->proposal) {
     effect(Record{Record::Kind::kError, std::nullopt, wishes_.change->view->number, input.why});
     cancel_change();
+    try_later();
   }  // else the leader gives up after a while
 }
 
@@ -255,6 +256,7 @@ void Machine::on(const Entered& input) {
   if (to_prepare && to_prepare->view->number <= input.view->number) to_prepare.reset();
   become(state::Member{.view = input.view, .to_prepare = std::move(to_prepare)}, Why::kEntered);
   wishes_.change.reset();
+  wishes_.unmapped = 0;
   const View& current = *input.view;
   for (const Member& member : current.members) {
     wishes_.newcomers.erase(member.address.id);

@@ -82,6 +82,9 @@ class Machine {
     Speeds speeds;
     std::optional<Change> change;
     std::int64_t attempts = 0;
+    // Changes in a row that this worker could not map, and when to try the next one.
+    int unmapped = 0;
+    Time not_before{};
   };
   // A worker is lost without which the view cannot go on; perhaps it left as planned.
   struct Suspicion {
@@ -163,6 +166,7 @@ class Machine {
   bool begin_change();
   bool continue_change(Change& change);
   void cancel_change();
+  void try_later();
   void commit_change(Step held);
   void change_committed();
 

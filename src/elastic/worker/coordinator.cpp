@@ -103,10 +103,10 @@ void Coordinator::run() {
   say(membership::Tick{});
   while (!stopping_) {
     const bool busy = !fences_.empty() || !mappings_.empty() || restoring_ || donor_ ||
-                      !answers_.empty() ||
                       std::holds_alternative<state::Newcomer>(machine_->state()) ||
                       std::holds_alternative<state::Founding>(machine_->state());
-    int patience = busy ? kBusyPollMs : kIdlePollMs;
+    // Whatever the answers lead to, the peers are heard in between.
+    int patience = !answers_.empty() ? 0 : busy ? kBusyPollMs : kIdlePollMs;
     if (const std::optional<membership::Time> wake = machine_->wake_at()) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(*wake - now().time).count();
       patience = static_cast<int>(std::clamp<std::int64_t>(left, 0, patience));
@@ -118,7 +118,7 @@ void Coordinator::run() {
     say_all(std::exchange(answers_, {}));
     say_all(port_.take_inputs());
     look_around();
-    while (!answers_.empty()) say_all(std::exchange(answers_, {}));
+    say_all(std::exchange(answers_, {}));
     const std::optional<membership::Time> wake = machine_->wake_at();
     if (wake && *wake <= now().time && !port_.departing()) say(membership::Tick{});
   }
@@ -202,6 +202,7 @@ void Coordinator::look_around() {
 
 // The last words.
 void Coordinator::end() {
+  say_all(std::exchange(answers_, {}));
   say_all(port_.take_inputs());  // perhaps that the job is finished
   say(membership::Departs{port_.delivered()});
 }
