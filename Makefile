@@ -71,6 +71,7 @@ build/%/build.ninja:
 
 SANITIZED = unit_tests property_tests scenario_tests control_tests demo_tests api_tests executor_tests
 test-asan: SANITIZED += api_fuzz live_tests kill_tests
+test-tsan: SANITIZED += elastic_tests
 test-asan test-tsan: test-%: build/%/build.ninja
 	@cmake --build --preset $* -j $(JOBS) --target $(SANITIZED)
 	@ctest --preset $* -j $(JOBS)

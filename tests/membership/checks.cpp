@@ -66,12 +66,20 @@ void World::reports_success(const Process& by, const View* view, Step version) {
 void World::audit() {
   complete_on_a_board_.resize(views_.size() + 1, kNever);
   for (const Completed& done : completed_) {
+    bool planned = true;
     for (auto n = static_cast<std::size_t>(done.view); n < views_.size(); ++n) {
       const View& later = *views_[n];
       if (later.empty()) break;  // what follows begins from a checkpoint
       if (later.first_step <= done.step && later.find(done.worker) != nullptr) {
         violate(fmt::format("worker {} has completed step {} in view {} and does it again in {}",
                             done.worker, done.step, done.view, later.number));
+      }
+      // Everybody knows of a planned view before it can complete the step before that view. After a
+      // failure, what the lost have done is done again.
+      planned = planned && later.planned();
+      if (planned && later.first_step <= done.step) {
+        violate(fmt::format("worker {} has completed step {} in view {}, but view {} begins at {}",
+                            done.worker, done.step, done.view, later.number, later.first_step));
       }
     }
   }

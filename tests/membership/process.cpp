@@ -305,7 +305,7 @@ void Process::carry_out(const Effect& effect) {
           hold_ = true;
           const bool arrived = phase_ == Phase::kArrived || phase_ == Phase::kReduced;
           held_ = segment().version + (arrived ? 1 : 0);
-          answer(1, 3000, Held{*held_});
+          answer(1, random.one_in(8) ? 40'000 : 3000, Held{what.proposal, *held_});
         } else if constexpr (std::is_same_v<T, Release>) {
           hold_ = false;
           held_.reset();
@@ -345,6 +345,9 @@ void Process::carry_out(const Effect& effect) {
           }
         } else if constexpr (std::is_same_v<T, TellLeave>) {
           if (world_.tracing_) world_.trace(fmt::format("worker {} leaves: {}", id_, what.why));
+          if (view_ && what.why.find("has the state") != std::string::npos) {
+            world_.violate(fmt::format("worker {} has trained, and says: {}", id_, what.why));
+          }
           interrupted_ = told_to_leave_ = true;
           news_.push_back(Event::kLeave);
           train_soon();

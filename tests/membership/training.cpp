@@ -245,7 +245,7 @@ void Process::enter(const ViewPtr& view) {
   view_ = view;
   position_ = static_cast<std::size_t>(view->position(id_));
   board_->used = true;
-  if (!frozen_ && !to_start_) interrupted_ = false;
+  if (!frozen_ && !to_start_ && !told_to_leave_) interrupted_ = false;
   std::erase_if(prepared_, [&](const auto& entry) { return entry.first <= view->number; });
   std::erase_if(mapping_, [&](const auto& entry) { return entry.first <= view->number; });
   answer(1, 200, Entered{view});

@@ -81,7 +81,9 @@ struct TellObserve {  // copy the state of this view and follow it. Answer: Foll
 struct Observe {  // follow this view now
   ViewPtr view;
 };
-struct Hold {};  // wait before the next arrival. Answer: Held
+struct Hold {  // wait before the next arrival. Answer: Held
+  Proposal proposal;
+};
 struct Release {};
 struct Announce {  // the committed view on the board, then Release
   ViewPtr view;

@@ -90,6 +90,7 @@ struct FollowsNow {     // newcomer
   bool follows = true;  // its state follows the view; false: it could not keep up
 };
 struct Held {  // answer to Hold: it will not arrive at this step before Release or Announce
+  Proposal proposal;
   Step step = 0;
 };
 struct Entered {  // it runs in this view

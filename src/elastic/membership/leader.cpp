@@ -80,7 +80,7 @@ bool Machine::continue_change(Change& change) {
     return false;
   }
   change.phase = Change::Phase::kHolding;
-  effect(Hold{});
+  effect(Hold{change.proposal});
   return false;
 }
 

@@ -230,6 +230,7 @@ void Machine::on(const FollowsNow& input) {
 
 void Machine::on(const Held& input) {
   if (!leads() || !wishes_.change || wishes_.change->phase != Change::Phase::kHolding) return;
+  if (wishes_.change->proposal != input.proposal) return;  // of a change that was cancelled
   commit_change(input.step);
 }
 

@@ -205,7 +205,7 @@ void Coordinator::carry_out(const m::Observe& effect) {
   port_.observe(effect.view);
 }
 
-void Coordinator::carry_out(const m::Hold&) { port_.hold(); }
+void Coordinator::carry_out(const m::Hold& effect) { port_.hold(effect.proposal); }
 void Coordinator::carry_out(const m::Release&) { port_.release(); }
 
 void Coordinator::carry_out(const m::Announce& effect) {

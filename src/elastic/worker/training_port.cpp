@@ -77,7 +77,7 @@ bool TrainingPort::publish(const std::function<void()>& write) {
 void TrainingPort::begins(std::int64_t step) {
   const MutexLock lock(mutex_);
   holding_.next_arrival = step;
-  if (holding_.wanted) held_at(step);
+  if (holding_.wanted_for) held_at(step);
 }
 
 void TrainingPort::before_arrival(std::int64_t step) {
@@ -240,7 +240,7 @@ void TrainingPort::stop_publishing() {
     const MutexLock lock(mutex_);
     frozen_ = true;
     interrupted_ = true;
-    holding_.wanted = false;
+    holding_.wanted_for.reset();
     holding_.held.reset();
   }
   changed_.notify_all();
@@ -262,22 +262,22 @@ bool TrainingPort::frozen() {
 }
 
 void TrainingPort::held_at(std::int64_t step) {
-  holding_.wanted = false;
+  inputs_.emplace_back(membership::Held{*holding_.wanted_for, step});
+  holding_.wanted_for.reset();
   holding_.held = step;
-  inputs_.emplace_back(membership::Held{step});
   wake_();
 }
 
-void TrainingPort::hold() {
+void TrainingPort::hold(const membership::Proposal& proposal) {
   const MutexLock lock(mutex_);
-  holding_.wanted = true;
+  holding_.wanted_for = proposal;
   if (holding_.next_arrival) held_at(*holding_.next_arrival);
 }
 
 void TrainingPort::release() {
   {
     const MutexLock lock(mutex_);
-    holding_.wanted = false;
+    holding_.wanted_for.reset();
     holding_.held.reset();
   }
   changed_.notify_all();

@@ -107,7 +107,7 @@ class TrainingPort {
   void stop_publishing();
   void interrupt();  // whatever the training thread waits for will not come
   bool frozen();
-  void hold();
+  void hold(const membership::Proposal& proposal);
   void release();
   void announce(const View& view, const membership::Proposal& proposal);
   // A view is prepared; `active` is null if this worker is not in it.
@@ -128,7 +128,7 @@ class TrainingPort {
   struct Holding {
     std::optional<std::int64_t> next_arrival;  // the step that it computes
     std::optional<std::int64_t> held;
-    bool wanted = false;
+    std::optional<membership::Proposal> wanted_for;
   };
   struct Farewell {
     std::string reason;  // why it must leave
