@@ -29,6 +29,19 @@ bool Process::members_here(ViewNumber number, bool* known) const {
   return of && gateway_of(*of, node_name()) >= 0;
 }
 
+// Whether members of this node keep the board up to date, or will, or nobody knows yet. An earlier
+// feeder may have known newer views than this worker.
+bool Process::nothing_to_feed() const {
+  const ViewNumber from = std::max(observed_->number, board_->newest_view());
+  const Block& block = board_->block(from);
+  const auto theirs = [&](ViewNumber number) {
+    bool known = true;
+    return members_here(number, &known) || !known;
+  };
+  return (from > observed_->number && theirs(from)) ||
+         (block.view == from && block.next != 0 && theirs(block.next));
+}
+
 void Process::feed_now_and_then() {
   if (view_ || ended_) return;  // never again
   feed();
@@ -39,22 +52,19 @@ void Process::feed_now_and_then() {
 void Process::feed() {
   if (!feeds() || board_->used) {
     stop_feeding();  // a member of the next view may take over
-    const Block& block =
-        board_ != nullptr && observed_ ? board_->block(observed_->number) : Block{};
-    bool known = true;
-    const bool follows = feeds() && block.next != 0 && (members_here(block.next, &known) || !known);
     // Former members, stopped or leaving, may still write to it.
-    if (feeds() && !follows) input(BoardFailed{"all other workers of this node have left the job"});
+    if (feeds() && !nothing_to_feed()) {
+      input(BoardFailed{"all other workers of this node have left the job"});
+    }
     return;
   }
   if (!feed_) {
     const int holder = board_->feeder;
-    if (holder >= 0 && process(holder).alive_) return;
-    const Block& block = board_->block(observed_->number);
-    const bool has = block.view == observed_->number && !block.rows.empty();
-    bool known = true;
-    if (has && block.next != 0 && (members_here(block.next, &known) || !known)) return;
-    feed_ = has ? Feed{.view = observed_->number, .step = block.complete()} : Feed{};
+    if ((holder >= 0 && process(holder).alive_) || nothing_to_feed()) return;
+    const ViewNumber from = std::max(observed_->number, board_->newest_view());
+    const Block& block = board_->block(from);
+    const bool has = block.view == from && !block.rows.empty();
+    feed_ = has ? Feed{.view = from, .step = block.complete()} : Feed{};
     board_->feeder = id_;
   }
   const auto usable = [&](int worker) {

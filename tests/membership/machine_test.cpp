@@ -100,6 +100,57 @@ TEST(MachineTest, AStepHeldForACancelledChangeDoesNotCountForTheNext) {
   EXPECT_EQ(swap->view->ids(), (std::vector<int>{0, 2}));
 }
 
+// A newcomer is started in a view, and has not read of the one before it, which lost a worker of
+// its node: the message names that worker, so it is ended before the view begins there.
+TEST(MachineTest, AStartNamesTheLostOfAViewThatNobodyToldOf) {
+  const auto view_of = [](ViewNumber number, const std::vector<WorkerAddress>& workers) {
+    View view;
+    view.number = number;
+    view.cause = "failure";
+    view.leader = workers.front().id;
+    view.board = "board";
+    for (const WorkerAddress& worker : workers) view.members.push_back({worker, {}});
+    return std::make_shared<const View>(std::move(view));
+  };
+  WorkerAddress leader = address_of(1);
+  leader.node = "b";
+  Driven newcomer;
+  newcomer.say(Tick{});
+  newcomer.say(ViewsRead{{view_of(4, {leader})}, nullptr});
+  newcomer.say(BoardReady{"board"});
+  newcomer.say(Connected{leader});
+  newcomer.say(Received{1, Start{view_of(6, {leader, address_of(0)}), "b", {}, {address_of(4)}}});
+  const std::optional<Fence> fence = newcomer.said<Fence>();
+  ASSERT_TRUE(fence);
+  EXPECT_EQ(fence->worker, 4);
+  newcomer.say(Tick{});
+  EXPECT_FALSE(newcomer.said<Restore>());
+  newcomer.say(Ended{4});
+  EXPECT_TRUE(newcomer.said<Restore>());
+}
+
+// A newcomer that has lost a worker of the next view leaves, unless the leader notices that loss.
+TEST(MachineTest, ANewcomerThatHasLostAWorkerOfTheNextViewDoesNotHoldItUp) {
+  View view;
+  view.number = 4;
+  view.leader = 1;
+  view.board = "board";
+  view.members = {{address_of(1), {}}, {address_of(2), {}}};
+  Driven newcomer;
+  newcomer.say(Tick{});
+  newcomer.say(ViewsRead{{std::make_shared<const View>(view)}, nullptr});
+  newcomer.say(BoardReady{"board"});
+  newcomer.say(Connected{address_of(1)});
+  newcomer.say(Lost{2, "silent"});
+  view.number = 5;
+  view.members.push_back({address_of(0), {}});
+  newcomer.say(Received{1, Prepare{std::make_shared<const View>(view), {5, 1, 1}}});
+  for (int i = 0; i < 200; ++i) newcomer.say(Tick{});
+  EXPECT_FALSE(newcomer.said<TellLeave>());
+  for (int i = 0; i < 200; ++i) newcomer.say(Tick{});
+  EXPECT_TRUE(newcomer.said<TellLeave>());
+}
+
 // A view that cannot be mapped is tried again after a pause, or at once when a loss explains it.
 TEST(MachineTest, AViewThatCannotBeMappedIsNotTriedAgainAtOnce) {
   Driven leader;

@@ -3,6 +3,7 @@
 // value computed from the wrong input differs from the reference and is found.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -68,6 +69,11 @@ struct Board {
   std::vector<class Process*> at;  // the living processes that map it
 
   Block& block(ViewNumber view) { return blocks[static_cast<std::size_t>(view) % blocks.size()]; }
+  ViewNumber newest_view() const {
+    ViewNumber newest = 0;
+    for (const Block& each : blocks) newest = std::max(newest, each.view);
+    return newest;
+  }
   // Three, not two: one that the others have lost may be the last to reduce a step. It goes on with
   // the next one while they repeat that step, and must not overwrite what they begin with.
   Hash& slot_before(int logical, Step step) {

@@ -244,6 +244,7 @@ class Process {
 
   // Newcomers on a node without members (feed.cpp)
   bool feeds() const;
+  bool nothing_to_feed() const;
   void feed_now_and_then();
   void feed();
   void stop_feeding();

@@ -48,7 +48,7 @@ std::vector<m::Message> all_kinds() {
           m::Freeze{10},
           m::Frozen{10, 40},
           m::Frozen{10, std::nullopt},
-          m::Start{some_view(), "a", {"b", "c"}},
+          m::Start{some_view(), "a", {"b", "c"}, {address_of(7)}},
           m::Broken{9, 5, ""},
           m::Broken{9, std::nullopt, "cut"}};
 }

@@ -101,7 +101,8 @@ void Machine::hear(WorkerId, const JobFinished&) {
 }
 
 void Machine::hear(WorkerId, Current<Prepare> message) {
-  const ToPrepare to_prepare{.view = message->view, .proposal = message->proposal};
+  const ToPrepare to_prepare{
+      .view = message->view, .proposal = message->proposal, .asked = now_.time};
   for (const Member& member : message->view->members) {
     want(member.address, id() > member.address.id);
   }

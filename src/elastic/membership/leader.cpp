@@ -101,7 +101,7 @@ void Machine::change_committed() {
     effect(Announce{change.view, change.proposal});
     return;
   }
-  started_ = Start{change.view, "", {}};
+  started_ = Start{change.view, "", {}, {}};
   for (const Member& member : change.view->members) {
     if (member.address.id != id()) send(member.address.id, *started_);
   }

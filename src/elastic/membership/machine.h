@@ -157,6 +157,7 @@ class Machine {
   bool follow(state::Newcomer& newcomer);
   bool abandoned(state::Newcomer& newcomer);
   bool unheard(state::Newcomer& newcomer);
+  bool cannot_prepare(const std::optional<ToPrepare>& to_prepare);
   void ask_to_join(state::Newcomer& newcomer);
   void choose_donor(state::Newcomer& newcomer);
   void prepare(std::optional<ToPrepare>& to_prepare);

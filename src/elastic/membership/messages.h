@@ -60,6 +60,8 @@ struct Start {  // recovering or founding leader -> members: this view begins
   ViewPtr view;
   std::string source;                // a node that has the step before the first one
   std::vector<std::string> lagging;  // nodes that lack it
+  // Whom the view excludes. The receiver may not know all views that they were in.
+  std::vector<WorkerAddress> lost;
 };
 struct Broken {  // member -> leader: view `view` cannot go on
   ViewNumber view = 0;

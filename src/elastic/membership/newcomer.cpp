@@ -18,6 +18,10 @@ bool Machine::rules_of(state::Newcomer& newcomer) {
     leave("the leader of the job does not hear this worker", Why::kExcluded);
     return false;
   }
+  if (cannot_prepare(newcomer.to_prepare)) {
+    leave("a worker of the next view does not hear this worker", Why::kExcluded);
+    return false;
+  }
   ask_to_join(newcomer);
   choose_donor(newcomer);
   prepare(newcomer.to_prepare);
@@ -90,6 +94,17 @@ bool Machine::unheard(state::Newcomer& newcomer) {
   }
   if (!newcomer.unheard_since) newcomer.unheard_since = now_.time;
   const Time due = *newcomer.unheard_since + setup_.timing.prepare_timeout;
+  if (now_.time >= due) return true;
+  wake_by(due);
+  return false;
+}
+
+// Whether the next view has a worker that is lost here, and its leader has not noticed within the
+// time in which it would have if that worker were gone. The two can never be in one view, and the
+// leader would wait for both until it gives up.
+bool Machine::cannot_prepare(const std::optional<ToPrepare>& to_prepare) {
+  if (!to_prepare || !lost_of(*to_prepare->view)) return false;
+  const Time due = to_prepare->asked + setup_.timing.time_to_act;
   if (now_.time >= due) return true;
   wake_by(due);
   return false;

@@ -251,7 +251,7 @@ bool Machine::ask_to_freeze(state::Recovering& recovering) {
       continue;
     }
     // One that this worker has never met, or has seen leave, will not answer.
-    recovering.lost.insert(worker);
+    recovering.lost.emplace(worker, address);
     if (here(address)) recovering.alive.insert(worker);
   }
   recovering.phase = Phase::kFreezing;
@@ -323,7 +323,8 @@ void Machine::recovery_committed(state::Recovering& recovering) {
 void Machine::start_recovered(state::Recovering& recovering) {
   const ViewPtr next = recovering.next;
   std::map<std::string, std::optional<Step>> complete;  // by node
-  Start start{.view = next, .source = "", .lagging = {}};
+  Start start{.view = next, .source = "", .lagging = {}, .lost = {}};
+  for (const auto& [worker, address] : recovering.lost) start.lost.push_back(address);
   for (const Member& member : next->members) {
     const std::optional<Step> step = recovering.complete[member.address.id];
     std::optional<Step>& of_node = complete[member.address.node];
@@ -336,7 +337,7 @@ void Machine::start_recovered(state::Recovering& recovering) {
   for (const auto& [worker, step] : recovering.complete) {
     if (worker != id()) send(worker, start);
   }
-  for (const WorkerId worker : recovering.lost) {
+  for (const auto& [worker, address] : recovering.lost) {
     effect(Record{Record::Kind::kLost, worker, next->number, roster_.reason(worker)});
   }
   started_ = start;

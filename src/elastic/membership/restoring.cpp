@@ -18,14 +18,15 @@ void Machine::start_by_message(const Start& start) {
     return;
   }
   state::Restoring restoring{.before = view(), .start = start};
+  const auto must_end = [&](const WorkerAddress& worker) {
+    if (here(worker) && start.view->find(worker.id) == nullptr) restoring.alive.insert(worker.id);
+  };
   for (ViewNumber n = restoring.before->number; n < start.view->number; ++n) {
     const ViewPtr known = n == restoring.before->number ? restoring.before : log_.at(n);
     if (!known) continue;
-    for (const Member& member : known->members) {
-      if (!here(member.address) || start.view->find(member.address.id) != nullptr) continue;
-      restoring.alive.insert(member.address.id);
-    }
+    for (const Member& member : known->members) must_end(member.address);
   }
+  for (const WorkerAddress& worker : start.lost) must_end(worker);
   wishes_.change.reset();
   suspicion_.reset();
   const bool recovered =

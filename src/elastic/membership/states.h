@@ -19,6 +19,7 @@ namespace rubato::elastic::membership {
 struct ToPrepare {
   ViewPtr view;
   Proposal proposal;
+  Time asked{};
   bool mapping = false;
   bool mapped = false;
 };
@@ -91,7 +92,7 @@ struct Recovering {  // frozen, and brings the others to a view without the lost
   } phase = Phase::kReading;
   std::set<WorkerId> unfrozen;
   std::map<WorkerId, std::optional<Step>> complete;  // by survivor
-  std::set<WorkerId> lost;                           // excluded
+  std::map<WorkerId, WorkerAddress> lost;            // excluded
   std::set<WorkerId> alive;                          // excluded, but perhaps not dead
   ViewPtr next;                                      // what it commits
   Time began{};

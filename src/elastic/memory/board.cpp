@@ -163,6 +163,12 @@ ViewBlock& Board::block(std::int64_t view) const {
   return header().blocks[static_cast<std::size_t>(view) % kViewBlocks];
 }
 
+std::int64_t Board::newest_view() const {
+  std::int64_t newest = 0;
+  for (const ViewBlock& block : header().blocks) newest = std::max(newest, block.view.load());
+  return newest;
+}
+
 void Board::pulse() const {
   Header& h = header();
   h.pulse.fetch_add(1);

@@ -112,6 +112,7 @@ class Board {
   // Prepares the block of a view. Nobody may use that view yet.
   void start_block(std::int64_t view, int members, std::int64_t first_step) const;
   ViewBlock& block(std::int64_t view) const;
+  std::int64_t newest_view() const;  // of those that have a block; 0: none
   // Call pulse() after every publication. wait() returns true when the condition holds and false
   // when `give_up` does. It spins briefly, then sleeps.
   void pulse() const;

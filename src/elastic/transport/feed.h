@@ -74,8 +74,8 @@ class FeedClient {
  public:
   struct Options {
     Handshake::Identity identity;
-    // The view that the newcomer observes. If the board already has it, from an earlier feeder,
-    // this one continues after the last complete step there.
+    // The view that the newcomer observes, or a newer one that the board has from an earlier
+    // feeder. If the board has it, this one continues after the last complete step there.
     std::int64_t view = 0;
     // What happens to the feed when a view follows.
     enum class Successor {

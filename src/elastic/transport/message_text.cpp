@@ -61,7 +61,12 @@ struct BodyOf {
     return body;
   }
   json operator()(const m::Start& start) const {
-    return {{"view", to_json(*start.view)}, {"source", start.source}, {"lagging", start.lagging}};
+    json lost = json::array();
+    for (const WorkerAddress& worker : start.lost) lost.push_back(to_json(worker));
+    return {{"view", to_json(*start.view)},
+            {"source", start.source},
+            {"lagging", start.lagging},
+            {"lost", std::move(lost)}};
   }
   json operator()(const m::Broken& broken) const {
     json body = {{"view", broken.view}, {"reason", broken.reason}};
@@ -125,8 +130,16 @@ std::optional<m::Message> parse(int from, Message kind, const json& body) {
     case Message::kStart: {
       const m::ViewPtr view = view_in(body);
       if (!view) return std::nullopt;
-      return m::Start{view, body.at("source").get<std::string>(),
-                      body.at("lagging").get<std::vector<std::string>>()};
+      m::Start start{view,
+                     body.at("source").get<std::string>(),
+                     body.at("lagging").get<std::vector<std::string>>(),
+                     {}};
+      for (const json& worker : body.at("lost")) {
+        Result<WorkerAddress> address = parse_address(worker);
+        if (!address.ok()) return std::nullopt;
+        start.lost.push_back(std::move(*address));
+      }
+      return start;
     }
     case Message::kLeave:
       return m::Leave{};

@@ -100,8 +100,12 @@ std::string NodeStreams::feed_board(const Situation& now) {
     if (!wanted || (!used && !board.try_lock())) return "";
     if (!now.fresh()) return "";  // another worker of this node may have become a member
     using Successor = FeedClient::Options::Successor;
-    const ViewBlock& block = board.block(current.number);
-    if (block.view == current.number && successor(block.next_view) != Successor::kNobody) {
+    // An earlier feeder may have known newer views: to tell them once more would undo what has
+    // begun.
+    const std::int64_t from = std::max(current.number, board.newest_view());
+    const ViewBlock& block = board.block(from);
+    if ((from > current.number && successor(from) != Successor::kNobody) ||
+        (block.view == from && successor(block.next_view) != Successor::kNobody)) {
       return "";  // nothing more to feed, or not known yet
     }
     // Former members, stopped or leaving, may still write to it.
@@ -109,9 +113,9 @@ std::string NodeStreams::feed_board(const Situation& now) {
     used_ = true;
     feed_ = std::make_unique<FeedClient>(
         board, FeedClient::Options{
-                   .identity = identity_,
-                   .view = current.number,
-                   .successor = [this](std::int64_t number) { return successor(number); }});
+                   .identity = identity_, .view = from, .successor = [this](std::int64_t number) {
+                     return successor(number);
+                   }});
   }
   const int donor = feed_->donor();
   if (donor >= 0 && current.find(donor) != nullptr && now.connected(donor)) return "";
