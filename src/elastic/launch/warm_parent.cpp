@@ -36,9 +36,11 @@ std::optional<Pair> connected_pair() {
   return pair;
 }
 
-bool is_own_child(pid_t pid) {
+// One that has ended and has not been waited for is not: /proc says nothing about it any more.
+bool is_living_child(pid_t pid) {
   siginfo_t info{};
-  return waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+  return waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == 0;
 }
 
 enum class Heard : std::uint8_t { kNothing, kClosed, kMessage };
@@ -135,9 +137,9 @@ bool WarmParent::runs_command(pid_t pid) const {
   return before == 0 || (*words)[before - 1] == '\0';
 }
 
-// A child of this process that is neither a worker nor the warm parent.
+// A living child of this process that is neither a worker nor the warm parent.
 bool WarmParent::is_new_child(pid_t pid) const {
-  return pid > 0 && pid != parent_ && is_own_child(pid) && !is_worker_(pid);
+  return pid > 0 && pid != parent_ && is_living_child(pid) && !is_worker_(pid);
 }
 
 std::optional<pid_t> WarmParent::start(const Request& request) {
