@@ -19,6 +19,8 @@ refused "did you mean 8..64" -- run --mode adaptive --batch-range 64..8 --dir "$
 refused "linear, sqrt or none" "'cubic'" -- run --mode adaptive --batch-range 8..64 --lr-rule cubic --dir "$work/none" -- "$RUBATO_TOY"
 refused "--logical is for consistent jobs" -- run --mode adaptive --batch-range 8..64 --logical 4 --dir "$work/none" -- "$RUBATO_TOY"
 refused "max-workers" -- run --mode adaptive --batch-range 8..64 --workers 3 --max-workers 2 --dir "$work/none" -- "$RUBATO_TOY"
+refused "--registry" "https is not supported" -- run --registry etcd:https://localhost/x --dir "$work/none" -- "$RUBATO_TOY"
+refused "--registry" "file:/FOLDER or etcd:http://HOST:PORT/PREFIX" -- run --registry here --dir "$work/none" -- "$RUBATO_TOY"
 check "nothing was created" -- test ! -e "$work/none"
 
 # --- A finished job -------------------------------------------------------------------------------
@@ -32,6 +34,17 @@ refused "short" "not running" "finished" -- stop short
 refused "short" "not running" "finished" -- profile short --min 1 --max 2
 refused "short" "consistent" "run it again" -- replay short
 refused "finished job" "--dir" -- run --workers 2 --logical 4 --dir "$work/short" -- "$RUBATO_TOY" --steps 20
+
+# --- A registry elsewhere -------------------------------------------------------------------------
+place=file:$work/registries
+check "a job with a registry elsewhere" -- "$RUBATO" run --registry "$place" --workers 2 --logical 4 --dir "$work/apart" -- "$RUBATO_TOY" --steps 20
+check "has the same bits" -- test "$(field "$work/apart/result.json" 'j["state_sha256"]')" = "$(field "$work/short/result.json" 'j["state_sha256"]')"
+check "its views are there" -- compgen -G "$work/registries/apart.*/view.1"
+check "and not in its folder" -- test ! -e "$work/apart/registry"
+rm "$work/apart/result.json"
+refused "apart" "--registry" "choose another folder" -- run --registry file:/tmp/x --workers 2 --logical 4 --dir "$work/apart" -- "$RUBATO_TOY" --steps 20
+check "continuing it finds its registry" -- "$RUBATO" run --workers 2 --logical 4 --dir "$work/apart" -- "$RUBATO_TOY" --steps 20
+check "ps too" -- test "$("$RUBATO" ps apart --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["view"] > 1)')" = True
 
 # --- A running job --------------------------------------------------------------------------------
 # A worker that a busy machine does not schedule for a while must not count as lost.
@@ -48,7 +61,7 @@ check "no connection was refused" -- ps_is 'j["refused_connections"] == 0'
 "$RUBATO" ps long >"$work/ps.txt"
 check "ps names the newcomer" -- grep -q newcomer "$work/ps.txt"
 "$RUBATO" ps --json >"$work/jobs.json"
-check "ps lists both jobs" -- test "$(field "$work/jobs.json" 'sorted(x["name"] for x in j["jobs"]) == ["long", "short"]')" = True
+check "ps lists all jobs" -- test "$(field "$work/jobs.json" 'sorted(x["name"] for x in j["jobs"]) == ["apart", "long", "short"]')" = True
 
 refused "1 to 3 workers" "not 4" -- scale long 4
 refused "1 to 3 workers" "not 0" -- scale long 0

@@ -20,6 +20,7 @@
 #include "base/file.h"
 #include "base/json_text.h"
 #include "elastic/job/job_folder.h"
+#include "elastic/job/registry_url.h"
 #include "elastic/memory/board.h"
 
 namespace rubato::elastic {
@@ -159,8 +160,10 @@ class RunningJob {
  private:
   bool open_registry() {
     if (registry_) return true;
-    if (!is_directory(folder_.registry_folder())) return false;
-    auto opened = FileRegistry::open(folder_.registry_folder());
+    if (!is_file(folder_.settings_file())) return false;
+    const Result<JobSettings> settings = folder_.read_settings();
+    if (!settings.ok()) return false;
+    auto opened = rubato::elastic::open_registry(folder_, *settings);
     if (opened.ok()) registry_ = std::move(*opened);
     return registry_ != nullptr;
   }
@@ -168,7 +171,7 @@ class RunningJob {
   JobFolder folder_;
   pid_t pid_ = -1;
   int status_ = 0;
-  std::unique_ptr<FileRegistry> registry_;
+  std::unique_ptr<Registry> registry_;
   std::unique_ptr<Board> board_;
   std::string board_name_;
 };

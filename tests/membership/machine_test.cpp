@@ -168,5 +168,28 @@ TEST(MachineTest, AViewThatCannotBeMappedIsNotTriedAgainAtOnce) {
   EXPECT_EQ(leader.join(2).attempt, again->proposal.attempt + 1);
 }
 
+// A hint makes it read at once; one that comes during a read, which may be too early for what the
+// hint is about, makes it read once more.
+TEST(MachineTest, AHintOfTheRegistryIsFollowedByARead) {
+  Driven leader;
+  leader.lead(1);
+  leader.say(ViewsRead{});  // answers the one that is under way
+  leader.say(Tick{});
+  EXPECT_FALSE(leader.said<ReadViews>());
+  leader.say(RegistryChanged{});
+  EXPECT_TRUE(leader.said<ReadViews>());
+  leader.say(RegistryChanged{});
+  leader.say(RegistryChanged{});
+  EXPECT_FALSE(leader.said<ReadViews>());  // one at a time
+  leader.say(ViewsRead{});
+  EXPECT_TRUE(leader.said<ReadViews>());
+  leader.say(ViewsRead{});
+  EXPECT_FALSE(leader.said<ReadViews>());
+  leader.say(RegistryChanged{});
+  EXPECT_TRUE(leader.said<ReadViews>());
+  leader.say(ReadFailed{});  // tried again
+  EXPECT_TRUE(leader.said<ReadViews>());
+}
+
 }  // namespace
 }  // namespace rubato::elastic::membership

@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -46,6 +47,12 @@ class ToldRegistry final : public Registry {
     return std::optional<std::string>(views[static_cast<std::size_t>(version - 1)]);
   }
 
+  std::unique_ptr<RegistryWatch> watch(std::function<void()> tell) override {
+    changed = std::move(tell);
+    return std::make_unique<RegistryWatch>();
+  }
+
+  std::function<void()> changed;
   std::deque<std::string> views;
   bool fails = false;
   bool full = false;          // nothing can be written
@@ -133,6 +140,22 @@ TEST_F(AsyncRegistryTest, APlannedChangeIsGivenUpIfItSurelyWasNotWritten) {
   registry_.full = true;
   EXPECT_EQ(swap(view(1, "join")), Swapped::Outcome::kLost);
   EXPECT_EQ(swap(view(1, "failure")), Swapped::Outcome::kUnknown);
+}
+
+// The first try got no answer, so the view may be there although nothing can be written now.
+TEST_F(AsyncRegistryTest, APlannedChangeIsNotGivenUpIfAnEarlierTryMayHaveMadeIt) {
+  const ViewPtr planned = view(1, "join");
+  registry_.loses_answer = true;
+  EXPECT_EQ(swap(planned), Swapped::Outcome::kUnknown);
+  registry_.full = true;
+  EXPECT_EQ(swap(planned), Swapped::Outcome::kUnknown);
+  registry_.full = false;
+  EXPECT_EQ(swap(planned), Swapped::Outcome::kWon);
+}
+
+TEST_F(AsyncRegistryTest, PassesOnWhatTheWatchTells) {
+  registry_.changed();
+  EXPECT_TRUE(std::holds_alternative<membership::RegistryChanged>(answer()));
 }
 
 TEST_F(AsyncRegistryTest, SaysThatAReadFailed) {

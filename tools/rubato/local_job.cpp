@@ -10,6 +10,7 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "elastic/job/logical_workers.h"
+#include "elastic/job/registry_url.h"
 
 namespace rubato::cli {
 
@@ -51,7 +52,7 @@ Result<LocalJob> open_job(const std::string& folder) {
   Result<JobSettings> settings = open.folder.read_settings();
   if (!settings.ok()) return settings.error();
   open.settings = std::move(*settings);
-  auto registry = elastic::FileRegistry::open(open.folder.registry_folder());
+  auto registry = elastic::open_registry(open.folder, open.settings);
   if (!registry.ok()) return registry.error();
   open.registry = std::move(*registry);
   return open;

@@ -14,7 +14,7 @@ namespace rubato::cli {
 struct LocalJob {
   elastic::JobFolder folder{""};
   elastic::JobSettings settings;
-  std::unique_ptr<elastic::FileRegistry> registry;
+  std::unique_ptr<elastic::Registry> registry;
 };
 
 Result<LocalJob> open_job(const std::string& folder);

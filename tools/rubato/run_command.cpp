@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "commands.h"
+#include "elastic/job/registry_url.h"
 #include "elastic/launch/launcher.h"
 #include "elastic/memory/board.h"
 
@@ -121,6 +122,10 @@ int run_job(RunArguments arguments) {
         invalid_input("run: nothing to run; put the program after '--', as in "
                       "'rubato run --workers 2 -- ./train'"));
   }
+  if (!settings.registry.empty()) {
+    const auto url = elastic::parse_registry_url(settings.registry);
+    if (!url.ok()) return fail(invalid_input("run: --registry: " + url.error().message));
+  }
   const Status chosen = choose_mode(arguments, launch);
   if (!chosen.ok()) return fail(chosen.error());
   if (settings.max_workers < launch.workers) {
@@ -216,6 +221,9 @@ void add_run(CLI::App& app, const Context& context, Command& chosen) {
   run->add_option("--dir", launch.folder, "Folder of the job (default: ./rubato-NAME)");
   run->add_option("--name", launch.settings.name,
                   "Name of the job (default: from --dir or the program)");
+  run->add_option("--registry", launch.settings.registry,
+                  "Where views are decided: file:/FOLDER or etcd:http://HOST:PORT,.../PREFIX "
+                  "(default: in the job's folder)");
   run->add_option("--ledger", launch.settings.ledger, "Record every consumed sample in this file");
   run->add_option("--failure-timeout", launch.settings.failure_timeout_s,
                   "Seconds after which a silent worker counts as lost")

@@ -29,9 +29,11 @@ AsyncRegistry::AsyncRegistry(Registry& registry, std::function<void(membership::
                              std::function<void(const std::string&)> complain)
     : registry_(registry), answer_(std::move(answer)), complain_(std::move(complain)) {
   thread_ = std::thread([this] { run(); });
+  watch_ = registry.watch([this] { answer_(membership::RegistryChanged{}); });
 }
 
 AsyncRegistry::~AsyncRegistry() {
+  watch_.reset();
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
@@ -96,10 +98,8 @@ void AsyncRegistry::note(const Error* error) {
   if (!failing_since_) failing_since_ = now;
   if (complained_ || now - *failing_since_ < kTellAfter) return;
   complained_ = true;
-  complain_(
-      fmt::format("the job's registry does not answer: {}; check the storage of the job's "
-                  "folder",
-                  error->message));
+  complain_(fmt::format("the job's registry does not answer: {}; check where it is stored",
+                        error->message));
 }
 
 std::optional<ViewsRead> AsyncRegistry::read(ViewNumber after) {
@@ -136,8 +136,13 @@ Swapped::Outcome AsyncRegistry::swap(const View& view) {
   note(won.ok() ? nullptr : &won.error());
   // A planned change can as well be made later; the training waits for the answer.
   const bool surely_not = !won.ok() && won.error().code == ErrorCode::kRefused;
-  if (surely_not && view.planned()) return Swapped::Outcome::kLost;
-  if (!won.ok()) return Swapped::Outcome::kUnknown;
+  if (surely_not && view.planned() && doubtful_ != view.number) {
+    return Swapped::Outcome::kLost;
+  }
+  if (!won.ok()) {
+    if (!surely_not) doubtful_ = view.number;
+    return Swapped::Outcome::kUnknown;
+  }
   if (*won) return Swapped::Outcome::kWon;
   // Perhaps an earlier try of the same request has won.
   const Result<std::optional<std::string>> there = registry_.at(kViewRecord, view.number);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -18,8 +19,9 @@ namespace rubato::elastic {
 
 class AsyncRegistry {
  public:
-  // `answer` is called from the thread of this object, once per request, in order. `complain` is
-  // called when the storage has not answered for a while, once until it does again.
+  // `answer` is called once per request, in order, and with RegistryChanged when the registry has a
+  // watch that tells of something new; from threads of this object. `complain` is called when the
+  // storage has not answered for a while, once until it does again.
   AsyncRegistry(Registry& registry, std::function<void(membership::Input)> answer,
                 std::function<void(const std::string&)> complain);
   AsyncRegistry(const AsyncRegistry&) = delete;
@@ -40,6 +42,9 @@ class AsyncRegistry {
   bool pause();
 
   Registry& registry_;
+  // The newest view whose swap got no answer. It may be there, even if a later try surely was not
+  // made. Used by the thread.
+  membership::ViewNumber doubtful_ = 0;
   std::function<void(membership::Input)> answer_;
   std::function<void(const std::string&)> complain_;
   std::optional<std::chrono::steady_clock::time_point> failing_since_;  // used by the thread
@@ -49,6 +54,7 @@ class AsyncRegistry {
   std::deque<Request> requests_ RUBATO_GUARDED_BY(mutex_);
   bool stopping_ RUBATO_GUARDED_BY(mutex_) = false;
   std::thread thread_;
+  std::unique_ptr<RegistryWatch> watch_;
 };
 
 }  // namespace rubato::elastic

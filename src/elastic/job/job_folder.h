@@ -2,7 +2,8 @@
 //
 //   job.json       the job's settings (JobSettings), with the command that joins run (mode 0600)
 //   secret         random bytes; a worker that holds them may join (mode 0600)
-//   registry/      views and the target (elastic/job/registry.h)
+//   registry/      views and the target (elastic/job/registry.h), unless the settings name another
+//                  place (elastic/job/registry_url.h)
 //   events.jsonl   one line per view change and other events
 //   hello          exists once the program has called the runtime
 //   hopeless       why another try would fail like the last one; its job ends
@@ -43,8 +44,9 @@ struct JobSettings {
   // have.
   int logical_workers = 1;
   int max_workers = 1;
-  int spares = 0;    // newcomers kept ready beyond the target
-  std::string home;  // the node on which 'rubato run' started it
+  int spares = 0;        // newcomers kept ready beyond the target
+  std::string home;      // the node on which 'rubato run' started it
+  std::string registry;  // its URL (elastic/job/registry_url.h); empty: in the job's folder
   double failure_timeout_s = 2.0;
   double checkpoint_every_s = 30.0;         // 0: only at the end
   std::int64_t checkpoint_every_steps = 0;  // 0: by time

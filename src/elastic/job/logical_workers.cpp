@@ -21,14 +21,18 @@ void warn_of_conflict(const JobFolder& folder, int given, int own) {
                                given, own, own, given)}}));
 }
 
+std::optional<int> number_in(const Record& record) {
+  if (record.version == 0) return std::nullopt;
+  const json value = json::parse(record.value, nullptr, false);
+  if (!value.is_number_integer() || value < 1 || value > kMostLogicalWorkers) return std::nullopt;
+  return value.get<int>();
+}
+
 }  // namespace
 
 std::optional<int> agreed_logical_workers(Registry& registry) {
   const Result<Record> record = registry.get(kAgreedRecord);
-  if (!record.ok() || record->version == 0) return std::nullopt;
-  const json value = json::parse(record->value, nullptr, false);
-  if (!value.is_number_integer() || value < 1 || value > kMostLogicalWorkers) return std::nullopt;
-  return value.get<int>();
+  return record.ok() ? number_in(*record) : std::nullopt;
 }
 
 Result<int> agree_on_logical_workers(const JobSettings& settings, const WorkerOptions& options,
@@ -47,7 +51,9 @@ Result<int> agree_on_logical_workers(const JobSettings& settings, const WorkerOp
     }
     return number;
   }
-  const std::optional<int> agreed = agreed_logical_workers(registry);
+  const Result<Record> there = registry.get(kAgreedRecord);
+  if (!there.ok()) return there.error();
+  const std::optional<int> agreed = number_in(*there);
   if (agreed && *agreed != number) {
     return invalid_input(fmt::format(
         "the job trains with {} logical workers, and this program asks for {}; continue the job "

@@ -36,6 +36,14 @@ Result<std::string> read_record(const std::string& path) {
   return read_file(path);
 }
 
+// Opened anew, because an NFS client asks the server for a file's attributes when it opens it, and
+// may otherwise answer with those from before the link was made.
+nlink_t links_of(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat info {};
+  return file.valid() && fstat(file.get(), &info) == 0 ? info.st_nlink : 0;
+}
+
 }  // namespace
 
 std::string registry_draft_name() {
@@ -53,7 +61,7 @@ std::string registry_draft_name() {
 Result<std::unique_ptr<FileRegistry>> FileRegistry::open(const std::string& folder) {
   Status made = make_directories(folder);
   if (!made.ok()) return made.error();
-  return std::unique_ptr<FileRegistry>(new FileRegistry(folder));
+  return std::make_unique<FileRegistry>(folder);
 }
 
 std::string FileRegistry::path(const std::string& name, std::int64_t version) const {
@@ -134,8 +142,7 @@ Result<bool> FileRegistry::compare_and_swap(const std::string& name, std::int64_
   }
   const bool linked = link(draft.c_str(), target.c_str()) == 0;
   const int code = errno;
-  struct stat info {};
-  const bool won = linked || (lstat(draft.c_str(), &info) == 0 && info.st_nlink == 2);
+  const bool won = linked || links_of(draft) == 2;
   unlink(draft.c_str());
   if (!won && code != EEXIST) return failed(ErrorCode::kIo, target, "cannot publish", code);
   return won;

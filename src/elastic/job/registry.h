@@ -3,7 +3,9 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +18,12 @@ namespace rubato::elastic {
 struct Record {
   std::int64_t version = 0;  // 1, 2, ...; 0: the record does not exist
   std::string value;
+};
+
+// Tells of changes as long as it lives; see Registry::watch().
+class RegistryWatch {
+ public:
+  virtual ~RegistryWatch() = default;
 };
 
 class Registry {
@@ -36,6 +44,20 @@ class Registry {
   // A given version; nothing if it was never written, or is not visible here yet: storage that
   // several machines share may show it late. Whoever knows that it exists asks again.
   virtual Result<std::optional<std::string>> at(const std::string& name, std::int64_t version) = 0;
+
+  // --- For those who want to hear of changes ---
+  // Calls `changed`, in a thread of its own, soon after a record has a new version. This is a hint:
+  // it may come late, too often, and not at all while the storage cannot be reached. So whoever
+  // waits for a change looks each time, and also every look_interval(). Null: there are no hints.
+  virtual std::unique_ptr<RegistryWatch> watch(std::function<void()> changed) {
+    static_cast<void>(changed);
+    return nullptr;
+  }
+  // How often to look, besides looking when the watch says so.
+  virtual std::chrono::milliseconds look_interval() const { return std::chrono::milliseconds(30); }
+  // Whether errors of the kinds kIo and kRefused may be over by themselves, as those of a server
+  // that is restarted. A job waits for that.
+  virtual bool may_be_away() const { return false; }
 };
 
 // A name for a file that will become a record. No other process on any machine chooses the same.
@@ -53,6 +75,8 @@ class FileRegistry final : public Registry {
  public:
   // Creates the folder if it is missing.
   static Result<std::unique_ptr<FileRegistry>> open(const std::string& folder);
+  // Creates nothing. In a folder that does not exist, nothing can be found or written.
+  explicit FileRegistry(std::string folder) : folder_(std::move(folder)) {}
 
   Result<Record> get(const std::string& name) override;
   Result<bool> compare_and_swap(const std::string& name, std::int64_t expected,
@@ -60,7 +84,6 @@ class FileRegistry final : public Registry {
   Result<std::optional<std::string>> at(const std::string& name, std::int64_t version) override;
 
  private:
-  explicit FileRegistry(std::string folder) : folder_(std::move(folder)) {}
   std::string path(const std::string& name, std::int64_t version) const;
   std::int64_t newest(const std::string& name) const;
   void refresh() const;

@@ -10,10 +10,12 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <random>
 #include <thread>
 
 #include "base/file.h"
 #include "elastic/job/logical_workers.h"
+#include "elastic/job/registry_url.h"
 #include "elastic/launch/launcher_loop.h"
 #include "elastic/memory/shared_memory.h"
 #include "elastic/transport/descriptor.h"
@@ -65,8 +67,24 @@ Result<Descriptor> lock_node(const JobFolder& folder, const std::string& node) {
   return file;
 }
 
+// Refuses to continue a job with another registry: its views are in the one that it has.
+Status check_registry(const LaunchOptions& options, const JobSettings& before) {
+  const std::string& asked = options.settings.registry;
+  if (asked.empty() || before.registry == asked ||
+      (!before.registry.empty() &&
+       before.registry == registry_within(asked, before.name, before.token))) {
+    return ok_status();
+  }
+  return invalid_input(fmt::format(
+      "{}: holds a job with the registry {}; continue it without --registry or choose another "
+      "folder",
+      options.folder, before.registry.empty() ? "in this folder" : before.registry));
+}
+
+// No other job, on any machine, has the same.
 std::string random_token() {
-  return fmt::format("{:x}{:x}", getpid(), steady_clock::now().time_since_epoch().count());
+  std::random_device random;  // of the system
+  return fmt::format("{:x}{:08x}{:08x}", getpid(), random(), random());
 }
 
 }  // namespace
@@ -103,9 +121,11 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
                       options.folder, to_string(before->lr_rule), to_string(before->lr_rule)));
     }
     settings.first_workers = before->first_workers;
-    const auto known = FileRegistry::open(folder.registry_folder());
+    settings.registry = before->registry;
+    const auto known = open_registry(folder, settings);
     if (!known.ok()) return known.error();
-    Status same = check_logical_workers(options, *before, **known);
+    Status same = check_registry(options, *before);
+    if (same.ok()) same = check_logical_workers(options, *before, **known);
     if (!same.ok()) return same.error();
     if (!before->home.empty() && before->home != settings.home) {
       return invalid_input(
@@ -115,20 +135,30 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
     settings.token = before->token;
   } else {
     settings.token = random_token();
+    const std::string& place = options.settings.registry;
+    if (!place.empty()) {
+      settings.registry = registry_within(place, settings.name, settings.token);
+      Status created = create_registry(settings.registry);
+      if (!created.ok()) return created.error();
+    }
     if (!is_file(folder.secret_file())) {
       Status secret = folder.make_secret();
       if (!secret.ok()) return secret.error();
     }
   }
+  Result<std::unique_ptr<Registry>> registry = open_registry(folder, settings);
+  if (!registry.ok()) return registry.error();
+  if (!continued) {  // one that cannot be asked is told before there is a job
+    const Result<View> none = newest_view(**registry);
+    if (!none.ok()) return none.error();
+  }
   Status written = folder.write_settings(settings);
   if (!written.ok()) return written.error();
-  Result<std::unique_ptr<FileRegistry>> registry = FileRegistry::open(folder.registry_folder());
-  if (!registry.ok()) return registry.error();
   if (options.listed) {
     Status registered = register_job(settings.name, options.folder);
     if (!registered.ok()) return registered.error();
   }
-  FileRegistry& records = **registry;
+  Registry& records = **registry;
   Launcher launcher(options, settings, std::move(*registry));
   if (continued) {
     launcher.hide_earlier_events();
@@ -176,7 +206,7 @@ Result<LaunchResult> join(const LaunchOptions& options) {
                     options.folder));
   }
   settings->spares = 0;
-  Result<std::unique_ptr<FileRegistry>> registry = FileRegistry::open(folder.registry_folder());
+  Result<std::unique_ptr<Registry>> registry = open_registry(folder, *settings);
   if (!registry.ok()) return registry.error();
   Status targeted = change_target(**registry, [&](Target& target) {
     target.workers += options.workers - target.on_node(options.node.name, settings->home);

@@ -18,6 +18,9 @@ namespace rubato::elastic {
 
 namespace {
 
+// After this, an event tells that the registry does not answer.
+constexpr auto kRegistryPatience = std::chrono::seconds(5);
+
 std::chrono::steady_clock::duration node_patience(const JobSettings& settings) {
   using std::chrono::steady_clock;
   return std::max<steady_clock::duration>(
@@ -28,11 +31,11 @@ std::chrono::steady_clock::duration node_patience(const JobSettings& settings) {
 }  // namespace
 
 Launcher::Launcher(const LaunchOptions& options, JobSettings settings,
-                   std::unique_ptr<FileRegistry> registry)
+                   std::unique_ptr<Registry> registry)
     : options_(options),
       settings_(std::move(settings)),
       folder_(options.folder),
-      registry_(std::move(registry)),
+      registry_(std::make_unique<RememberedRegistry>(std::move(registry))),
       processes_(folder_, options.processes, settings_.command),
       ties_(options.processes.term_after_s, options.processes.kill_after_s),
       others_(folder_, options.node.name, node_patience(settings_)),
@@ -125,6 +128,7 @@ LaunchResult Launcher::watch() {
   }
   for (;;) {
     for (const WorkerProcesses::End& end : processes_.reap()) {
+      registry_->forget();  // it may have left with a view that is not known here yet
       if (std::optional<LaunchResult> over = note_end(end)) return *over;
     }
     processes_.limit_logs();
@@ -136,15 +140,21 @@ LaunchResult Launcher::watch() {
     if (!is_file(folder_.settings_file())) return give_up("the folder of the job is gone");
     if (interrupts() >= 2) return give_up("killed by a second interrupt");
     if (interrupts() == 1 && !stop_asked) {
-      stop_asked = true;
-      ask_for_stop();
+      const Status asked = ask_for_stop();
+      stop_asked = asked.ok() || !can_wait_for(asked.error());
     }
     if (!home()) beat();
     Result<View> view = newest_view(*registry_);
     std::int64_t version = 0;
     Result<Target> target = newest_target(*registry_, &version);
-    if (!view.ok()) return give_up(view.error().message);
-    if (!target.ok()) return give_up(target.error().message);
+    if (!view.ok() || !target.ok()) {
+      const Error& error = view.ok() ? target.error() : view.error();
+      if (!can_wait_for(error)) return give_up(error.message);
+      std::this_thread::sleep_for(kLauncherLook);
+      continue;
+    }
+    away_since_.reset();
+    told_away_ = false;
     if (home()) ties_.obey(version, target->devices);
     if (target->stop && processes_.empty()) {
       return {LaunchResult::State::kStopped,
@@ -163,8 +173,25 @@ LaunchResult Launcher::watch() {
   }
 }
 
-void Launcher::ask_for_stop() {
-  static_cast<void>(change_target(*registry_, [&](Target& target) {
+// The workers go on without a registry; only that something changes has to wait.
+bool Launcher::can_wait_for(const Error& error) {
+  const bool may_pass = error.code == ErrorCode::kIo || error.code == ErrorCode::kRefused;
+  if (!registry_->may_be_away() || !may_pass) return false;
+  const auto now = Clock::now();
+  if (!away_since_) away_since_ = now;
+  if (told_away_ || now - *away_since_ < kRegistryPatience) return true;
+  told_away_ = true;
+  static_cast<void>(folder_.append_event(
+      {{"type", "warning"},
+       {"at", unix_seconds()},
+       {"message", fmt::format("the job's registry does not answer: {}; the job cannot change its "
+                               "workers until it does",
+                               error.message)}}));
+  return true;
+}
+
+Status Launcher::ask_for_stop() {
+  return change_target(*registry_, [&](Target& target) {
     if (home()) {
       target.stop = true;
     } else {
@@ -172,7 +199,7 @@ void Launcher::ask_for_stop() {
       target.elsewhere.erase(node());
     }
     return ok_status();
-  }));
+  });
 }
 
 // Nobody starts workers on a node whose launcher is gone, so the job must not wait for them.

@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "elastic/job/job_folder.h"
 #include "elastic/job/node_status.h"
+#include "elastic/job/remembered_registry.h"
 #include "elastic/launch/device_ties.h"
 #include "elastic/launch/failure_count.h"
 #include "elastic/launch/launcher.h"
@@ -26,8 +27,7 @@ inline constexpr auto kLauncherLook = std::chrono::milliseconds(20);
 
 class Launcher {
  public:
-  Launcher(const LaunchOptions& options, JobSettings settings,
-           std::unique_ptr<FileRegistry> registry);
+  Launcher(const LaunchOptions& options, JobSettings settings, std::unique_ptr<Registry> registry);
 
   LaunchResult run();
   // Whether members of the newest view are alive on other nodes. It takes a while to be sure that
@@ -50,7 +50,9 @@ class Launcher {
 
   // --- The loop (launcher_loop.cpp) ---
   LaunchResult watch();
-  void ask_for_stop();
+  Status ask_for_stop();
+  // Whether the job can wait until this error is over. After a while, an event tells of it.
+  bool can_wait_for(const Error& error);
   void forget_gone_nodes(const Target& target);
   void end_unheard_newcomers();
   void beat();
@@ -95,7 +97,7 @@ class Launcher {
   const LaunchOptions& options_;
   JobSettings settings_;
   JobFolder folder_;
-  std::unique_ptr<FileRegistry> registry_;
+  const std::unique_ptr<RememberedRegistry> registry_;
   WorkerProcesses processes_;
   DeviceTies ties_;
   NodeWatch others_;
@@ -116,6 +118,8 @@ class Launcher {
   std::size_t events_shown_ = 0;
   std::optional<int> program_workers_;  // logical ones, of a job whose owner gave no number
   int noted_surplus_ = 0;
+  std::optional<Clock::time_point> away_since_;  // the registry
+  bool told_away_ = false;
   std::string state_ = "running";
   nlohmann::json status_;  // as last written
 };

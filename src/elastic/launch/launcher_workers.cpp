@@ -73,9 +73,13 @@ Launcher::Counted Launcher::count_processes(const View& view) {
 
 // All workers with the state are gone. Newcomers cannot continue alone.
 std::string Launcher::begin_again(const View& view) {
+  registry_->forget();
+  const Result<View> newest = newest_view(*registry_);
+  if (!newest.ok()) return can_wait_for(newest.error()) ? "" : newest.error().message;
+  if (newest->number != view.number) return "";
   processes_.end_all();
   const Status cleared = clear_view("restart");
-  if (!cleared.ok()) return cleared.error().message;
+  if (!cleared.ok()) return can_wait_for(cleared.error()) ? "" : cleared.error().message;
   const bool failed = std::any_of(view.members.begin(), view.members.end(), [&](const Member& m) {
     const auto end = ends_.find(m.address.id);
     return end != ends_.end() && end->second.failed;
@@ -118,7 +122,8 @@ std::string Launcher::start_missing(int missing, bool trains) {
   }
   for (; missing > 0; --missing) {
     const Status started = start_worker();
-    if (!started.ok()) return started.error().message;
+    if (started.ok()) continue;
+    return can_wait_for(started.error()) ? "" : started.error().message;
   }
   return "";
 }
@@ -165,7 +170,7 @@ std::string Launcher::stop_who_has_nothing(const View& view) {
   if (before_first_step) {
     processes_.end_all();
     const Status cleared = clear_view("stop");
-    return cleared.ok() ? "" : cleared.error().message;
+    return cleared.ok() || can_wait_for(cleared.error()) ? "" : cleared.error().message;
   }
   for (const WorkerProcess& process : processes_.all()) {
     if (!process.was_member) processes_.send(process.worker, SIGKILL);

@@ -9,6 +9,8 @@
 #include "base/file.h"
 #include "base/json_text.h"
 #include "base/text.h"
+#include "elastic/job/registry_url.h"
+#include "elastic/job/remembered_registry.h"
 #include "elastic/launch/command_check.h"
 #include "elastic/launch/interrupts.h"
 #include "elastic/launch/ordinary_program.h"
@@ -21,10 +23,10 @@ constexpr auto kOpaqueLook = std::chrono::milliseconds(20);
 
 class OpaqueJob {
  public:
-  OpaqueJob(const LaunchOptions& options, std::unique_ptr<FileRegistry> registry)
+  OpaqueJob(const LaunchOptions& options, std::unique_ptr<Registry> registry)
       : options_(options),
         folder_(options.folder),
-        registry_(std::move(registry)),
+        registry_(std::make_unique<RememberedRegistry>(std::move(registry))),
         processes_(folder_, options.processes, options.command),
         program_(folder_, {.retries = options.settings.retries,
                            .grace_s = options.settings.grace_s,
@@ -116,7 +118,7 @@ class OpaqueJob {
 
   const LaunchOptions& options_;
   JobFolder folder_;
-  std::unique_ptr<FileRegistry> registry_;
+  std::unique_ptr<Registry> registry_;
   WorkerProcesses processes_;
   OrdinaryProgram program_;
   std::int64_t target_ = 0;
@@ -135,7 +137,7 @@ Result<LaunchResult> run_opaque(const LaunchOptions& options) {
   settings.home = options.node.name;
   Status written = folder.write_settings(settings);
   if (!written.ok()) return written.error();
-  Result<std::unique_ptr<FileRegistry>> registry = FileRegistry::open(folder.registry_folder());
+  Result<std::unique_ptr<Registry>> registry = open_registry(folder, settings);
   if (!registry.ok()) return registry.error();
   return OpaqueJob(options, std::move(*registry)).run();
 }

@@ -37,6 +37,7 @@ struct ViewsRead {  // answer to ReadViews: all newer views, in order; a stale a
   std::shared_ptr<const Target> target;  // null: none was written
 };
 struct ReadFailed {};
+struct RegistryChanged {};  // a hint, of a registry that has them: what was read last is old
 // Answer to Swap. It names the view itself: a worker may have asked for two views of one number, a
 // planned one and one after a failure, and only one of them can have won.
 struct Swapped {
@@ -109,8 +110,8 @@ struct Speeds {                        // what the watch for stragglers found
 
 struct Tick {};
 
-using Input = std::variant<Connected, Received, Lost, Ended, ViewsRead, ReadFailed, Swapped,
-                           BoardReady, BoardFailed, BoardFacts, Mapped, MapFailed,
+using Input = std::variant<Connected, Received, Lost, Ended, ViewsRead, ReadFailed, RegistryChanged,
+                           Swapped, BoardReady, BoardFailed, BoardFacts, Mapped, MapFailed,
                            PublishingStopped, Restored, StreamsBroke, Filled, FollowsNow, Held,
                            Entered, AsksToLeave, Finishes, Departs, Speeds, Tick>;
 

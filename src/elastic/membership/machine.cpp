@@ -100,6 +100,8 @@ void Machine::on(const ViewsRead& input) {
 
 void Machine::on(const ReadFailed&) { log_.read_ended(false); }
 
+void Machine::on(const RegistryChanged&) { log_.registry_changed(); }
+
 void Machine::on(const Swapped& input) {
   if (auto* s = std::get_if<state::Arriving>(&state_)) {
     if (s->founding == input.view) founding_ended(*s, input.outcome);

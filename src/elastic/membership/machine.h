@@ -36,6 +36,7 @@
 namespace rubato::elastic::membership {
 
 struct Timing {
+  // How often to read the registry if nothing says that it has changed.
   Time registry_interval = std::chrono::milliseconds(30);
   // The worker that should act on a loss notices it within this time; after it, others tell.
   Time time_to_act = std::chrono::milliseconds(300);
@@ -100,6 +101,7 @@ class Machine {
   void on(const Ended& input);
   void on(const ViewsRead& input);
   void on(const ReadFailed& input);
+  void on(const RegistryChanged& input);
   void on(const Swapped& input);
   void on(const BoardReady& input);
   void on(const BoardFailed& input);

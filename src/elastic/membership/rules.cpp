@@ -19,7 +19,7 @@ void Machine::read_registry(bool at_once) {
   if (log_.reading()) return;
   const Time due = log_.asked_at() + setup_.timing.registry_interval;
   const bool never = log_.next_read() == 1;
-  if (!at_once && !never && now_.time < due) {
+  if (!at_once && !never && !log_.old() && now_.time < due) {
     wake_by(due);
     return;
   }

@@ -59,12 +59,20 @@ class ViewLog {
   void asked(Time now) {
     ++asked_;
     asked_at_ = now;
+    because_old_ = std::exchange(old_, false);
   }
   void read_ended(bool answered) {
     finished_ = asked_;
-    if (answered) answered_ = asked_;
+    if (answered) {
+      answered_ = asked_;
+    } else {
+      old_ = old_ || because_old_;
+    }
   }
   Time asked_at() const { return asked_at_; }
+  // There may be something that the last read was too early for.
+  void registry_changed() { old_ = true; }
+  bool old() const { return old_; }
 
  private:
   void insert(const ViewPtr& view) {
@@ -82,6 +90,8 @@ class ViewLog {
   Ticket finished_ = 0;
   Ticket answered_ = 0;
   Time asked_at_{};
+  bool old_ = false;
+  bool because_old_ = false;  // the last read was asked for for this reason
 };
 
 }  // namespace rubato::elastic::membership

@@ -12,7 +12,7 @@ namespace rubato::elastic {
 
 namespace {
 
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kTouchedPage = 4096;
 // During a call the kernel holds a lock of the address space, which the training thread's
 // allocations need as well.
 constexpr std::size_t kAtOnce = std::size_t{2} << 20;
@@ -52,9 +52,10 @@ void MemoryTouch::run(const Board& board) {
 
 // False: not enough memory.
 bool MemoryTouch::touch(const void* begin, std::size_t bytes, int advice) {
-  const std::size_t before = reinterpret_cast<std::uintptr_t>(begin) % kPage;  // in the first page
+  const std::size_t before =
+      reinterpret_cast<std::uintptr_t>(begin) % kTouchedPage;  // in the first page
   auto* const pages = const_cast<std::byte*>(static_cast<const std::byte*>(begin)) - before;
-  const std::size_t end = (before + bytes + kPage - 1) / kPage * kPage;
+  const std::size_t end = (before + bytes + kTouchedPage - 1) / kTouchedPage * kTouchedPage;
   std::size_t at = 0;
   while (at < end && !stop_) {
     const std::size_t part = std::min<std::size_t>(kAtOnce, end - at);

@@ -49,7 +49,7 @@ Result<std::unique_ptr<Coordinator>> Coordinator::start(const Options& options, 
       .traits = options.fingerprint,
       .rules = {options.batches, options.settings.logical_workers, options.settings.home},
       .first_step = options.first_step,
-      .timing = {}});
+      .timing = {.registry_interval = registry.look_interval()}});
   c->async_registry_.emplace(
       registry, [c](Input input) { c->port_.add_input(std::move(input)); },
       [record = options.record](const std::string& problem) {
@@ -87,8 +87,12 @@ Coordinator::~Coordinator() {
 }
 
 bool Coordinator::newest_leads(const View& view) {
-  const Result<View> newest = newest_view(registry_);
-  return !newest.ok() || newest->number <= view.number || newest->leader == id();
+  for (;;) {
+    const Result<View> newest = newest_view(registry_);
+    if (newest.ok()) return newest->number <= view.number || newest->leader == id();
+    if (!registry_.may_be_away()) return true;
+    if (stopping_ || port_.pending()) return false;  // there is something else to do first
+  }
 }
 
 void Coordinator::depart() {

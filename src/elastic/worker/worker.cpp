@@ -20,6 +20,7 @@
 #include "elastic/job/job_plan.h"
 #include "elastic/job/logical_workers.h"
 #include "elastic/job/node_names.h"
+#include "elastic/job/registry_url.h"
 #include "elastic/job/replay.h"
 #include "elastic/launch/warm_copy.h"
 #include "elastic/memory/worker_segment.h"
@@ -132,7 +133,7 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
   if (!settings.ok()) return failed(settings.error());
   Result<std::string> secret = folder.read_secret();
   if (!secret.ok()) return failed(secret.error());
-  Result<std::unique_ptr<FileRegistry>> registry = FileRegistry::open(folder.registry_folder());
+  Result<std::unique_ptr<Registry>> registry = open_registry(folder, *settings);
   if (!registry.ok()) return failed(registry.error());
 
   if (!settings->adaptive) {
@@ -235,7 +236,7 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
 Status replay_in(const JobFolder& folder, Program& program, const WorkerOptions& options) {
   Result<JobSettings> settings = folder.read_settings();
   if (!settings.ok()) return settings.error();
-  Result<std::unique_ptr<FileRegistry>> registry = FileRegistry::open(folder.registry_folder());
+  Result<std::unique_ptr<Registry>> registry = open_registry(folder, *settings);
   if (!registry.ok()) return registry.error();
   Result<JobPlan> plan = JobPlan::make(*settings, program, options.epochs, options.steps);
   if (!plan.ok()) return plan.error();
