@@ -39,7 +39,7 @@ control::JobDocument document(Random& random) {
 Snapshot queue_of(int jobs, const std::string& policy) {
   Random random(1);
   Snapshot snapshot{.at = 1e9,
-                    .machine = {.type = "cpu", .devices = kDevices},
+                    .cluster = control::Machine{.type = "cpu", .devices = kDevices},
                     .policy = {.name = policy, .settings = {}, .tenants = {}}};
   int free = kDevices;
   for (int i = 0; i < jobs; ++i) {

@@ -41,6 +41,11 @@ void append(std::string& out, std::string_view name, double value) {
   }
 }
 
+void append(std::string& out, std::string_view name, const control::JobPlacement& placement) {
+  append_name(out, name);
+  out += placement.empty() ? "[]" : to_text(control::placement_json(placement));
+}
+
 void append(std::string& out, const JobRecord& job) {
   out += '{';
   append(out, "number", job.number);
@@ -52,10 +57,12 @@ void append(std::string& out, const JobRecord& job) {
   append(out, "started_at", job.started_at);
   append(out, "ended_at", job.ended_at);
   append(out, "granted", std::int64_t{job.granted});
+  append(out, "nodes", job.nodes);
   append(out, "min_devices", std::int64_t{control::device_range(job).low});
   append(out, "max_devices", std::int64_t{control::device_range(job).high});
   append(out, "batch", job.batch);
   append(out, "held", std::int64_t{job.held});
+  append(out, "held_nodes", job.held_nodes);
   append(out, "reason", job.reason);
   append(out, "message", job.message);
   append(out, "scale", std::int64_t{job.scale});
@@ -94,7 +101,7 @@ std::string job_text(const JobRecord& job) { return to_text(control::to_json(job
 
 std::string job_list_text(std::span<const JobRecord> jobs, int limit) {
   std::string out;
-  out.reserve(jobs.size() * 480 + 64);
+  out.reserve(jobs.size() * 600 + 64);
   out += "{\"jobs\":[";
   for (const JobRecord& job : jobs) {
     if (&job != jobs.data()) out += ',';

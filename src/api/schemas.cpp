@@ -23,6 +23,10 @@ json seconds(const char* help) {
 }
 json list_of(const std::string& name) { return {{"type", "array"}, {"items", schema_of(name)}}; }
 
+json nodes_schema(const char* help) {
+  return {{"type", "array"}, {"items", schema_of("NodeDevices")}, {"description", help}};
+}
+
 json job_properties() {
   return {
       {"number",
@@ -35,7 +39,9 @@ json job_properties() {
       {"started_at", seconds("since 1970, when it first got devices; 0: not yet")},
       {"ended_at", seconds("since 1970; 0: not yet")},
       {"granted", with_help(count(), "devices that the scheduler grants it now")},
+      {"nodes", nodes_schema("nodes on which the granted devices are, in the order of the grant")},
       {"held", with_help(count(), "devices that its processes occupy now")},
+      {"held_nodes", nodes_schema("nodes on which these are")},
       {"min_devices", count()},
       {"max_devices", count()},
       {"batch", with_help(count(), "granted total batch of an adaptive job; 0: its own choice")},
@@ -169,8 +175,9 @@ json component_schemas() {
        {"points",
         {{"type", "array"},
          {"description", "fewest devices first; of earlier jobs of the same program, too"},
-         {"items", object_schema({"devices", "batch", "step_s", "samples_per_s"},
+         {"items", object_schema({"devices", "nodes", "batch", "step_s", "samples_per_s"},
                                  {{"devices", count()},
+                                  {"nodes", with_help(count(), "on which they were")},
                                   {"batch", with_help(count(), "samples of a step")},
                                   {"step_s", seconds("of a step")},
                                   {"samples_per_s", number()}})}}}});
@@ -179,12 +186,13 @@ json component_schemas() {
       {{"devices", with_help(integer_schema(0, elastic::kMaxWorkers),
                              "pins the job to this many; 0: lets the policy decide again")}});
   schemas["Why"] = open_object(
-      {"job", "phase", "code", "text", "numbers", "blockers", "remedy"},
+      {"job", "phase", "code", "text", "numbers", "nodes", "blockers", "remedy"},
       {{"job", text()},
        {"phase", text()},
        {"code", with_help(text(), "stable, for programs")},
        {"text", with_help(text(), "for people")},
        {"numbers", {{"type", "object"}, {"additionalProperties", {{"type", "number"}}}}},
+       {"nodes", nodes_schema("nodes on which its granted devices are")},
        {"blockers",
         {{"type", "array"},
          {"description",
@@ -195,6 +203,7 @@ json component_schemas() {
       {"placed", "devices", "start_in_s", "eta_s", "changes", "others", "reason", "text"},
       {{"placed", with_help({{"type", "boolean"}}, "it would get devices immediately")},
        {"devices", count()},
+       {"nodes", nodes_schema("nodes on which these are")},
        {"start_in_s", with_help({{"type", {"number", "null"}}},
                                 "0: now; null: cannot be predicted, or after horizon_s")},
        {"eta_s",
@@ -284,10 +293,11 @@ json component_schemas() {
   schemas["EventList"] =
       object_schema({"events", "next"}, {{"events", list_of("Event")}, {"next", next}});
   schemas["Cluster"] =
-      open_object({"devices", "device_type", "reserved", "allocated", "held", "training", "free",
-                   "queued", "policy", "jobs"},
-                  {{"devices", count()},
-                   {"device_type", text()},
+      open_object({"devices", "device_type", "nodes", "reserved", "allocated", "held", "training",
+                   "free", "queued", "policy", "jobs"},
+                  {{"devices", with_help(count(), "of all nodes")},
+                   {"device_type", with_help(text(), "several are joined by commas")},
+                   {"nodes", list_of("Node")},
                    {"reserved", count()},
                    {"allocated", with_help(count(), "granted to jobs")},
                    {"held", with_help(count(), "occupied by processes")},
@@ -296,6 +306,16 @@ json component_schemas() {
                    {"queued", with_help(count(), "jobs waiting for devices")},
                    {"policy", text()},
                    {"jobs", {{"type", "array"}, {"items", any_object()}}}});
+  schemas["NodeDevices"] = object_schema(
+      {"node", "device_type", "devices"},
+      {{"node", with_help(text(), "its name")}, {"device_type", text()}, {"devices", count()}});
+  schemas["Node"] = object_schema({"node", "device_type", "devices", "granted", "held", "labels"},
+                                  {{"node", with_help(text(), "its name")},
+                                   {"device_type", text()},
+                                   {"devices", count()},
+                                   {"granted", with_help(count(), "granted to jobs")},
+                                   {"held", with_help(count(), "occupied by processes")},
+                                   {"labels", any_object()}});
   schemas["Snapshot"] = any_object();
   schemas["Policy"] = open_object({"name", "summary", "params"},
                                   {{"name", text()},

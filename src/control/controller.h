@@ -1,5 +1,5 @@
-// The interface of the running daemon. One thread, the live loop, owns the Scheduler, the
-// LocalExecutor and the writing side of the Store. Any thread may call commands: they are queued to
+// The interface of the running daemon. One thread, the live loop, owns the Scheduler, the executor
+// and the writing side of the Store. Any thread may call commands: they are queued to
 // the loop and return once their effect is durable. Reads access the State under a shared lock.
 #pragma once
 
@@ -10,14 +10,16 @@
 #include <vector>
 
 #include "base/result.h"
+#include "control/isolation.h"
 #include "control/job_filter.h"
 #include "control/job_health.h"
-#include "control/local_executor.h"
+#include "control/machine.h"
 #include "control/result_files.h"
 #include "control/retention.h"
 #include "control/state.h"
 #include "control/steady_time.h"
 #include "control/store.h"
+#include "control/uploads.h"
 
 namespace rubato {
 class Policy;
@@ -25,10 +27,12 @@ class Policy;
 
 namespace rubato::control {
 
+class JobExecutor;
+
 struct ControllerOptions {
-  std::string folder;      // the daemon's state folder
-  std::string supervisor;  // see LocalExecutorOptions
-  Machine machine;
+  std::string folder;        // the daemon's state folder
+  std::string supervisor;    // see LocalExecutorOptions
+  Machine machine;           // where the jobs run
   double round_every_s = 5;  // run a round at least this often while jobs are active
   StallRule stall{};
   TimeSource time = computer_time();
@@ -120,6 +124,9 @@ class Controller {
   // that does not fit this machine waits (machine_fit.h), and a folder that does not belong to a
   // job of the log is set aside (job_owner.h).
   static Result<std::unique_ptr<Controller>> start(const ControllerOptions& options);
+  // The same with jobs that run elsewhere: on the nodes of this executor, not on options.machine.
+  static Result<std::unique_ptr<Controller>> start(const ControllerOptions& options,
+                                                   std::unique_ptr<JobExecutor> executor);
   virtual ~Controller() = default;  // ends the loop; jobs keep running
 
   // --- Commands: durable when they return ---

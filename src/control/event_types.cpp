@@ -56,6 +56,17 @@ Status check_size(const JobRecord& job, const Event& event, int devices) {
       event, fmt::format("{} devices; the job's range is {}..{}", devices, range.low, range.high));
 }
 
+// Where the devices are; events of early versions do not say it.
+Result<JobPlacement> nodes_in(const Event& event, int devices) {
+  const auto found = event.body.find("nodes");
+  if (found == event.body.end()) return unnamed_placement(devices);
+  auto nodes = placement_from_json(*found);
+  if (!nodes) return refused(event, "nodes: " + nodes.error().message);
+  if (devices_on(*nodes) == devices) return nodes;
+  return refused(event, fmt::format("nodes: they have {} devices together; expected {}",
+                                    devices_on(*nodes), devices));
+}
+
 Status nothing(State& /*state*/, const Event& /*event*/) { return ok_status(); }
 
 Status about_known_job(State& state, const Event& event) {
@@ -107,19 +118,32 @@ Status granted(State& state, const Event& event) {
   if (!found) return found.error();
   JobRecord& job = **found;
   const int devices = count_in(event, "devices");
+  auto nodes = nodes_in(event, devices);
+  if (!nodes) return nodes.error();
   if (devices > 0) {
     if (job.phase == Phase::kPaused) return refused(event, "it is paused");
     if (!job.waits_for.empty()) return refused(event, "it waits for other jobs");
     if (auto status = check_size(job, event, devices); !status) return status;
     if (job.started_at == 0) job.started_at = event.at;
-    if (job.granted > 0 && job.granted != devices) ++job.resizes;
+    if (job.granted > 0 && (job.granted != devices || job.nodes != *nodes)) ++job.resizes;
   }
   if (job.phase != Phase::kPaused) job.phase = devices > 0 ? Phase::kRunning : Phase::kQueued;
   if (devices == 0) job.stalled_since = 0;
   job.granted = devices;
+  job.nodes = std::move(*nodes);
   job.batch = event.body.value("batch", std::int64_t{0});
   job.reason = text_in(event, "reason");
   job.facts = event.body.value("facts", json::object());
+  return ok_status();
+}
+
+// The job has what it had; only the names of its nodes are others.
+Status placed(State& state, const Event& event) {
+  const auto job = active_job(state, event);
+  if (!job) return job.error();
+  auto nodes = nodes_in(event, (*job)->granted);
+  if (!nodes) return nodes.error();
+  (*job)->nodes = std::move(*nodes);
   return ok_status();
 }
 
@@ -128,6 +152,8 @@ Status held(State& state, const Event& event) {
   if (!found) return found.error();
   JobRecord& job = **found;
   const int devices = count_in(event, "devices");
+  auto nodes = nodes_in(event, devices);
+  if (!nodes) return nodes.error();
   if (ended(job.phase) && devices > job.held) {
     return refused(event, "it has ended and can only give devices back");
   }
@@ -135,6 +161,7 @@ Status held(State& state, const Event& event) {
   const double clock = event.body.value("clock", 0.0);
   job.held_s = held_seconds(job, event.at, clock);
   job.held = devices;
+  job.held_nodes = std::move(*nodes);
   job.held_at = event.at;
   job.held_clock = clock;
   return ok_status();
@@ -183,6 +210,7 @@ Status paused(State& state, const Event& event) {
   if ((*job)->phase == Phase::kPaused) return refused(event, "it is already paused");
   (*job)->phase = Phase::kPaused;
   (*job)->granted = 0;
+  (*job)->nodes.clear();
   (*job)->stalled_since = 0;
   (*job)->reason = "paused";
   (*job)->facts = json::object();
@@ -231,6 +259,7 @@ Status end_job(State& state, const Event& event, Phase phase) {
   if (!job) return job.error();
   (*job)->phase = phase;
   (*job)->granted = 0;
+  (*job)->nodes.clear();
   (*job)->stalled_since = 0;
   (*job)->ended_at = event.at;
   (*job)->reason = to_string(phase);
@@ -413,7 +442,11 @@ const std::vector<EventType>& table() {
   using enum FieldKind;
   // clang-format off
   static const std::vector<EventType> kTypes{
-      {"started", Subject::kNothing, "The daemon started.", {}, true, nothing},
+      {"started", Subject::kNothing, "The daemon started.",
+       {{"nodes", kNodes, false, "nodes on which jobs can run, with all their devices"}}, true, nothing},
+      {"nodes", Subject::kNothing, "The nodes on which jobs can run have changed.",
+       {{"devices", kCount, true, "of all nodes"}, {"device_type", kText, true, "of all nodes; several are joined by commas"},
+        {"nodes", kNodes, true, "with all their devices"}}, false, nothing},
       {"warning", Subject::kNothing, "Something an operator should know that is not a failure, such as a job that cannot use all its devices.",
        {{"message", kText, true, "what happened"}}, true, nothing},
       {"error", Subject::kJob, "Something in the job's folder is not as it should be ([live.md](live.md) has the rules). Recorded once per job and kind, and once more with the final `count` when the job is over.",
@@ -430,13 +463,16 @@ const std::vector<EventType>& table() {
       {"unblocked", Subject::kJob, "A job that this one waits for has ended as it should. Recorded together with that end.",
        {{"by", kText, true, "the other job"}, {"outcome", kText, true, "how it ended"}}, false, unblocked},
       {"granted", Subject::kJob, "The scheduler granted the job devices. With 0 devices the job waits; the reason says why.",
-       {{"devices", kCount, true, "how many"}, {"batch", kWhole, false, "total batch of an adaptive job; 0: the job's own choice"},
+       {{"devices", kCount, true, "how many"}, {"nodes", kNodes, false, "where they are; missing in logs of early versions"},
+        {"batch", kWhole, false, "total batch of an adaptive job; 0: the job's own choice"},
         {"reason", kText, true, "reason code of the decision"},
         {"facts", kObject, false, "numbers behind the decision: devices `before` and `after`, the fewest the job `needs`, those `free` and `usable`, those that went `to_others`"}},
        false, granted},
       {"held", Subject::kJob, "The job's processes now occupy this many devices.",
-       {{"devices", kCount, true, "how many"},
+       {{"devices", kCount, true, "how many"}, {"nodes", kNodes, false, "where they are; missing in logs of early versions"},
         {"clock", kNumber, false, "the moment by a clock that nobody can set, in seconds; `time_limit` is counted by it"}}, false, held, nothing},
+      {"placed", Subject::kJob, "The nodes of a job's devices have other names than its last `granted` event says: the machine has another name since the daemon's restart, or the log did not name them. Nothing else changed.",
+       {{"nodes", kNodes, true, "where they are"}}, false, placed},
       {"progress", Subject::kJob, "The job's progress.",
        {{"step", kWhole, false, "steps done"}, {"total_steps", kWhole, false, "steps in total"},
         {"epoch", kNumber, false, "epochs done"}, {"epochs", kNumber, false, "epochs in total"},
@@ -510,6 +546,8 @@ bool fits(const json& value, FieldKind kind) {
       return value.is_string();
     case FieldKind::kObject:
       return value.is_object();
+    case FieldKind::kNodes:
+      return placement_from_json(value).ok();
     case FieldKind::kTexts:
       return value.is_object() && std::all_of(value.begin(), value.end(),
                                               [](const json& each) { return each.is_string(); });
@@ -532,6 +570,8 @@ std::string_view to_string(FieldKind kind) {
       return "object";
     case FieldKind::kTexts:
       return "object of strings";
+    case FieldKind::kNodes:
+      return "list of `node`, `device_type`, `devices`";
   }
   return "?";
 }

@@ -25,6 +25,7 @@ enum class FieldKind {
   kText,
   kObject,
   kTexts,  // object whose values are strings
+  kNodes,  // list of nodes with devices (job_placement.h)
 };
 std::string_view to_string(FieldKind kind);
 

@@ -11,8 +11,11 @@ namespace {
 // Version 2 only adds what is optional.
 void from_1_to_2(Event& /*event*/) {}
 
+// Nor does version 3.
+void from_2_to_3(Event& /*event*/) {}
+
 using Step = void (*)(Event&);
-constexpr std::array<Step, kEventVersion - 1> kSteps{from_1_to_2};
+constexpr std::array<Step, kEventVersion - 1> kSteps{from_1_to_2, from_2_to_3};
 
 }  // namespace
 

@@ -20,8 +20,8 @@
 
 namespace rubato::control {
 
-// 1: before versions were recorded. 2: `submitted` has a uid.
-inline constexpr int kEventVersion = 2;
+// 1: before versions were recorded. 2: `submitted` has a uid. 3: `granted` and `held` name nodes.
+inline constexpr int kEventVersion = 3;
 
 // Rewrites an event of the log to the current version. An error for an event of a newer program.
 Status upgrade_event(Event& event);

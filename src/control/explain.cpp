@@ -24,8 +24,8 @@ struct Usage {
   int ahead = 0;          // queued jobs that were submitted earlier
   int own = 0;
   int tenant() const { return others - other_tenants; }  // granted to other jobs of the tenant
-  int free(const Machine& machine) const {
-    return std::max(0, machine.devices - reserved - others - own);
+  int free(const LiveCluster& cluster) const {
+    return std::max(0, cluster.devices() - reserved - others - own);
   }
 };
 
@@ -72,13 +72,13 @@ json blockers_of(const JobRecord& job, const State& state, const std::string& ow
 // Its owner pinned it to a number of devices that it cannot have now.
 bool pin_suspended(const JobRecord& job) { return job.scale > 0 && job.granted != job.scale; }
 
-std::string suspended_text(const JobRecord& job, const Usage& usage, const Machine& machine) {
+std::string suspended_text(const JobRecord& job, const Usage& usage, const LiveCluster& cluster) {
   const int most = device_range(job).high;
   const std::string why =
       job.scale > most
           ? fmt::format("it can use at most {}", counted(most, "device"))
           : fmt::format("{} here, {} reserved, {} to other jobs",
-                        counted(machine.devices, "device"), usage.reserved, usage.others);
+                        counted(cluster.devices(), "device"), usage.reserved, usage.others);
   return fmt::format("its pin to {} (`rubato scale`) cannot be honoured now: {}",
                      counted(job.scale, "device"), why);
 }
@@ -93,7 +93,7 @@ bool is_silent(const JobRecord& job) {
 }
 
 std::string change_text(const JobRecord& job, const Usage& usage,
-                        const std::optional<Reason>& reason) {
+                        const std::optional<Reason>& reason, const LiveCluster& cluster) {
   if (!reason) return "";
   // Those who got its devices may be gone by now.
   const char* others = usage.others > 0 ? "other jobs" : "jobs that have ended since";
@@ -120,8 +120,8 @@ std::string change_text(const JobRecord& job, const Usage& usage,
                          fact("before"));
     case Reason::kNodeDown:
       if (!known) break;
-      return fmt::format("it had {}, and the machine has fewer devices than before",
-                         fact("before"));
+      return fmt::format("it had {}, and {} has fewer devices than before", fact("before"),
+                         cluster.has_one_node() ? "the machine" : "the cluster");
     default:
       break;
   }
@@ -130,8 +130,8 @@ std::string change_text(const JobRecord& job, const Usage& usage,
 
 // Devices that it does not have although it could use them.
 std::string idle_text(const JobRecord& job, const Usage& usage, const State& state,
-                      const Machine& machine) {
-  const int more = std::min(usage.free(machine), device_range(job).high - job.granted);
+                      const LiveCluster& cluster) {
+  const int more = std::min(usage.free(cluster), device_range(job).high - job.granted);
   if (more <= 0 || job.max_useful > 0) return "";
   const int quota = quota_of(job.tenant, state);
   if (quota > 0 && usage.tenant() + job.granted >= quota) {
@@ -142,24 +142,25 @@ std::string idle_text(const JobRecord& job, const Usage& usage, const State& sta
 }
 
 std::string running_text(const JobRecord& job, const Usage& usage, const State& state,
-                         const Machine& machine) {
+                         const LiveCluster& cluster) {
   const DeviceRange range = device_range(job);
   std::string text = range.low == range.high
                          ? fmt::format("runs on its {}", counted(job.granted, "device"))
                          : fmt::format("runs on {} (it can use {} to {})",
                                        counted(job.granted, "device"), range.low, range.high);
+  if (!cluster.has_one_node()) text += fmt::format(", on {}", placement_text(job.nodes));
   if (job.held < job.granted) {
     text += fmt::format("; {} of them so far, others are being freed or started", job.held);
   }
-  if (pin_suspended(job)) return text + "; " + suspended_text(job, usage, machine);
+  if (pin_suspended(job)) return text + "; " + suspended_text(job, usage, cluster);
   if (job.scale > 0) {
     return fmt::format("holds {}: pinned by `rubato scale`; `rubato scale {} 0` removes the pin{}",
                        counted(job.granted, "device"), job_name_of(job.number),
                        job.held < job.granted ? fmt::format("; {} of them so far", job.held) : "");
   }
-  const std::string change = change_text(job, usage, reason_of_code(job.reason));
+  const std::string change = change_text(job, usage, reason_of_code(job.reason), cluster);
   if (!change.empty()) text += "; " + change;
-  return text + idle_text(job, usage, state, machine);
+  return text + idle_text(job, usage, state, cluster);
 }
 
 // --- Why it waits
@@ -183,16 +184,16 @@ std::string quota_text(const JobRecord& job, const Usage& usage, const State& st
 }
 
 std::string wait_text(const JobRecord& job, const Usage& usage, const State& state,
-                      const Machine& machine) {
+                      const LiveCluster& cluster) {
   const auto reason =
       is_reason_to_wait(job.reason) ? reason_of_code(job.reason) : std::optional<Reason>();
   const bool known = reason && job.facts.contains("needs");
   const int needs = known ? static_cast<int>(whole_in(job.facts, "needs")) : device_range(job).low;
-  const int free = known ? static_cast<int>(whole_in(job.facts, "free")) : usage.free(machine);
+  const int free = known ? static_cast<int>(whole_in(job.facts, "free")) : usage.free(cluster);
   std::string text =
-      fmt::format("waits for {}: {} of {} free", counted(needs, "device"), free, machine.devices);
+      fmt::format("waits for {}: {} of {} free", counted(needs, "device"), free, cluster.devices());
   if (usage.reserved > 0) text += fmt::format(", {} reserved", usage.reserved);
-  if (pin_suspended(job)) text += "; " + suspended_text(job, usage, machine);
+  if (pin_suspended(job)) text += "; " + suspended_text(job, usage, cluster);
   if (!reason) return text + "; nothing has been decided about it yet";
   switch (*reason) {
     case Reason::kWaitsForDevices:
@@ -213,7 +214,7 @@ std::string wait_text(const JobRecord& job, const Usage& usage, const State& sta
 }
 
 std::string remedy_for(const JobRecord& job, const Usage& usage, const State& state,
-                       const Machine& machine) {
+                       const LiveCluster& cluster) {
   const int quota = quota_of(job.tenant, state);
   const int least = job.facts.contains("needs") ? static_cast<int>(whole_in(job.facts, "needs"))
                                                 : device_range(job).low;
@@ -228,10 +229,10 @@ std::string remedy_for(const JobRecord& job, const Usage& usage, const State& st
         "higher quota",
         job.tenant, quota, usage.tenant());
   }
-  if (least > machine.devices - usage.reserved) {
+  if (least > cluster.devices() - usage.reserved) {
     return fmt::format(
         "{} of {} devices are reserved; release a reservation, or ask for at most {}",
-        usage.reserved, machine.devices, machine.devices - usage.reserved);
+        usage.reserved, cluster.devices(), cluster.devices() - usage.reserved);
   }
   if (least > 1) {
     return fmt::format("it needs {} devices at once; 'devices: 1..{}' would let it start on one",
@@ -264,16 +265,16 @@ std::string hint_of(const JobRecord& job) {
   return hint != job.result.end() && hint->is_string() ? "; " + hint->get<std::string>() : "";
 }
 
-json numbers_of(const JobRecord& job, const Usage& usage, const Machine& machine, int quota) {
+json numbers_of(const JobRecord& job, const Usage& usage, const LiveCluster& cluster, int quota) {
   return {{"devices", job.granted},
           {"held", job.held},
           {"pinned", job.scale},
           {"min_devices", device_range(job).low},
           {"max_devices", device_range(job).high},
-          {"machine", machine.devices},
+          {"machine", cluster.devices()},
           {"reserved", usage.reserved},
           {"granted_to_others", usage.others},
-          {"free", usage.free(machine)},
+          {"free", usage.free(cluster)},
           {"granted_to_tenant", usage.tenant()},
           {"quota", quota},
           {"queued_before", usage.ahead}};
@@ -306,18 +307,19 @@ json facts_json(const DecisionFacts& facts) {
           {"free", facts.free},     {"usable", facts.usable}, {"to_others", facts.to_others}};
 }
 
-json explain(const JobRecord& job, const State& state, const Machine& machine,
+json explain(const JobRecord& job, const State& state, const LiveCluster& cluster,
              const std::string& own) {
   const Usage usage = usage_of(job, state);
   json answer = {{"job", job_name_of(job.number)},
                  {"phase", std::string(to_string(job.phase))},
                  {"code", job.reason.empty() ? std::string(to_string(job.phase)) : job.reason},
-                 {"numbers", numbers_of(job, usage, machine, quota_of(job.tenant, state))},
+                 {"numbers", numbers_of(job, usage, cluster, quota_of(job.tenant, state))},
+                 {"nodes", placement_json(job.nodes)},
                  {"blockers", json::array()},
                  {"remedy", ""}};
   switch (job.phase) {
     case Phase::kQueued:
-      if (const std::optional<Misfit> problem = misfit(job, machine)) {
+      if (const std::optional<Misfit> problem = misfit(job, cluster)) {
         answer["code"] = kDoesNotFit;
         answer["text"] = problem->text;
         answer["remedy"] = problem->remedy;
@@ -334,15 +336,15 @@ json explain(const JobRecord& job, const State& state, const Machine& machine,
         break;
       }
       if (!is_reason_to_wait(job.reason)) answer["code"] = kUndecided;
-      answer["text"] = wait_text(job, usage, state, machine);
+      answer["text"] = wait_text(job, usage, state, cluster);
       answer["blockers"] = blockers_of(job, state, own);
-      answer["remedy"] = remedy_for(job, usage, state, machine);
+      answer["remedy"] = remedy_for(job, usage, state, cluster);
       break;
     case Phase::kRunning:
-      answer["text"] = running_text(job, usage, state, machine);
+      answer["text"] = running_text(job, usage, state, cluster);
       if (job.scale > 0) {
         if (!pin_suspended(job)) answer["code"] = std::string(code(Reason::kPinned));
-        answer["remedy"] = remedy_for(job, usage, state, machine);
+        answer["remedy"] = remedy_for(job, usage, state, cluster);
       } else if (is_silent(job)) {
         answer["remedy"] = "'mode: opaque' gives a program all its devices, in one process";
       } else if (job.max_useful > 0) {

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "control/local_executor.h"
+#include "control/live_cluster.h"
 #include "control/state.h"
 #include "sched/job_state.h"
 
@@ -18,11 +18,11 @@ bool is_reason_to_wait(std::string_view code);
 // The facts of a decision as events and job records have them.
 nlohmann::json facts_json(const DecisionFacts& facts);
 
-// {"job", "phase", "code", "text", "numbers": {...}, "blockers": [{"job", "name", "devices"}],
-// "remedy"}. `reason` and `facts` of the record, which come from the latest decision, say why the
-// job waits or runs as it does. If `own` is not empty, only blockers of that tenant are named; the
-// devices of the others are summed up.
-nlohmann::json explain(const JobRecord& job, const State& state, const Machine& machine,
+// {"job", "phase", "code", "text", "numbers": {...}, "nodes": [...], "blockers": [{"job", "name",
+// "devices"}], "remedy"}. `reason` and `facts` of the record, which come from the latest decision,
+// say why the job waits or runs as it does. If `own` is not empty, only blockers of that tenant are
+// named; the devices of the others are summed up.
+nlohmann::json explain(const JobRecord& job, const State& state, const LiveCluster& cluster,
                        const std::string& own);
 // What is wrong with a running job that makes no progress comes before everything else.
 void explain_stall(nlohmann::json& answer, const JobRecord& job, double now);

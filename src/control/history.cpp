@@ -15,6 +15,12 @@ int count_in(const nlohmann::json& body, const char* name) {
   return static_cast<int>(whole_in(body, name));
 }
 
+// Where granted devices are; events of early versions do not say it.
+JobPlacement granted_nodes(const nlohmann::json& body, int devices) {
+  const Result<JobPlacement> nodes = placement_from_json(body.value("nodes", nlohmann::json()));
+  return nodes.ok() ? *nodes : unnamed_placement(devices);
+}
+
 // Reads the log event by event and accumulates the time between events.
 class Reader {
  public:
@@ -55,7 +61,10 @@ class Reader {
   }
 
   void take(const Event& event) {
-    if (event.type == "started") history_.devices = count_in(event.body, "devices");
+    if (event.type == "started" || event.type == "nodes") {
+      history_.devices = count_in(event.body, "devices");
+      history_.nodes = nodes_of_event(event.body);
+    }
     if (event.type == "reserved") {
       reserved_[count_in(event.body, "number")] = count_in(event.body, "devices");
     }
@@ -76,15 +85,19 @@ class Reader {
       waiting_.insert(event.job);
     } else if (event.type == "granted") {
       const int devices = count_in(event.body, "devices");
-      int& before = granted_[event.job];
+      const JobPlacement nodes = granted_nodes(event.body, devices);
+      JobPlacement& before = granted_[event.job];
       if (devices > 0) {
         if (job.started_at == 0) job.started_at = event.at;
-        if (before > 0 && before != devices) ++job.resizes;
+        if (!before.empty() && before != nodes) ++job.resizes;
+        job.most_nodes = std::max(job.most_nodes, static_cast<int>(nodes.size()));
         waiting_.erase(event.job);
       } else {
         waiting_.insert(event.job);
       }
-      before = devices;
+      before = nodes;
+    } else if (event.type == "placed") {
+      granted_[event.job] = granted_nodes(event.body, 0);
     } else if (event.type == "paused") {
       waiting_.erase(event.job);
     } else if (event.type == "finished" || event.type == "failed" || event.type == "cancelled") {
@@ -109,7 +122,7 @@ class Reader {
   double last_end_ = 0;
   int active_ = 0;
   std::set<JobNumber> waiting_;
-  std::map<JobNumber, int> granted_;
+  std::map<JobNumber, JobPlacement> granted_;
   std::map<JobNumber, int> held_;
   std::map<int, int> reserved_;
   int held_total_ = 0;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "control/live_cluster.h"
 #include "control/state.h"
 
 namespace rubato::control {
@@ -14,12 +15,14 @@ struct JobHistory {
   double submitted_at = 0;
   double started_at = 0;  // first grant; 0: never
   double ended_at = 0;    // 0: not yet
-  int resizes = 0;        // changes of the grant while the job ran
+  int resizes = 0;        // changes of the grant while the job ran, if only of its nodes
+  int most_nodes = 0;     // that it was granted devices on at the same time
   bool finished = false;  // with a result
 };
 
 struct History {
-  int devices = 0;    // of the machine
+  int devices = 0;  // of all nodes
+  std::vector<LiveNode> nodes{};
   int most_held = 0;  // at any moment
   // Device-seconds held divided by device-seconds available (without reservations). `held_share`
   // covers the time from the first submission to the last end, `held_share_while_waiting` only the

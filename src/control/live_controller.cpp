@@ -25,7 +25,7 @@ double now_unix() {
 }
 
 LiveController::LiveController(const ControllerOptions& options, std::unique_ptr<Store> store,
-                               std::unique_ptr<LocalExecutor> executor,
+                               std::unique_ptr<JobExecutor> executor, LiveCluster cluster,
                                std::string admin_token_sha256)
     : options_(options),
       admin_token_sha256_(std::move(admin_token_sha256)),
@@ -33,6 +33,7 @@ LiveController::LiveController(const ControllerOptions& options, std::unique_ptr
       time_(options.time, store_->last_at(), options.folder + "/clock"),
       numbers_(options.folder + "/next-job"),
       executor_(std::move(executor)),
+      cluster_(std::move(cluster)),
       mutex_(store_->state_lock()),
       decider_([this] {
         {
@@ -59,7 +60,7 @@ int LiveController::reserved_now() const {
   for (const auto& [number, reservation] : store_->state().reservations) {
     devices += reservation.devices;
   }
-  return std::min(devices, options_.machine.devices);
+  return std::min(devices, live_cluster().devices());
 }
 
 void LiveController::run() {
@@ -110,6 +111,7 @@ void LiveController::turn() {
   }
   if (rebuild_due_ && now_unix() >= quiet_until_) start_scheduler();
   handle(executor_->poll());
+  follow_nodes();
   settle_links();
   end_reservations();
   for (const JobNumber job : std::exchange(not_started_, {})) start_granted(job);
@@ -201,8 +203,7 @@ void LiveController::handle_submissions(std::deque<Submission> submissions) {
       }
       const JobRecord& record = found->second;
       dependents_.note(record);
-      static_cast<void>(
-          scheduler_->add(record, known_profile(store_->state(), record, options_.machine.type)));
+      static_cast<void>(scheduler_->add(record, known_profile_of(record)));
     }
     round_due_ = true;
   }
@@ -254,6 +255,7 @@ void LiveController::note_who_waits() {
 }
 
 void LiveController::carry_out(const std::vector<Action>& actions) {
+  const LiveCluster& cluster = scheduler_->cluster();
   std::vector<Event> events;
   for (const Action& action : actions) {
     const JobRecord& record = store_->state().jobs.at(number_of(action.job));
@@ -263,6 +265,7 @@ void LiveController::carry_out(const std::vector<Action>& actions) {
     } else {
       events.push_back(about(record, "granted",
                              {{"devices", action.after.devices()},
+                              {"nodes", placement_json(cluster.placement_of(action.after))},
                               {"batch", action.after.batch},
                               {"reason", std::string(code(action.reason))},
                               {"facts", facts_json(action.facts)}}));

@@ -30,6 +30,7 @@
 #include "control/dependencies.h"
 #include "control/eta.h"
 #include "control/folder_removal.h"
+#include "control/job_executor.h"
 #include "control/job_health.h"
 #include "control/job_owner.h"
 #include "control/live_scheduler.h"
@@ -40,11 +41,12 @@ namespace rubato::control {
 class LiveController final : public Controller {
  public:
   LiveController(const ControllerOptions& options, std::unique_ptr<Store> store,
-                 std::unique_ptr<LocalExecutor> executor, std::string admin_token_sha256);
+                 std::unique_ptr<JobExecutor> executor, LiveCluster cluster,
+                 std::string admin_token_sha256);
   ~LiveController() override;
   LiveController(const LiveController&) = delete;
   LiveController& operator=(const LiveController&) = delete;
-  // Call it before begin(), with what the executor has.
+  // Call it before begin(), with what the executor has. `cluster` is made of the executor's nodes.
   void use_uploads(std::shared_ptr<Uploads> uploads);
   // Adopts running jobs and starts the loop.
   void begin();
@@ -145,6 +147,14 @@ class LiveController final : public Controller {
   // Folders of other histories are set aside, and numbers that they used are not used again.
   void claim_history();
   void adopt_jobs();
+  // --- Nodes (live_controller_nodes.cpp) ---
+  // Records where devices are if their nodes have other names today than in the log.
+  void name_nodes();
+  // Nodes came or went: the scheduler begins anew with those that are there.
+  void follow_nodes();
+  LiveCluster live_cluster() const;
+  // What jobs like this one are known to need.
+  Profile known_profile_of(const JobRecord& job) const;
   // Makes the scheduler anew from the durable state. No job can keep it from that.
   void start_scheduler();
   // Tells the executor what a job was granted, once its folder belongs to it.
@@ -206,6 +216,7 @@ class LiveController final : public Controller {
   struct Upcoming {
     bool over = false;
     int held = 0;
+    JobPlacement held_nodes{};
     int program_workers = 0;
     std::optional<Profile> profile{};
   };
@@ -272,7 +283,10 @@ class LiveController final : public Controller {
   const SteadyTime time_;
   NumberMark numbers_;
   std::shared_ptr<Uploads> uploads_;
-  std::unique_ptr<LocalExecutor> executor_;
+  std::unique_ptr<JobExecutor> executor_;
+  mutable Mutex cluster_mutex_;
+  LiveCluster cluster_ RUBATO_GUARDED_BY(cluster_mutex_);  // the nodes of executor_
+  std::string refused_nodes_;                              // why they could not be taken over
   std::unique_ptr<LiveScheduler> scheduler_;
 
   // Guards the state of store_ (append() changes it under this lock), live_ and metrics_.

@@ -5,6 +5,7 @@
 #include "base/sha256.h"
 #include "control/arrays.h"
 #include "control/live_controller.h"
+#include "control/local_executor.h"
 #include "control/pins.h"
 #include "control/quota_check.h"
 #include "control/tokens.h"
@@ -42,37 +43,69 @@ Result<std::string> admin_token(const std::string& file) {
   return token;
 }
 
-}  // namespace
+// What lies in the daemon's folder.
+struct Opened {
+  std::unique_ptr<Store> store;
+  std::string token;
+  std::shared_ptr<Uploads> uploads;
+};
 
-Result<std::unique_ptr<Controller>> Controller::start(const ControllerOptions& options) {
+Result<Opened> open(const ControllerOptions& options) {
   Result<std::unique_ptr<Store>> store = Store::open(options.folder);
   if (!store.ok()) return store.error();
-  const Result<std::string> token = admin_token(options.folder + "/admin.token");
+  Result<std::string> token = admin_token(options.folder + "/admin.token");
   if (!token.ok()) return token.error();
-  auto uploads = std::make_shared<Uploads>(options.folder + "/uploads", options.uploads);
-  auto executor = LocalExecutor::make({.folder = options.folder + "/jobs",
-                                       .supervisor = options.supervisor,
-                                       .machine = options.machine,
-                                       .isolation = options.isolation,
-                                       .uploads = uploads});
-  if (!executor.ok()) return executor.error();
-  auto controller = std::make_unique<LiveController>(options, std::move(*store),
-                                                     std::move(*executor), sha256_hex(*token));
-  controller->use_uploads(std::move(uploads));
+  return Opened{.store = std::move(*store),
+                .token = std::move(*token),
+                .uploads = std::make_shared<Uploads>(options.folder + "/uploads", options.uploads)};
+}
+
+Result<std::unique_ptr<Controller>> begin(const ControllerOptions& options, Opened opened,
+                                          std::unique_ptr<JobExecutor> executor) {
+  const std::span<const LiveNode> nodes = executor->nodes();
+  Result<LiveCluster> cluster = LiveCluster::make({nodes.begin(), nodes.end()});
+  if (!cluster.ok()) return cluster.error();
+  auto controller =
+      std::make_unique<LiveController>(options, std::move(opened.store), std::move(executor),
+                                       std::move(*cluster), sha256_hex(opened.token));
+  controller->use_uploads(std::move(opened.uploads));
   controller->begin();
   return std::unique_ptr<Controller>(std::move(controller));
 }
 
+}  // namespace
+
+Result<std::unique_ptr<Controller>> Controller::start(const ControllerOptions& options) {
+  Result<Opened> opened = open(options);
+  if (!opened.ok()) return opened.error();
+  auto executor = LocalExecutor::make({.folder = options.folder + "/jobs",
+                                       .supervisor = options.supervisor,
+                                       .machine = options.machine,
+                                       .isolation = options.isolation,
+                                       .uploads = opened->uploads});
+  if (!executor.ok()) return executor.error();
+  return begin(options, std::move(*opened), std::move(*executor));
+}
+
+Result<std::unique_ptr<Controller>> Controller::start(const ControllerOptions& options,
+                                                      std::unique_ptr<JobExecutor> executor) {
+  Result<Opened> opened = open(options);
+  if (!opened.ok()) return opened.error();
+  return begin(options, std::move(*opened), std::move(executor));
+}
+
 Status LiveController::check_possible(const JobDocument& document) const {
-  const Machine& machine = options_.machine;
-  if (document.min_devices > machine.devices) {
-    return invalid_input(fmt::format(
-        "devices: the job needs at least {} devices, but this machine has {}; ask for fewer",
-        document.min_devices, machine.devices));
+  const LiveCluster cluster = live_cluster();
+  if (!document.device_type.empty() && !cluster.has_type(document.device_type)) {
+    return invalid_input(fmt::format("device_type: {} has no '{}', only '{}'", cluster.here(),
+                                     document.device_type, cluster.device_types()));
   }
-  if (!document.device_type.empty() && document.device_type != machine.type) {
-    return invalid_input(fmt::format("device_type: this machine has no '{}', only '{}'",
-                                     document.device_type, machine.type));
+  const int most = cluster.most_devices(document.device_type);
+  if (document.min_devices > most) {
+    return invalid_input(
+        fmt::format("devices: the job needs at least {} devices, but {} has {}{}; ask for fewer",
+                    document.min_devices, cluster.here(), most,
+                    most < cluster.devices() ? " of one type" : ""));
   }
   return ok_status();
 }
@@ -212,7 +245,7 @@ Status LiveController::pause(const Caller& caller, JobNumber job) {
     scheduler_->remove(job);
     round_due_ = true;
     // Of a job that never ran there is nothing to stop.
-    if (record->started_at > 0) static_cast<void>(executor_->want(job, record->document, 0, 0));
+    if (record->started_at > 0) static_cast<void>(executor_->want(job, record->document, {}, 0));
     return ok_status();
   });
 }
@@ -229,9 +262,7 @@ Status LiveController::resume(const Caller& caller, JobNumber job) {
     if (!done.ok()) return done;
     round_due_ = true;
     // A job that does not fit this machine waits, with that reason.
-    static_cast<void>(
-        scheduler_->add(store_->state().jobs.at(job),
-                        known_profile(store_->state(), *record, options_.machine.type)));
+    static_cast<void>(scheduler_->add(store_->state().jobs.at(job), known_profile_of(*record)));
     return ok_status();
   });
 }
@@ -243,7 +274,7 @@ Status LiveController::scale(const Caller& caller, JobNumber job, int devices) {
     if (ended(record->phase)) {
       return refused(fmt::format("{} has already ended", job_name_of(job)));
     }
-    Status possible = check_pin(*record, devices, store_->state(), options_.machine,
+    Status possible = check_pin(*record, devices, store_->state(), live_cluster(),
                                 caller.admin ? "" : caller.tenant);
     if (!possible.ok()) return possible;
     Status done = append({given(caller, about(*record, "scaled", {{"devices", devices}}))});
@@ -298,15 +329,15 @@ Result<Reservation> LiveController::reserve(const Caller& caller, int devices, d
     return invalid_input("seconds: a reservation must last more than 0 s and at most a year");
   }
   return ask<Reservation>([this, caller, devices, seconds]() -> Result<Reservation> {
-    const int left = options_.machine.devices - reserved_now();
+    const int all = live_cluster().devices();
+    const int left = all - reserved_now();
     if (left < 1) {
-      return invalid_input(
-          fmt::format("devices: all {} devices are reserved already", options_.machine.devices));
+      return invalid_input(fmt::format("devices: all {} devices are reserved already", all));
     }
     if (devices < 1 || devices > left) {
       return invalid_input(fmt::format("devices: {} of {} devices can be reserved, not {}",
-                                       left == 1 ? "only 1" : fmt::format("1 to {}", left),
-                                       options_.machine.devices, devices));
+                                       left == 1 ? "only 1" : fmt::format("1 to {}", left), all,
+                                       devices));
     }
     const std::int64_t number = store_->state().next_reservation;
     Status done = append({given(caller, event("reserved", {{"number", number},

@@ -58,7 +58,7 @@ void LiveController::check_progress(double now) {
 void LiveController::estimate_ends(double now) {
   std::vector<EtaJob> running;
   std::vector<EtaJob> waiting;
-  int free = options_.machine.devices - reserved_now();
+  int free = live_cluster().devices() - reserved_now();
   const auto& jobs = store_->state().jobs;
   for (const JobState* state : scheduler_->jobs()) {
     const JobNumber number = number_of(state->spec.id);

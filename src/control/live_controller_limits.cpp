@@ -1,9 +1,7 @@
 // Limits that the owners of jobs set.
 #include <fmt/format.h>
 
-#include "base/file.h"
 #include "control/live_controller.h"
-#include "elastic/job/job_folder.h"
 
 namespace rubato::control {
 
@@ -69,7 +67,7 @@ bool LiveController::does_steps(const JobRecord& job) const {
     case elastic::ProgramKind::kRuntime:
       return true;
     case elastic::ProgramKind::kUnknown:
-      return is_file(elastic::JobFolder(executor_->job_folder(job.number)).hello_file());
+      return executor_->has_called_runtime(job.number);
     case elastic::ProgramKind::kOpaque:
       break;
   }

@@ -160,7 +160,7 @@ std::vector<EtaJob> LiveController::held_back() const {
       lane.push_back(number);
     }
     if (!known) continue;
-    const LiveJob live(job, profile, options_.machine);
+    const LiveJob live(job, profile, scheduler_->cluster());
     row.needs = live.spec().min_devices;
     row.left_s = live.seconds_left(row.needs);
     if (row.left_s) *row.left_s += live.start_cost();

@@ -135,16 +135,20 @@ LiveController::Deed LiveController::deed_of(const Notice& notice, Turn& turn) {
   if (fresh) {
     upcoming = {.over = ended(record.phase),
                 .held = record.held,
+                .held_nodes = record.held_nodes,
                 .program_workers = record.program_workers};
   }
   switch (notice.kind) {
     case Notice::Kind::kHeld:
       if (notice.devices == 0) watches_.erase(notice.job);
       if (notice.devices > 0 && upcoming.held == 0) watches_[notice.job].started(now_unix());
-      if (upcoming.held == notice.devices) break;
+      if (upcoming.held_nodes == notice.nodes) break;
       upcoming.held = notice.devices;
-      deed.events.push_back(
-          about(record, "held", {{"devices", notice.devices}, {"clock", time_.steady()}}));
+      upcoming.held_nodes = notice.nodes;
+      deed.events.push_back(about(record, "held",
+                                  {{"devices", notice.devices},
+                                   {"nodes", placement_json(notice.nodes)},
+                                   {"clock", time_.steady()}}));
       break;
     case Notice::Kind::kEvent:
       note_view(record, notice.body, upcoming, deed);
@@ -216,7 +220,7 @@ void LiveController::note_view(const JobRecord& job, const nlohmann::json& body,
     if (!upcoming.profile) upcoming.profile = live_job->profile();
     upcoming.profile->note_change(prepare_s);
     deed.events.push_back(about(job, "learned",
-                                {{"key", profile_key(job, options_.machine.type)},
+                                {{"key", profile_key(job, live_cluster().type_of(job))},
                                  {"profile", upcoming.profile->to_json()}}));
   }
   if (upcoming.over || text_of(body, "type") != "view") return;
@@ -250,7 +254,7 @@ void LiveController::note_progress(const JobRecord& record, const nlohmann::json
   }
   if (job == nullptr || news == Profile::News::kNone) return;
   round_due_ = round_due_ || news == Profile::News::kSize;
-  const std::string key = profile_key(record, options_.machine.type);
+  const std::string key = profile_key(record, live_cluster().type_of(record));
   deed.events.push_back(
       about(record, "learned", {{"key", key}, {"profile", job->profile().to_json()}}));
   deed.events.push_back(about(record, "progress", body));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <span>
+#include <tuple>
 
 #include "base/text.h"
 #include "control/explain.h"
@@ -206,7 +207,7 @@ Result<nlohmann::json> LiveController::why(const Caller& caller, JobNumber job) 
   const ReadLock lock(mutex_);
   const JobRecord record = with_progress(*found);
   nlohmann::json answer =
-      explain(record, store_->state(), options_.machine, caller.admin ? "" : caller.tenant);
+      explain(record, store_->state(), live_cluster(), caller.admin ? "" : caller.tenant);
   explain_stall(answer, record, now_unix());
   explain_errors(answer, record);
   return answer;
@@ -215,22 +216,23 @@ Result<nlohmann::json> LiveController::why(const Caller& caller, JobNumber job) 
 Result<nlohmann::json> LiveController::profile(const Caller& caller, JobNumber job) const {
   const Result<JobRecord> found = visible(caller, job);
   if (!found.ok()) return found.error();
+  const std::string type = live_cluster().type_of(*found);
   const ReadLock lock(mutex_);
-  std::vector<ProfilePoint> points =
-      known_profile(store_->state(), *found, options_.machine.type).points();
+  std::vector<ProfilePoint> points = known_profile_of(*found).points();
   std::sort(points.begin(), points.end(), [](const ProfilePoint& a, const ProfilePoint& b) {
-    return std::pair(a.devices, a.batch) < std::pair(b.devices, b.batch);
+    return std::tuple(a.devices, a.nodes, a.batch) < std::tuple(b.devices, b.nodes, b.batch);
   });
   nlohmann::json rows = nlohmann::json::array();
   for (const ProfilePoint& point : points) {
     rows.push_back({{"devices", point.devices},
+                    {"nodes", point.nodes},
                     {"batch", point.batch},
                     {"step_s", point.step_s},
                     {"samples_per_s", static_cast<double>(point.batch) / point.step_s}});
   }
   return nlohmann::json{{"job", job_name_of(job)},
-                        {"key", profile_key(*found, options_.machine.type)},
-                        {"shared_by", profile_key_parts(*found, options_.machine.type)},
+                        {"key", profile_key(*found, type)},
+                        {"shared_by", profile_key_parts(*found, type)},
                         {"points", std::move(rows)}};
 }
 
@@ -239,19 +241,19 @@ Snapshot LiveController::take_snapshot(const Caller& caller) const {
   const State& state = store_->state();
   Snapshot snapshot{
       .at = now_unix(),
-      .machine = options_.machine,
+      .cluster = live_cluster(),
       .policy = {.name = state.policy, .settings = state.policy_settings, .tenants = state.tenants},
       .reserved = reserved_now()};
   for (const auto& [number, job] : state.jobs) {
     if (ended(job.phase) || job.phase == Phase::kPaused) continue;
-    if (misfit(job, options_.machine)) continue;  // it takes no part in what happens here
+    if (misfit(job, snapshot.cluster)) continue;  // it takes no part in what happens here
     SnapshotJob& copy = snapshot.jobs.emplace_back();
     copy.record = with_progress(job);
     const auto live = live_.find(number);
     // As measured until now; the log has a profile only when it has moved.
     copy.profile = live != live_.end() && !live->second.profile.empty()
                        ? live->second.profile
-                       : known_profile(state, job, options_.machine.type);
+                       : known_profile(state, job, snapshot.cluster.type_of(job));
     if (!may_see(caller, job.tenant)) {
       copy.hidden = true;
       copy.record.document.name = "";
@@ -287,7 +289,7 @@ Result<nlohmann::json> LiveController::plan(const Caller& caller, const JobDocum
     JobRecord record;
     record.document = filled;
     record.tenant = filled.tenant;
-    known = known_profile(store_->state(), record, options_.machine.type);
+    known = known_profile_of(record);
   }
   if (!possible.ok()) return possible.error();
   return plan_for(take_snapshot(caller), filled, known, {.should_stop = abandoned},
@@ -296,41 +298,6 @@ Result<nlohmann::json> LiveController::plan(const Caller& caller, const JobDocum
 
 Result<nlohmann::json> LiveController::snapshot(const Caller& caller) const {
   return to_json(take_snapshot(caller));
-}
-
-nlohmann::json LiveController::cluster(const Caller& caller) const {
-  const ReadLock lock(mutex_);
-  const State& state = store_->state();
-  int granted = 0;
-  int held = 0;
-  double training = 0;
-  int queued = 0;
-  nlohmann::json holders = nlohmann::json::array();
-  for (const auto& [number, job] : state.jobs) {
-    granted += job.granted;
-    held += job.held;
-    queued += job.phase == Phase::kQueued ? 1 : 0;
-    const auto live = live_.find(number);
-    if (live != live_.end() && job.held > 0) training += live->second.progress.workers;
-    if (job.held == 0 && job.granted == 0) continue;
-    if (!may_see(caller, job.tenant)) continue;
-    holders.push_back({{"job", job_name_of(number)},
-                       {"name", job_title(job.document)},
-                       {"granted", job.granted},
-                       {"held", job.held}});
-  }
-  const int reserved = reserved_now();
-  return {{"device_type", options_.machine.type},
-          {"devices", options_.machine.devices},
-          {"reserved", reserved},
-          {"allocated", granted},
-          {"held", held},
-          {"training", training},
-          {"free", std::max(0, options_.machine.devices - reserved - held)},
-          {"queued", queued},
-          {"policy", state.policy},
-          {"policy_settings", nlohmann::json(state.policy_settings)},
-          {"jobs", std::move(holders)}};
 }
 
 std::vector<Reservation> LiveController::reservations() const {
@@ -352,7 +319,7 @@ ControllerMetrics LiveController::metrics() const {
   ControllerMetrics metrics = metrics_;
   metrics.events = store_->state().last_seq;
   metrics.store_writable = problem_.empty();
-  metrics.devices = options_.machine.devices;
+  metrics.devices = live_cluster().devices();
   metrics.reserved = reserved_now();
   for (const auto& [phase, count] : store_->state().ended_jobs) {
     if (count > 0) metrics.jobs_by_phase[std::string(to_string(phase))] = count;
@@ -401,7 +368,6 @@ Result<std::vector<std::string>> LiveController::log_files(const Caller& caller,
                                                            JobNumber job) const {
   const Result<JobRecord> record = visible(caller, job);
   if (!record.ok()) return record.error();
-  if (!owns_folder(executor_->job_folder(job), record->uid)) return std::vector<std::string>();
   if (at_rest(*record)) {
     const Result<bool> kept = store_->jobs().keeps_folder(job);
     if (kept.ok() && !*kept) {
@@ -411,18 +377,13 @@ Result<std::vector<std::string>> LiveController::log_files(const Caller& caller,
                                job_name_of(job))};
     }
   }
-  return executor_->log_files(job);
+  return executor_->log_files(*record);
 }
 
 Result<ResultPlace> LiveController::result_place(const Caller& caller, JobNumber job) const {
   const Result<JobRecord> record = visible(caller, job);
   if (!record.ok()) return record.error();
-  const std::string folder = executor_->job_folder(job);
-  if (!owns_folder(folder, record->uid)) {
-    return Error{ErrorCode::kNotFound,
-                 fmt::format("{}: its folder is not there any more", job_name_of(job))};
-  }
-  return ResultPlace{.folder = folder, .outputs = outputs_of(record->document)};
+  return executor_->result_place(*record);
 }
 
 }  // namespace rubato::control

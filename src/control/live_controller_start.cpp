@@ -5,7 +5,6 @@
 #include <cstdio>
 
 #include "base/crash_point.h"
-#include "base/file.h"
 #include "control/live_controller.h"
 
 namespace rubato::control {
@@ -16,8 +15,10 @@ void LiveController::begin() {
   }
   claim_history();
   // If it cannot be written, the daemon is read-only from its start.
-  static_cast<void>(append({event("started", {{"devices", options_.machine.devices},
-                                              {"device_type", options_.machine.type}})}));
+  const LiveCluster cluster = live_cluster();
+  static_cast<void>(append({event("started", {{"devices", cluster.devices()},
+                                              {"device_type", cluster.device_types()},
+                                              {"nodes", nodes_json(cluster.nodes())}})}));
   adopt_jobs();
   loop_ = std::thread([this] { run(); });
 }
@@ -62,17 +63,17 @@ void LiveController::adopt_jobs() {
     const bool may_run = job.phase == Phase::kRunning || job.held > 0;
     const bool may_continue = !ended(job.phase) && job.started_at > 0;
     if (!may_run && !may_continue) continue;
-    if (!owns_folder(executor_->job_folder(number), job.uid)) {
+    const Remains remains = executor_->remains_of(job);
+    if (remains == Remains::kStrangers) {
       if (ended(job.phase)) continue;
-      failed.push_back(about(job, "failed",
-                             {{"message", fmt::format("{} belongs to another job and could not be "
-                                                      "moved away",
-                                                      executor_->job_folder(number))}}));
+      failed.push_back(
+          about(job, "failed",
+                {{"message", "its folder belongs to another job and could not be moved away"}}));
       continue;
     }
     // The daemon before died when it had granted devices but not created the folder: nothing runs
     // there, and the folder must get its owner.
-    if (!ended(job.phase) && !is_directory(executor_->job_folder(number))) {
+    if (!ended(job.phase) && remains == Remains::kNothing) {
       not_started_.insert(number);
       continue;
     }
@@ -85,17 +86,21 @@ void LiveController::adopt_jobs() {
   // Account for processes that ended while no daemon ran, before other jobs get their devices.
   std::vector<Notice> notices = executor_->poll();
   for (const auto& [number, job] : store_->state().jobs) {
-    const int held = executor_->held(number);
-    if (job.held > held) notices.push_back({.job = number, .devices = held});
+    JobPlacement held = executor_->held(number);
+    const int devices = devices_on(held);
+    if (job.held < devices || job.held_nodes == held) continue;
+    notices.push_back({.job = number, .devices = devices, .nodes = std::move(held)});
   }
+  name_nodes();
   start_scheduler();
   handle(std::move(notices));
 }
 
 void LiveController::start_scheduler() {
   const State& state = store_->state();
+  const LiveCluster cluster = live_cluster();
   const auto now = [this] { return now_unix(); };
-  auto made = LiveScheduler::make(options_.machine,
+  auto made = LiveScheduler::make(cluster,
                                   {.name = state.policy,
                                    .settings = state.policy_settings,
                                    .tenants = state.tenants,
@@ -107,7 +112,7 @@ void LiveController::start_scheduler() {
                                             made.error().message, LivePolicy().name);
     fmt::print(stderr, "rubatod: {}\n", message);
     static_cast<void>(append({event("warning", {{"message", message}})}));
-    made = LiveScheduler::make(options_.machine, {.settings = {}, .tenants = state.tenants}, now);
+    made = LiveScheduler::make(cluster, {.settings = {}, .tenants = state.tenants}, now);
   }
   decider_.hurry();  // what it decides is stale
   scheduler_ = std::move(made.value());
@@ -115,7 +120,7 @@ void LiveController::start_scheduler() {
   ++schedulers_;
   for (const auto& [number, job] : state.jobs) {
     if (ended(job.phase) || job.phase == Phase::kPaused) continue;
-    static_cast<void>(scheduler_->add(job, known_profile(state, job, options_.machine.type)));
+    static_cast<void>(scheduler_->add(job, known_profile_of(job)));
   }
   rebuild_due_ = false;
   round_due_ = true;
@@ -128,16 +133,15 @@ void LiveController::start_granted(JobNumber number) {
   const JobRecord& record = found->second;
   Status done = ok_status();
   crash_point("before", "folder");
-  if (record.granted > 0 && executor_->held(number) == 0) {
-    done = claim_folder(executor_->job_folder(number),
-                        {.store = store_->identity(), .job = record.uid});
+  if (record.granted > 0 && executor_->held(number).empty()) {
+    done = executor_->claim(number, {.store = store_->identity(), .job = record.uid});
     if (!done.ok() && done.error().code == ErrorCode::kIo) {
       not_started_.insert(number);  // such as a full disk; tried again at the next turn
       return;
     }
   }
   crash_point("after", "folder");
-  if (done.ok()) done = executor_->want(number, record.document, record.granted, record.batch);
+  if (done.ok()) done = executor_->want(number, record.document, record.nodes, record.batch);
   crash_point("after", "want");
   if (done.ok()) return;
   handle(std::vector<Notice>{

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 #include "control/json_fields.h"
 #include "control/pins.h"
@@ -48,9 +50,9 @@ nlohmann::json LiveProgress::to_json() const {
   return json;
 }
 
-LiveJob::LiveJob(const JobRecord& record, Profile profile, const Machine& machine)
+LiveJob::LiveJob(const JobRecord& record, Profile profile, LiveCluster cluster)
     : document_(record.document),
-      machine_(machine),
+      cluster_(std::move(cluster)),
       profile_(std::move(profile)),
       progress_(LiveProgress::from_json(record.progress)) {
   refresh(record, 0);
@@ -82,6 +84,14 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
   if (record.max_useful == 0) capped_since_ = 0;
   if (record.max_useful > 0 && capped_since_ == 0) capped_since_ = now_s;
   document_.priority = record.document.priority;
+  // A job that lost its devices may get them back: it still knows how fast they were.
+  if (type_.empty() || !record.nodes.empty()) {
+    const std::string type = cluster_.type_of(record);
+    if (!type_.empty() && type != type_) start_anew();
+    type_ = type;
+  }
+  per_node_.clear();
+  for (const NodeDevices& part : record.nodes) per_node_.push_back(part.devices);
   spec_ = {};
   spec_.id = JobId(static_cast<std::int32_t>(record.number));
   spec_.name = job_name_of(record.number);
@@ -90,10 +100,11 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
   spec_.mode = document_.mode;
   spec_.starts_over = document_.program == elastic::ProgramKind::kOpaque;
   spec_.submit_s = record.submitted_at;
-  spec_.application = profile_key(record, machine_.type);
+  spec_.application = profile_key(record, type_);
   spec_.power_of_two_sizes = document_.power_of_two_sizes;
-  if (!document_.device_type.empty() && document_.device_type != machine_.type) {
-    spec_.allowed_types = 0;
+  if (!document_.device_type.empty()) {
+    const DeviceTypeId type = cluster_.cluster().find_type(document_.device_type);
+    spec_.allowed_types = type.valid() ? 1U << static_cast<unsigned>(type.value) : 0;
   }
   const bool adaptive = spec_.mode == ElasticMode::kAdaptive;
   const int logical = logical_workers(record);
@@ -105,7 +116,7 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
     spec_.power_of_two_sizes = size <= range.high;
     if (spec_.power_of_two_sizes) spec_.min_devices = size;
   }
-  spec_.max_devices = std::min(range.high, machine_.devices);
+  spec_.max_devices = std::min(range.high, cluster_.most_devices(document_.device_type));
   if (!adaptive) cap(logical, DeviceLimit::kLogicalWorkers);
   if (range.high < document_.max_devices && spec_.max_devices == range.high) {
     spec_.limit = DeviceLimit::kLogicalWorkers;
@@ -113,7 +124,7 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
   const int useful = record.max_useful > 0 ? record.max_useful : profile_.largest_useful(now_s);
   if (useful > 0) cap(useful, DeviceLimit::kMeasured);
   spec_.max_devices = std::max(spec_.max_devices, spec_.min_devices);
-  spec_.pinned_devices = pinned_devices(record, machine_);
+  spec_.pinned_devices = pinned_devices(record, cluster_);
   // A pin counts more than what was measured.
   spec_.max_devices = std::max(spec_.max_devices, spec_.pinned_devices);
   const bool settling = record.granted > 0 && spec_.pinned_devices == 0 && now_s > 0 &&
@@ -151,7 +162,7 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
   }
 }
 
-Profile::News LiveJob::report(const LiveProgress& progress, double now) {
+Profile::News LiveJob::report(const LiveProgress& progress, double now, int nodes) {
   progress_ = progress;
   if (spec_.mode != ElasticMode::kAdaptive && progress.logical_workers > 0) {
     profile_.note_logical_workers(progress.logical_workers);
@@ -161,10 +172,28 @@ Profile::News LiveJob::report(const LiveProgress& progress, double now) {
   if (progress.workers < 1 || progress.step_s <= 0 || progress.batch < 1) {
     return Profile::News::kNone;
   }
-  const Profile::News news = profile_.note(
-      {.devices = progress.workers, .batch = progress.batch, .step_s = progress.step_s, .at = now});
+  const Profile::News news = profile_.note({.devices = progress.workers,
+                                            .nodes = std::clamp(nodes, 1, progress.workers),
+                                            .batch = progress.batch,
+                                            .step_s = progress.step_s,
+                                            .at = now});
   if (news != Profile::News::kNone) learn();
   return news;
+}
+
+void LiveJob::start_anew() {
+  Profile fresh(profile_.logical_workers());
+  fresh.note_length(profile_.total_steps(), profile_.steps_per_epoch(), profile_.samples());
+  profile_ = std::move(fresh);
+  speed_ = nullptr;
+  if (learned_ != nullptr) learned().restart(spec_.batch);
+}
+
+Placement LiveJob::placement(int devices) const {
+  const DeviceTypeId type = cluster_.cluster().find_type(type_);
+  if (std::accumulate(per_node_.begin(), per_node_.end(), 0) == devices) return {type, per_node_};
+  const int node_size = type.valid() ? cluster_.cluster().node_size(type) : devices;
+  return Placement::packed(type, devices, std::max(1, node_size));
 }
 
 void LiveJob::learn() {
@@ -174,14 +203,16 @@ void LiveJob::learn() {
   // Its revisions go on for as long as the job lives: policies remember what they have seen of it.
   LearnedModel& model = learned();
   if (!(model.limits() == spec_.batch)) model.restart(spec_.batch);
-  const DeviceTypeId type(0);
+  const DeviceTypeId type = cluster_.cluster().find_type(type_);
+  if (!type.valid()) return;
   for (const ProfilePoint& point : profile_.points()) {
     const std::int64_t local = spec_.logical_workers > 0
                                    ? spec_.batch.min_local
                                    : std::max<std::int64_t>(1, point.batch / point.devices);
-    const StepTime time = speed_->step_time(Placement(type, {point.devices}), local);
+    const StepTime time =
+        speed_->step_time(Placement(type, split_evenly(point.devices, point.nodes)), local);
     model.report({.type = type,
-                  .nodes = 1,
+                  .nodes = point.nodes,
                   .devices = point.devices,
                   .local = local,
                   .step_s = time.step_s,
@@ -234,10 +265,11 @@ std::optional<std::int64_t> LiveJob::steps_left() const {
 Seconds LiveJob::step_s(int devices) const {
   if (speed_ == nullptr || devices < 1) return 0;
   const std::int64_t batch = progress_.batch > 0 ? progress_.batch : profile_.batch();
-  if (profile_.logical_workers() > 0) return profile_.whole_step(devices, batch).step_s;
-  return speed_
-      ->step_time(Placement(DeviceTypeId(0), {devices}), std::max<std::int64_t>(1, batch / devices))
-      .step_s;
+  const Placement where = placement(devices);
+  if (profile_.logical_workers() > 0) {
+    return profile_.whole_step(devices, where.nodes(), batch).step_s;
+  }
+  return speed_->step_time(where, std::max<std::int64_t>(1, batch / devices)).step_s;
 }
 
 std::optional<Seconds> LiveJob::seconds_left(int devices) const {

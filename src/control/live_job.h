@@ -3,9 +3,12 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "control/decision_task.h"
-#include "control/local_executor.h"
+#include "control/live_cluster.h"
 #include "control/profile.h"
 #include "control/state.h"
 #include "sched/scheduler.h"
@@ -31,12 +34,17 @@ struct LiveProgress {
 
 class LiveJob final : public ObservedProgress, public RemainingWork {
  public:
-  LiveJob(const JobRecord& record, Profile profile, const Machine& machine);
+  LiveJob(const JobRecord& record, Profile profile, LiveCluster cluster);
 
   // Call this when the record changed (range, grant). Updates what the scheduler sees.
   void refresh(const JobRecord& record, Seconds now_s);
+  // The job has other devices from now on.
+  void place(std::vector<int> per_node) { per_node_ = std::move(per_node); }
+  // Type of the devices that its profile is about.
+  const std::string& device_type() const { return type_; }
   // Records a progress report and the measurements in it.
-  Profile::News report(const LiveProgress& progress, double now);
+  // Its workers are on so many nodes.
+  Profile::News report(const LiveProgress& progress, double now, int nodes = 1);
   // Records how long a new worker of the job took to be ready.
   void note_change(Seconds seconds) { profile_.note_change(seconds); }
 
@@ -55,8 +63,9 @@ class LiveJob final : public ObservedProgress, public RemainingWork {
   // Remaining steps with the current batch; at least one, because the job has not ended. Empty if
   // the job's length is unknown.
   std::optional<std::int64_t> steps_left() const;
-  // Measured duration of a step with the current batch on this many devices; extrapolated for sizes
-  // that were never measured. 0: nothing was measured.
+  // Measured duration of a step with the current batch on this many devices: where the job has them
+  // if it has so many, on as few nodes as possible otherwise. Extrapolated for sizes that were
+  // never measured. 0: nothing was measured.
   Seconds step_s(int devices) const;
   // Seconds until the job is done on this many devices; empty if its length or speed is unknown.
   std::optional<Seconds> seconds_left(int devices) const;
@@ -70,6 +79,9 @@ class LiveJob final : public ObservedProgress, public RemainingWork {
 
  private:
   void learn();
+  // The job runs on devices of another type now: what was measured is not true there.
+  void start_anew();
+  Placement placement(int devices) const;
   // The model, for a change: a copy if a decision is being made with it.
   LearnedModel& learned();
   // As said by the job itself, else as shown by an earlier job of the program; 0: unknown.
@@ -79,7 +91,9 @@ class LiveJob final : public ObservedProgress, public RemainingWork {
   void cap(int devices, DeviceLimit limit);
 
   JobDocument document_;
-  const Machine& machine_;
+  LiveCluster cluster_;
+  std::string type_{};           // see device_type()
+  std::vector<int> per_node_{};  // its granted devices
   JobSpec spec_;
   Profile profile_;
   LiveProgress progress_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <utility>
 
@@ -19,8 +20,10 @@ constexpr std::uint64_t kSeed = 1;
 
 JobId id_of(JobNumber job) { return JobId(static_cast<std::int32_t>(job)); }
 
-Allocation granted_to(const JobRecord& record) {
-  return {.shares = {{.node = NodeId(0), .devices = record.granted}}, .batch = record.batch};
+// On how many nodes so many workers of the job are. While devices change hands, a guess.
+int nodes_with(const JobRecord& record, int workers) {
+  const bool as_granted = workers == record.granted && workers != record.held;
+  return static_cast<int>(as_granted ? record.nodes.size() : record.held_nodes.size());
 }
 
 TenantRules rules_of(const LivePolicy& policy) {
@@ -33,11 +36,8 @@ TenantRules rules_of(const LivePolicy& policy) {
 
 }  // namespace
 
-LiveScheduler::LiveScheduler(const Machine& machine, std::function<double()> now)
-    : machine_(machine),
-      cluster_({machine.type},
-               {Node{.id = NodeId(0), .type = DeviceTypeId(0), .devices = machine.devices}}),
-      now_(std::move(now)) {}
+LiveScheduler::LiveScheduler(const LiveCluster& cluster, std::function<double()> now)
+    : cluster_(cluster), now_(std::move(now)) {}
 
 Result<std::unique_ptr<Policy>> make_live_policy(const LivePolicy& policy) {
   const Result<const PolicyInfo*> info = find_policy(policy.name);
@@ -54,20 +54,20 @@ Result<std::unique_ptr<Policy>> make_live_policy(const LivePolicy& policy) {
       std::make_unique<PinnedPolicy>(std::move(shared), std::move(rules)));
 }
 
-Result<std::unique_ptr<LiveScheduler>> LiveScheduler::make(const Machine& machine,
+Result<std::unique_ptr<LiveScheduler>> LiveScheduler::make(const LiveCluster& cluster,
                                                            const LivePolicy& policy,
                                                            std::function<double()> now) {
   const Result<const PolicyInfo*> info = find_policy(policy.name);
   if (!info.ok()) return info.error();
   Result<std::unique_ptr<Policy>> made = make_live_policy(policy);
   if (!made.ok()) return made.error();
-  std::unique_ptr<LiveScheduler> live(new LiveScheduler(machine, std::move(now)));
+  std::unique_ptr<LiveScheduler> live(new LiveScheduler(cluster, std::move(now)));
   live->policy_name_ = policy.name;
   if (policy.around) *made = policy.around(std::move(*made));
   live->stopgap_ = std::make_unique<PinnedPolicy>(std::make_unique<StopgapPolicy>(rules_of(policy)),
                                                   rules_of(policy));
   live->scheduler_ =
-      std::make_unique<Scheduler>(live->cluster_, **info, std::move(*made), *live, *live);
+      std::make_unique<Scheduler>(live->cluster_.cluster(), **info, std::move(*made), *live, *live);
   return live;
 }
 
@@ -75,7 +75,7 @@ Status LiveScheduler::add(const JobRecord& record, const Profile& profile) {
   if (live_.contains(record.number)) {
     return invalid_input(fmt::format("{} is already active", job_name_of(record.number)));
   }
-  if (const std::optional<Misfit> problem = misfit(record, machine_)) {
+  if (const std::optional<Misfit> problem = misfit(record, cluster_)) {
     set_aside(record, profile, problem->needs);
     return ok_status();
   }
@@ -84,7 +84,7 @@ Status LiveScheduler::add(const JobRecord& record, const Profile& profile) {
     return ok_status();
   }
   waiting_.erase(record.number);
-  auto job = std::make_unique<LiveJob>(record, profile, machine_);
+  auto job = std::make_unique<LiveJob>(record, profile, cluster_);
   job->refresh(record, now_());
   JobPast past{.allocation = {},
                .changed_at_s = record.held_at > 0 ? record.held_at : record.submitted_at,
@@ -92,7 +92,7 @@ Status LiveScheduler::add(const JobRecord& record, const Profile& profile) {
                .starts = record.started_at > 0 ? 1 : 0,
                .resizes = record.resizes};
   if (record.granted > 0) {
-    past.allocation = granted_to(record);
+    past.allocation = keep_what_is_there(record, job->spec());
     past.executed_s = std::max(0.0, past.changed_at_s - record.started_at);
   }
   const Status added = scheduler_->adopt(job->spec(), job->knowledge(), std::move(past));
@@ -111,11 +111,33 @@ void LiveScheduler::set_aside(const JobRecord& record, const Profile& profile, i
   if (record.granted == 0) return;
   actions_.push_back(
       {.job = id_of(record.number),
-       .before = granted_to(record),
+       .before = cluster_.allocation_of(record),
        .after = {},
        .reason = Reason::kNodeDown,
        .facts = {
-           .before = record.granted, .after = 0, .needs = needs, .usable = machine_.devices}});
+           .before = record.granted, .after = 0, .needs = needs, .usable = cluster_.devices()}});
+}
+
+Allocation LiveScheduler::keep_what_is_there(const JobRecord& record, const JobSpec& spec) {
+  Allocation left = cluster_.allocation_of(record);
+  if (left.devices() == record.granted) return left;
+  Action lost{.job = id_of(record.number),
+              .before = left,
+              .after = {},
+              .reason = Reason::kNodeDown,
+              .facts = {.before = record.granted,
+                        .after = 0,
+                        .needs = spec.min_devices,
+                        .usable = cluster_.devices()}};
+  const bool wrong_size =
+      spec.power_of_two_sizes && !std::has_single_bit(static_cast<unsigned>(left.devices()));
+  if (spec.mode == ElasticMode::kRigid || left.devices() < spec.min_devices || wrong_size) {
+    left = {};
+  }
+  lost.after = left;
+  lost.facts.after = left.devices();
+  actions_.push_back(std::move(lost));
+  return left;
 }
 
 void LiveScheduler::remove(JobNumber job) {
@@ -133,7 +155,7 @@ void LiveScheduler::leave(JobNumber job) {
 
 Status LiveScheduler::refresh(const JobRecord& record) {
   if (const auto aside = misfits_.find(record.number); aside != misfits_.end()) {
-    if (misfit(record, machine_)) return ok_status();  // it goes on waiting
+    if (misfit(record, cluster_)) return ok_status();  // it goes on waiting
     const Profile profile = aside->second;
     return add(record, profile);
   }
@@ -150,7 +172,10 @@ Status LiveScheduler::refresh(const JobRecord& record) {
 Profile::News LiveScheduler::report(const JobRecord& record, const LiveProgress& progress) {
   const auto found = live_.find(record.number);
   if (found == live_.end()) return Profile::News::kNone;
-  const Profile::News news = found->second->report(progress, now_());
+  // What is measured on devices of another type does not belong to its profile.
+  if (found->second->device_type() != cluster_.type_of(record)) take_over(record);
+  const Profile::News news =
+      found->second->report(progress, now_(), nodes_with(record, progress.workers));
   if (news != Profile::News::kNone) take_over(record);  // the learned speed changed
   return news;
 }
@@ -169,9 +194,25 @@ void LiveScheduler::take_over(const JobRecord& record) {
   fmt::print(stderr, "rubatod: {}: {}\n", job_name_of(record.number), refreshed.error().message);
 }
 
+bool LiveScheduler::granted_too_much() const {
+  std::vector<int> left;
+  for (const LiveNode& node : cluster_.nodes()) left.push_back(node.devices);
+  for (const JobState* job : scheduler_->jobs()) {
+    for (const NodeShare& share : job->allocation.shares) {
+      left[share.node.index()] -= share.devices;
+    }
+  }
+  return std::any_of(left.begin(), left.end(), [](int devices) { return devices < 0; });
+}
+
 std::vector<Action> LiveScheduler::set_reserved(int devices) {
-  const bool too_few = scheduler_->allocated() > machine_.devices;
-  scheduler_->set_reserved(DeviceTypeId(0), std::min(devices, machine_.devices));
+  const bool too_few = granted_too_much();
+  const DeviceCounts& capacity = cluster_.cluster().capacity();
+  for (std::size_t type = 0; type < cluster_.cluster().type_count(); ++type) {
+    const int reserved = std::min(devices, capacity.of[type]);
+    scheduler_->set_reserved(DeviceTypeId(type), reserved);
+    devices -= reserved;
+  }
   std::vector<Action> actions = std::exchange(actions_, {});
   for (Action& action : actions) {
     if (too_few && action.reason == Reason::kReclaimed) action.reason = Reason::kNodeDown;
@@ -234,6 +275,13 @@ const LiveJob* LiveScheduler::find(JobNumber job) const {
 const JobState* LiveScheduler::state(JobNumber job) const { return scheduler_->find(id_of(job)); }
 
 void LiveScheduler::apply(std::span<const Action> actions) {
+  for (const Action& action : actions) {
+    const auto job = live_.find(number_of(action.job));
+    if (job == live_.end()) continue;
+    std::vector<int> per_node;
+    for (const NodeShare& share : action.after.shares) per_node.push_back(share.devices);
+    job->second->place(std::move(per_node));
+  }
   actions_.insert(actions_.end(), actions.begin(), actions.end());
 }
 

@@ -31,17 +31,18 @@ Result<std::unique_ptr<Policy>> make_live_policy(const LivePolicy& policy);
 
 class LiveScheduler final : public Clock, public Executor {
  public:
-  static Result<std::unique_ptr<LiveScheduler>> make(const Machine& machine,
+  static Result<std::unique_ptr<LiveScheduler>> make(const LiveCluster& cluster,
                                                      const LivePolicy& policy,
                                                      std::function<double()> now);
 
   // Call this first with all jobs that will be added: of arrays with a limit, those that hold
   // devices come before the others (arrays.h).
   void begin_turns(std::span<const JobRecord* const> records) { turns_.begin(records); }
-  // Adds a job with its previous grant. A job that can never run on this machine (machine_fit.h) is
-  // set aside: it takes no part in rounds, and what it was granted is taken back with the next
-  // actions. A job that waits for others, or for its turn in its array, takes no part either. Only
-  // a job that was already added is an error.
+  // Adds a job with its previous grant, on the nodes where it has it. If some of them are gone, the
+  // next actions take their devices back, or all if it cannot run on the others. A job that can
+  // never run on this cluster (machine_fit.h) is set aside: it takes no part in rounds, and what it
+  // was granted is taken back with the next actions. A job that waits for others, or for its turn
+  // in its array, takes no part either. Only a job that was already added is an error.
   Status add(const JobRecord& record, const Profile& profile);
   void remove(JobNumber job);
   // Call this when the range, the grant or the pause in the record changed, or what it waits for. A
@@ -51,8 +52,9 @@ class LiveScheduler final : public Clock, public Executor {
   Profile::News report(const JobRecord& record, const LiveProgress& progress);
   // Records how long a new worker of the job took to be ready.
   void note_change(const JobRecord& record, Seconds seconds);
-  // Sets the number of reserved devices. Jobs that hold them lose them immediately, and so do jobs
-  // that were granted more than the machine has now.
+  // Sets the number of reserved devices, which are of the first type as far as it has so many, then
+  // of the next. Jobs that hold them lose them immediately, and so do jobs that were granted more
+  // than their nodes have now.
   std::vector<Action> set_reserved(int devices);
   // Runs a scheduling round. The caller must carry out the actions.
   Result<RoundRecord> round(std::vector<Action>& actions);
@@ -69,28 +71,33 @@ class LiveScheduler final : public Clock, public Executor {
 
   const LiveJob* find(JobNumber job) const;
   const JobState* state(JobNumber job) const;
-  // Jobs that can never run on this machine.
+  // Jobs that can never run on this cluster.
   const std::map<JobNumber, Profile>& misfits() const { return misfits_; }
   // Jobs that wait for other jobs, or for their turn in their array.
   const std::map<JobNumber, Profile>& waiting() const { return waiting_; }
   // Jobs whose turn has come since the last call; refresh() lets them join.
   std::vector<JobNumber> take_turns() { return std::exchange(next_, {}); }
   std::span<const JobState* const> jobs() const { return scheduler_->jobs(); }
+  // The nodes that the allocations of actions and states refer to.
+  const LiveCluster& cluster() const { return cluster_; }
   int allocated() const { return scheduler_->allocated(); }
   int usable() const { return scheduler_->usable(); }
   const std::string& policy_name() const { return policy_name_; }
 
  private:
-  LiveScheduler(const Machine& machine, std::function<double()> now);
+  LiveScheduler(const LiveCluster& cluster, std::function<double()> now);
   Seconds now_s() const override { return now_(); }
   void apply(std::span<const Action> actions) override;
   void set_aside(const JobRecord& record, const Profile& profile, int needs);
+  // What the job still has of its grant; notes what it lost.
+  Allocation keep_what_is_there(const JobRecord& record, const JobSpec& spec);
+  // Whether jobs were granted more devices of a node than it has.
+  bool granted_too_much() const;
   void take_over(const JobRecord& record);
   void leave(JobNumber job);
   void take_actions(std::vector<Action>& actions);
 
-  Machine machine_;
-  Cluster cluster_;
+  LiveCluster cluster_;
   std::function<double()> now_;
   std::string policy_name_;
   std::vector<Action> actions_;

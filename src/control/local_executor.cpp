@@ -12,9 +12,12 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "control/job_files.h"
+#include "control/job_owner.h"
 #include "control/json_fields.h"
 #include "control/process_killer.h"
+#include "control/result_files.h"
 #include "control/supervised_job.h"
+#include "elastic/job/job_folder.h"
 
 namespace rubato::control {
 
@@ -22,11 +25,25 @@ namespace {
 
 class LocalExecutorImpl final : public LocalExecutor {
  public:
-  explicit LocalExecutorImpl(LocalExecutorOptions options) : options_(std::move(options)) {
+  explicit LocalExecutorImpl(LocalExecutorOptions options)
+      : options_(std::move(options)), node_(node_of(options_.machine)) {
     names_ = options_.machine.visible;
     for (int i = 0; names_.size() < static_cast<std::size_t>(options_.machine.devices); ++i) {
       names_.push_back(std::to_string(i));
     }
+  }
+
+  std::span<const LiveNode> nodes() const override { return {&node_, 1}; }
+
+  Remains remains_of(const JobRecord& record) const override {
+    const std::string folder = job_folder(record.number);
+    if (!owns_folder(folder, record.uid)) return Remains::kStrangers;
+    return is_directory(folder) ? Remains::kItsOwn : Remains::kNothing;
+  }
+
+  // All jobs of this folder run here, whatever the machine was called.
+  JobPlacement named_today(const JobPlacement& recorded) const override {
+    return here(devices_on(recorded));
   }
 
   Status adopt(const JobRecord& record) override {
@@ -49,9 +66,19 @@ class LocalExecutorImpl final : public LocalExecutor {
     return ok_status();
   }
 
-  Status want(JobNumber number, const JobDocument& document, int devices,
+  Status claim(JobNumber number, const FolderOwner& owner) override {
+    return claim_folder(job_folder(number), owner);
+  }
+
+  Status want(JobNumber number, const JobDocument& document, const JobPlacement& placement,
               std::int64_t batch) override {
-    if (devices < 0 || devices > options_.machine.devices) {
+    const int devices = devices_on(placement);
+    for (const NodeDevices& part : placement) {
+      if (part.node == node_.name) continue;
+      return invalid_input(fmt::format("job {}: devices of node {} requested, but this is {}",
+                                       number, part.node, node_.name));
+    }
+    if (devices > options_.machine.devices) {
       return invalid_input(fmt::format("job {}: {} devices requested, but the machine has {}",
                                        number, devices, options_.machine.devices));
     }
@@ -109,20 +136,42 @@ class LocalExecutorImpl final : public LocalExecutor {
       const AsUser rights = rights_in(number);
       grow(*jobs_.at(number), notices);
     }
+    for (Notice& notice : notices) {
+      if (notice.kind == Notice::Kind::kHeld) notice.nodes = here(notice.devices);
+    }
     return notices;
   }
 
-  int held(JobNumber number) const override {
+  JobPlacement held(JobNumber number) const override {
     const auto found = jobs_.find(number);
-    return found == jobs_.end() ? 0 : static_cast<int>(found->second->held().size());
+    return found == jobs_.end() ? JobPlacement()
+                                : here(static_cast<int>(found->second->held().size()));
   }
   int held() const override {
     std::size_t sum = 0;
     for (const auto& [number, job] : jobs_) sum += job->held().size();
     return static_cast<int>(sum);
   }
+  bool has_called_runtime(JobNumber number) const override {
+    return is_file(elastic::JobFolder(job_folder(number)).hello_file());
+  }
+
   std::string job_folder(JobNumber number) const override {
     return fmt::format("{}/{}", options_.folder, number);
+  }
+
+  std::vector<std::string> log_files(const JobRecord& record) const override {
+    if (!owns_folder(job_folder(record.number), record.uid)) return {};
+    return log_files(record.number);
+  }
+
+  Result<ResultPlace> result_place(const JobRecord& record) const override {
+    const std::string folder = job_folder(record.number);
+    if (owns_folder(folder, record.uid)) {
+      return ResultPlace{.folder = folder, .outputs = outputs_of(record.document)};
+    }
+    return Error{ErrorCode::kNotFound,
+                 fmt::format("{}: its folder is not there any more", job_name_of(record.number))};
   }
 
   std::vector<std::string> log_files(JobNumber number) const override {
@@ -145,6 +194,11 @@ class LocalExecutorImpl final : public LocalExecutor {
   }
 
  private:
+  JobPlacement here(int devices) const {
+    if (devices == 0) return {};
+    return {{.node = node_.name, .device_type = node_.device_type, .devices = devices}};
+  }
+
   // Whatever happens in a job's folder happens with its user's rights. Groups matter only for the
   // program and its directory; they are looked up once per user.
   AsUser rights_in(JobNumber number) {
@@ -181,6 +235,7 @@ class LocalExecutorImpl final : public LocalExecutor {
   }
 
   const LocalExecutorOptions options_;
+  const LiveNode node_;
   std::vector<std::string> names_;                            // names of the devices
   std::map<JobNumber, std::unique_ptr<SupervisedJob>> jobs_;  // that run or should run
   std::map<uid_t, UnixUser> users_;
@@ -192,6 +247,9 @@ class LocalExecutorImpl final : public LocalExecutor {
 Result<std::unique_ptr<LocalExecutor>> LocalExecutor::make(LocalExecutorOptions options) {
   const Machine& machine = options.machine;
   if (machine.devices < 1) return invalid_input("the machine has no devices");
+  if (const std::string_view problem = node_name_problem(machine.name); !problem.empty()) {
+    return invalid_input(fmt::format("the name of the node '{}' {}", machine.name, problem));
+  }
   if (!machine.visible.empty() &&
       machine.visible.size() != static_cast<std::size_t>(machine.devices)) {
     return invalid_input(

@@ -1,12 +1,12 @@
-// Jobs that cannot run on this machine. They were accepted when it had more devices or others, and
-// the daemon was restarted since. Such a job is kept: it waits with this reason, can be cancelled,
-// and runs when a later start finds enough devices again.
+// Jobs that cannot run here. They were accepted when there were more devices or others, and the
+// daemon was restarted or nodes have left since. Such a job is kept: it waits with this reason, can
+// be cancelled, and runs when a later start finds enough devices again.
 #pragma once
 
 #include <optional>
 #include <string>
 
-#include "control/local_executor.h"
+#include "control/live_cluster.h"
 #include "control/state.h"
 
 namespace rubato::control {
@@ -20,6 +20,6 @@ struct Misfit {
 };
 
 // Why the job can never run here, if so. Says nothing about what other jobs or quotas allow.
-std::optional<Misfit> misfit(const JobRecord& job, const Machine& machine);
+std::optional<Misfit> misfit(const JobRecord& job, const LiveCluster& cluster);
 
 }  // namespace rubato::control

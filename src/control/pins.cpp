@@ -28,12 +28,12 @@ struct OtherPins {
   std::vector<std::string> names{};  // "j3 holds 2"
 };
 
-OtherPins other_pins(const JobRecord& job, const State& state, const Machine& machine,
+OtherPins other_pins(const JobRecord& job, const State& state, const LiveCluster& cluster,
                      const std::string& own) {
   OtherPins pins;
   for (const auto& [number, other] : state.jobs) {
     if (number == job.number || ended(other.phase) || other.phase == Phase::kPaused) continue;
-    const int pinned = pinned_devices(other, machine);
+    const int pinned = pinned_devices(other, cluster);
     if (pinned == 0) continue;
     pins.devices += pinned;
     if (other.tenant == job.tenant) pins.of_tenant += pinned;
@@ -47,7 +47,7 @@ OtherPins other_pins(const JobRecord& job, const State& state, const Machine& ma
   return pins;
 }
 
-Status check_size(const JobRecord& job, int devices, const Machine& machine) {
+Status check_size(const JobRecord& job, int devices, const LiveCluster& cluster) {
   const std::string name = job_name_of(job.number);
   const DeviceRange range = device_range(job);
   if (devices > range.high && range.high < job.document.max_devices) {
@@ -64,9 +64,10 @@ Status check_size(const JobRecord& job, int devices, const Machine& machine) {
                   "devices: {} runs on {} to {} devices, not on {}; 0 leaves it to the policy",
                   name, range.low, range.high, devices));
   }
-  if (devices > machine.devices) {
-    return invalid_input(fmt::format("devices: this machine has {}, not {}",
-                                     devices_text(machine.devices), devices));
+  if (const int most = cluster.most_devices(job.document.device_type); devices > most) {
+    return invalid_input(fmt::format("devices: {} has {}{}, not {}", cluster.here(),
+                                     devices_text(most),
+                                     most < cluster.devices() ? " of one type" : "", devices));
   }
   if (job.document.power_of_two_sizes && !is_power_of_two(devices)) {
     return invalid_input(
@@ -78,21 +79,24 @@ Status check_size(const JobRecord& job, int devices, const Machine& machine) {
 
 }  // namespace
 
-int pinned_devices(const JobRecord& job, const Machine& machine) {
+int pinned_devices(const JobRecord& job, const LiveCluster& cluster) {
   if (job.scale == 0) return 0;
   int devices = std::min(job.scale, device_range(job).high);
   if (job.document.power_of_two_sizes) {
     devices = static_cast<int>(std::bit_floor(static_cast<unsigned>(devices)));
   }
-  return devices <= machine.devices && devices >= device_range(job).low ? devices : 0;
+  return devices <= cluster.most_devices(job.document.device_type) &&
+                 devices >= device_range(job).low
+             ? devices
+             : 0;
 }
 
-Status check_pin(const JobRecord& job, int devices, const State& state, const Machine& machine,
+Status check_pin(const JobRecord& job, int devices, const State& state, const LiveCluster& cluster,
                  const std::string& own) {
   if (devices == 0) return ok_status();
-  Status possible = check_size(job, devices, machine);
+  Status possible = check_size(job, devices, cluster);
   if (!possible.ok()) return possible;
-  const OtherPins pins = other_pins(job, state, machine, own);
+  const OtherPins pins = other_pins(job, state, cluster, own);
   const auto tenant = state.tenants.find(job.tenant);
   const int quota = tenant == state.tenants.end() ? 0 : tenant->second.quota;
   if (quota > 0 && devices + pins.of_tenant > quota) {
@@ -102,13 +106,13 @@ Status check_pin(const JobRecord& job, int devices, const State& state, const Ma
   }
   int reserved = 0;
   for (const auto& [number, reservation] : state.reservations) reserved += reservation.devices;
-  reserved = std::min(reserved, machine.devices);
-  const int left = machine.devices - reserved - pins.devices;
+  reserved = std::min(reserved, cluster.devices());
+  const int left = cluster.devices() - reserved - pins.devices;
   if (devices <= left) return ok_status();
   return refused(fmt::format(
       "{} cannot be guaranteed {}: of {}, {} {} reserved and {} pinned to other jobs{}; at most {} "
       "can be pinned now",
-      job_name_of(job.number), devices_text(devices), devices_text(machine.devices), reserved,
+      job_name_of(job.number), devices_text(devices), devices_text(cluster.devices()), reserved,
       reserved == 1 ? "is" : "are", pins.devices,
       pins.names.empty() ? "" : fmt::format(" ({})", join(pins.names, ", ")), std::max(0, left)));
 }

@@ -66,7 +66,14 @@ std::string waiting_text(JobRecord job, const JobState& decided, const Snapshot&
   if (snapshot.reserved > 0) state.reservations[1] = {.number = 1, .devices = snapshot.reserved};
   job.reason = code(decided.reason);
   job.facts = facts_json(decided.facts);
-  return explain(job, state, snapshot.machine, "").at("text").get<std::string>();
+  return explain(job, state, snapshot.cluster, "").at("text").get<std::string>();
+}
+
+// Of the devices that the job would get, or could.
+std::string type_of(const JobPlacement& nodes, const JobDocument& document,
+                    const LiveCluster& cluster) {
+  if (!nodes.empty()) return nodes.front().device_type;
+  return document.device_type.empty() ? cluster.device_types() : document.device_type;
 }
 
 }  // namespace
@@ -76,7 +83,7 @@ Result<json> plan_for(const Snapshot& snapshot, const JobDocument& document, con
   const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                            std::chrono::duration<double>(limits.seconds));
   auto live =
-      LiveScheduler::make(snapshot.machine, snapshot.policy, [at = snapshot.at] { return at; });
+      LiveScheduler::make(snapshot.cluster, snapshot.policy, [at = snapshot.at] { return at; });
   if (!live.ok()) return live.error();
   std::vector<const JobRecord*> records;
   for (const SnapshotJob& job : snapshot.jobs) records.push_back(&job.record);
@@ -99,12 +106,15 @@ Result<json> plan_for(const Snapshot& snapshot, const JobDocument& document, con
   const JobState* state = (*live)->state(own);
   const Reason reason = state == nullptr ? Reason::kRejected : state->reason;
   const int devices = state == nullptr ? 0 : state->allocation.devices();
+  const JobPlacement nodes =
+      state == nullptr ? JobPlacement() : snapshot.cluster.placement_of(state->allocation);
   json answer = {{"placed", devices > 0},
                  {"devices", devices},
                  {"batch", state == nullptr ? 0 : state->allocation.batch},
                  {"reason", std::string(code(reason))},
                  {"text", std::string(explanation(reason))},
-                 {"device_type", snapshot.machine.type},
+                 {"nodes", placement_json(nodes)},
+                 {"device_type", type_of(nodes, document, snapshot.cluster)},
                  {"start_in_s", devices > 0 ? json(0.0) : json(nullptr)},
                  {"eta_s", nullptr},
                  {"horizon_s", nullptr},

@@ -4,7 +4,9 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <tuple>
 
 #include "base/json_text.h"
 #include "base/sha256.h"
@@ -72,7 +74,8 @@ class LogicalSpeed final : public SpeedModel {
 
   StepTime step_time(const Placement& placement, std::int64_t) const override {
     const int devices = std::max(1, placement.devices());
-    const StepTime whole = profile_.whole_step(devices, profile_.batch());
+    const StepTime whole =
+        profile_.whole_step(devices, std::max(1, placement.nodes()), profile_.batch());
     const Seconds sync_s = std::max(0.0, whole.step_s - hosted(workers(), devices) * compute_s_);
     return {.step_s = compute_s_ + sync_s, .sync_s = sync_s, .confidence = whole.confidence};
   }
@@ -128,10 +131,14 @@ Result<Profile> Profile::from_json(const nlohmann::json& json) {
   }
   for (const nlohmann::json& row : json["points"]) {
     const ProfilePoint point{.devices = static_cast<int>(number(row, "devices")),
+                             // Younger than the first profiles, which were of one machine.
+                             .nodes = static_cast<int>(std::clamp(number(row, "nodes"), 1.0, 1e9)),
                              .batch = static_cast<std::int64_t>(number(row, "batch")),
                              .step_s = number(row, "step_s")};
-    if (point.devices < 1 || point.batch < 0 || !(point.step_s > 0)) {
-      return invalid_input("profile: a point needs devices, batch and step_s");
+    if (point.devices < 1 || point.nodes > point.devices || point.batch < 0 ||
+        !(point.step_s > 0)) {
+      return invalid_input(
+          "profile: a point needs devices, batch and step_s, and no more nodes than devices");
     }
     profile.note(point);
   }
@@ -146,7 +153,10 @@ Result<Profile> Profile::from_json(const nlohmann::json& json) {
 nlohmann::json Profile::to_json() const {
   nlohmann::json rows = nlohmann::json::array();
   for (const ProfilePoint& point : points_) {
-    rows.push_back({{"devices", point.devices}, {"batch", point.batch}, {"step_s", point.step_s}});
+    rows.push_back({{"devices", point.devices},
+                    {"nodes", point.nodes},
+                    {"batch", point.batch},
+                    {"step_s", point.step_s}});
   }
   return {{"logical_workers", logical_workers_}, {"total_steps", total_steps_},
           {"steps_per_epoch", steps_per_epoch_}, {"samples", samples_},
@@ -155,7 +165,7 @@ nlohmann::json Profile::to_json() const {
 
 Profile::News Profile::note(const ProfilePoint& point) {
   const auto before = [](const ProfilePoint& a, const ProfilePoint& b) {
-    return a.batch != b.batch ? a.batch < b.batch : a.devices < b.devices;
+    return std::tuple(a.batch, a.devices, a.nodes) < std::tuple(b.batch, b.devices, b.nodes);
   };
   const auto at = std::lower_bound(points_.begin(), points_.end(), point, before);
   const auto index = at - points_.begin();
@@ -201,26 +211,43 @@ int Profile::largest_useful(double now) const {
   Seconds best = std::numeric_limits<double>::infinity();
   int best_devices = 0;
   bool slower = false;
-  for (const ProfilePoint& point : points_) {
-    if (point.reports < kTrusted) continue;
-    if (point.step_s < best) {
-      best = point.step_s;
-      best_devices = point.devices;
+  for (auto point = points_.begin(); point != points_.end();) {
+    const ProfilePoint* fastest = nullptr;  // of this size
+    const ProfilePoint& first = *point;
+    for (; point != points_.end() && point->devices == first.devices && point->batch == first.batch;
+         ++point) {
+      if (point->reports < kTrusted) continue;
+      if (fastest == nullptr || point->step_s < fastest->step_s) fastest = &*point;
+    }
+    if (fastest == nullptr) continue;
+    if (fastest->step_s < best) {
+      best = fastest->step_s;
+      best_devices = fastest->devices;
       slower = false;
-    } else if (point.step_s > kSlower * best && now - point.at < kSlowerForgotten) {
+    } else if (fastest->step_s > kSlower * best && now - fastest->at < kSlowerForgotten) {
       slower = true;
     }
   }
   return slower ? best_devices : 0;
 }
 
-StepTime Profile::whole_step(int devices, std::int64_t batch) const {
+StepTime Profile::whole_step(int devices, int nodes, std::int64_t batch) const {
+  const auto counts = [&](const ProfilePoint& point) {
+    return logical_workers_ > 0 || point.batch == batch;
+  };
+  int nearest = 0;
+  for (const ProfilePoint& point : points_) {
+    if (!counts(point)) continue;
+    const auto distance = [&](int measured) { return std::abs(measured - nodes); };
+    if (nearest == 0 || distance(point.nodes) < distance(nearest)) nearest = point.nodes;
+  }
   const ProfilePoint* below = nullptr;
   const ProfilePoint* above = nullptr;
   for (const ProfilePoint& point : points_) {
-    if (logical_workers_ == 0 && point.batch != batch) continue;
-    if (point.devices == devices) return {point.step_s, 0, Confidence::kMeasured};
-    if (point.devices < devices) below = &point;
+    if (!counts(point) || point.nodes != nearest) continue;
+    if (point.devices == devices && nearest == nodes)
+      return {point.step_s, 0, Confidence::kMeasured};
+    if (point.devices <= devices) below = &point;
     if (point.devices > devices && above == nullptr) above = &point;
   }
   if (below == nullptr && above == nullptr) return {};
@@ -250,13 +277,19 @@ Profile stored_profile(const State& state, const JobDocument& document, const st
   return Profile(document.mode == ElasticMode::kAdaptive ? 0 : document.logical_workers);
 }
 
+std::vector<int> split_evenly(int devices, int nodes) {
+  std::vector<int> per_node(static_cast<std::size_t>(nodes), devices / nodes);
+  for (int i = 0; i < devices % nodes; ++i) ++per_node[static_cast<std::size_t>(i)];
+  return per_node;
+}
+
 std::unique_ptr<SpeedModel> speed_of(const Profile& profile) {
   RUBATO_CHECK(!profile.empty(), "a speed model needs a measurement");
   if (profile.logical_workers() > 0) return std::make_unique<LogicalSpeed>(profile);
   std::vector<MeasuredRow> rows;
   for (const ProfilePoint& point : profile.points()) {
-    rows.push_back({.per_node = {point.devices},
-                    .nodes = 1,
+    rows.push_back({.per_node = split_evenly(point.devices, point.nodes),
+                    .nodes = point.nodes,
                     .devices = point.devices,
                     .local = std::max<std::int64_t>(1, point.batch / point.devices),
                     .step_s = point.step_s,

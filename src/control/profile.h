@@ -1,6 +1,6 @@
-// Measurements of a training program: seconds per step by devices and batch, and the time it took
-// to add workers. Profiles are stored by what decides a program's speed (profile_key), so the speed
-// of the next job like it is known from its start.
+// Measurements of a training program: seconds per step by devices, nodes and batch, and the time it
+// took to add workers. Profiles are stored by what decides a program's speed (profile_key), so the
+// speed of the next job like it is known from its start.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,7 @@ std::string profile_key(const JobRecord& job, const std::string& machine_type);
 
 struct ProfilePoint {
   int devices = 0;
+  int nodes = 1;           // on which they were; a step across nodes takes longer
   std::int64_t batch = 0;  // samples per step over all workers
   Seconds step_s = 0;
   int reports = 1;  // number of measurements; not stored in JSON
@@ -71,19 +72,21 @@ class Profile {
 
   // The largest number of devices that helps: more devices were measured several times to be more
   // than 5% slower. 0 if no such size is known. A slower size counts only for half an hour
-  // (kSlowerForgotten), because other jobs or another phase of this one may have been the cause.
+  // (kSlowerForgotten), because other jobs or another phase of this one may have been the cause. A
+  // size that was measured on several numbers of nodes is as fast as its fastest.
   static constexpr Seconds kSlowerForgotten = 1800;
   int largest_useful(double now) const;
-  // Seconds per step on this many devices: a measured value, or an optimistic estimate between and
-  // beyond the measured sizes. 0 if nothing was measured.
-  StepTime whole_step(int devices, std::int64_t batch) const;
+  // Seconds per step on this many devices of so many nodes: a measured value, or an optimistic
+  // estimate between and beyond the measured sizes. It rests on sizes that were measured on as many
+  // nodes, or else on the nearest number of nodes. 0 if nothing was measured.
+  StepTime whole_step(int devices, int nodes, std::int64_t batch) const;
 
  private:
   int logical_workers_ = 0;
   std::int64_t total_steps_ = 0;
   std::int64_t steps_per_epoch_ = 0;
   std::int64_t samples_ = 0;
-  std::vector<ProfilePoint> points_;  // by batch, devices
+  std::vector<ProfilePoint> points_;  // by batch, devices, nodes
   std::vector<Seconds> told_;         // value of each point at its last news
   std::vector<Seconds> changes_;      // newest last
 };
@@ -92,6 +95,9 @@ class Profile {
 Profile known_profile(const State& state, const JobRecord& job, const std::string& machine_type);
 // The profile stored under a key, whatever version of Rubato made that; empty if there is none.
 Profile stored_profile(const State& state, const JobDocument& document, const std::string& key);
+
+// So many devices on so many nodes, as even as possible: what is known of a measured placement.
+std::vector<int> split_evenly(int devices, int nodes);
 
 // The profile as a speed model for policies and the simulator. It predicts the seconds of one
 // micro-batch, which is the share of one logical worker or, without logical workers, of one device.

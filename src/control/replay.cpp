@@ -1,6 +1,7 @@
 #include "control/replay.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "control/json_fields.h"
 
@@ -19,7 +20,11 @@ struct Standing {
   double at = 0;
   double step = 0;
   int workers = 0;  // 0: not training
+  int nodes = 1;
 };
+
+// Workers, and the nodes on which they are.
+using Shape = std::pair<int, int>;
 
 class Measuring {
  public:
@@ -32,6 +37,9 @@ class Measuring {
     Standing& standing = standings_[event.job];
     if (event.type == "learned") {
       stored_as_[profile_key(found->second, type_)] = event.body.value("key", "");
+    } else if (event.type == "held") {
+      nodes_[event.job] =
+          std::max<std::size_t>(1, event.body.value("nodes", nlohmann::json()).size());
     } else if (event.type == "granted") {
       const auto devices = static_cast<int>(number_in(event.body, "devices"));
       if (devices > 0 && standing.workers == 0) granted_at_.try_emplace(event.job, event.at);
@@ -46,8 +54,12 @@ class Measuring {
         ++starts_;
         granted_at_.erase(granted);
       }
-      standing = {
-          .at = at, .step = step, .workers = static_cast<int>(number_in(event.body, "workers"))};
+      const auto workers = static_cast<int>(number_in(event.body, "workers"));
+      const std::size_t nodes = std::max<std::size_t>(1, nodes_[event.job]);
+      standing = {.at = at,
+                  .step = step,
+                  .workers = workers,
+                  .nodes = std::clamp(static_cast<int>(nodes), 1, std::max(1, workers))};
     } else if (event.type == "finished") {
       move(found->second, event.at, number_in(event.body["result"], "steps"));
     }
@@ -59,9 +71,11 @@ class Measuring {
     measured.note_length(known.total_steps(), known.steps_per_epoch(), known.samples());
     const auto found = spent_.find(profile_key(job, type_));
     if (found == spent_.end()) return known;
-    for (const auto& [workers, spent] : found->second) {
+    for (const auto& [shape, spent] : found->second) {
+      const auto& [workers, nodes] = shape;
       if (spent.steps < 1 || workers < 1) continue;
       measured.note({.devices = workers,
+                     .nodes = nodes,
                      .batch = std::max<std::int64_t>(1, known.batch()),
                      .step_s = spent.seconds / spent.steps});
     }
@@ -85,7 +99,7 @@ class Measuring {
   void move(const JobRecord& job, double at, double step) {
     const Standing& standing = standings_[job.number];
     if (standing.workers < 1 || step <= standing.step) return;
-    Spent& spent = spent_[profile_key(job, type_)][standing.workers];
+    Spent& spent = spent_[profile_key(job, type_)][{standing.workers, standing.nodes}];
     spent.steps += step - standing.step;
     spent.seconds += at - standing.at;
   }
@@ -94,7 +108,8 @@ class Measuring {
   std::map<JobNumber, Standing> standings_;
   std::map<JobNumber, double> granted_at_;
   std::string type_;  // of the devices
-  std::map<std::string, std::map<int, Spent>> spent_;
+  std::map<std::string, std::map<Shape, Spent>> spent_;
+  std::map<JobNumber, std::size_t> nodes_;        // on which its processes are
   std::map<std::string, std::string> stored_as_;  // keys in the log, by profile_key
   double start_total_ = 0;
   int starts_ = 0;
@@ -102,7 +117,7 @@ class Measuring {
 
 Result<Replay> run(const Past& past, const Snapshot& snapshot, const std::string& policy,
                    const Settings& settings) {
-  if (snapshot.machine.devices < 1) {
+  if (snapshot.cluster.devices() < 1) {
     return invalid_input("the log is incomplete: it does not say how many devices there were");
   }
   ResizeModel resize = live_resize_model();
@@ -145,7 +160,8 @@ Past past_of(State state, std::span<const Event> events) {
   for (const Event& event : events) measuring.take(event);
   past.start_s = measuring.start_s();
   Snapshot& snapshot = past.submitted;
-  snapshot.machine.devices = past.history.devices;
+  auto cluster = LiveCluster::make(past.history.nodes);
+  if (cluster.ok()) snapshot.cluster = std::move(*cluster);
   snapshot.policy = {
       .name = past.state.policy, .settings = past.state.policy_settings, .tenants = {}};
   for (const auto& [number, record] : past.state.jobs) {

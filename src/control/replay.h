@@ -17,7 +17,8 @@ struct Past {
   State state;
   History history;
   // All jobs that finished, in their state when the first of them was submitted. Their speeds are
-  // the mean seconds per step between two view changes, by program and number of workers.
+  // the mean seconds per step between two view changes, by program and number of workers and of
+  // nodes.
   Snapshot submitted;
   Seconds start_s = 0;  // mean time from a job's first grant to its first step
 };

@@ -47,7 +47,9 @@ nlohmann::json to_json(const Snapshot& snapshot) {
   }
   return {{"version", 1},
           {"at", snapshot.at},
-          {"machine", {{"type", snapshot.machine.type}, {"devices", snapshot.machine.devices}}},
+          {"machine",
+           {{"type", snapshot.cluster.device_types()}, {"devices", snapshot.cluster.devices()}}},
+          {"nodes", nodes_json(snapshot.cluster.nodes())},
           {"reserved", snapshot.reserved},
           {"policy",
            {{"name", snapshot.policy.name},
@@ -56,13 +58,26 @@ nlohmann::json to_json(const Snapshot& snapshot) {
           {"jobs", std::move(jobs)}};
 }
 
+namespace {
+
+// Snapshots of early versions have only the sums.
+Result<LiveCluster> cluster_in(const nlohmann::json& json) {
+  nlohmann::json body = {{"devices", json.at("machine").at("devices").get<int>()},
+                         {"device_type", json.at("machine").at("type").get<std::string>()}};
+  if (json.contains("nodes")) body["nodes"] = json["nodes"];
+  return LiveCluster::make(nodes_of_event(body));
+}
+
+}  // namespace
+
 Result<Snapshot> snapshot_from_json(const nlohmann::json& json) {
   try {
     if (json.at("version") != 1) return invalid_input("snapshot: expected version 1");
     Snapshot snapshot;
     snapshot.at = json.at("at").get<double>();
-    snapshot.machine.type = json.at("machine").at("type").get<std::string>();
-    snapshot.machine.devices = json.at("machine").at("devices").get<int>();
+    Result<LiveCluster> cluster = cluster_in(json);
+    if (!cluster.ok()) return cluster.error();
+    snapshot.cluster = std::move(*cluster);
     snapshot.reserved = json.at("reserved").get<int>();
     const nlohmann::json& policy = json.at("policy");
     snapshot.policy.name = policy.at("name").get<std::string>();
@@ -135,9 +150,7 @@ class Awaited {
 
 LiveWorkload workload_of(const Snapshot& snapshot) {
   LiveWorkload live;
-  live.cluster = Cluster(
-      {snapshot.machine.type},
-      {Node{.id = NodeId(0), .type = DeviceTypeId(0), .devices = snapshot.machine.devices}});
+  live.cluster = snapshot.cluster.cluster();
   live.workload.name = "live";
   std::vector<const SnapshotJob*> order;
   for (const SnapshotJob& job : snapshot.jobs) order.push_back(&job);
@@ -148,10 +161,9 @@ LiveWorkload workload_of(const Snapshot& snapshot) {
   });
   Awaited awaited(snapshot);
   for (const SnapshotJob* job : order) {
-    const LiveJob known(job->record, job->profile, snapshot.machine);
-    if (known.spec().allowed_types == 0 || known.spec().min_devices > snapshot.machine.devices) {
-      continue;
-    }
+    const LiveJob known(job->record, job->profile, snapshot.cluster);
+    const int most = snapshot.cluster.most_devices(job->record.document.device_type);
+    if (known.spec().allowed_types == 0 || known.spec().min_devices > most) continue;
     std::optional<std::vector<std::size_t>> after = awaited.of(job->record);
     if (!after) continue;
     awaited.note(job->record.number, live.numbers.size());
@@ -199,8 +211,10 @@ Seconds interval_for(const LiveWorkload& live) {
 // The devices that `decided` gave each job, as the past of a simulation that begins now.
 SimStart start_of(const LiveWorkload& live, const Snapshot& snapshot, const LiveScheduler& decided,
                   const ResizeModel& resize) {
-  std::map<JobNumber, int> had;
-  for (const SnapshotJob& job : snapshot.jobs) had[job.record.number] = job.record.granted;
+  std::map<JobNumber, std::vector<NodeShare>> had;
+  for (const SnapshotJob& job : snapshot.jobs) {
+    had[job.record.number] = snapshot.cluster.allocation_of(job.record).shares;
+  }
   SimStart start;
   for (std::size_t i = 0; i < live.numbers.size(); ++i) {
     SimStart::Job& row = start.jobs.emplace_back();
@@ -213,10 +227,10 @@ SimStart start_of(const LiveWorkload& live, const Snapshot& snapshot, const Live
                 .starts = state->starts,
                 .resizes = state->resizes};
     if (!live.workload.jobs[i].application) row.past.allocation.batch = 0;
-    const int before = had[live.numbers[i]];
-    if (before == 0) {
+    const std::vector<NodeShare>& before = had[live.numbers[i]];
+    if (before.empty()) {
       row.pause_s = resize.stop_s;
-    } else if (before != state->allocation.devices()) {
+    } else if (before != state->allocation.shares) {
       row.pause_s = resize.stop_free_s.value_or(resize.stop_s);
     }
   }
@@ -240,9 +254,11 @@ Result<Forecast> forecast(const Snapshot& snapshot, const std::string& policy,
     if (param.name != "interval") continue;
     options.settings.try_emplace("interval", fmt::format("{}", interval_s));
   }
-  if (snapshot.reserved > 0) {
-    options.serving_load.push_back(
-        {.time_s = 0, .type = DeviceTypeId(0), .devices = snapshot.reserved});
+  int to_reserve = snapshot.reserved;
+  for (std::size_t type = 0; type < live.cluster.type_count() && to_reserve > 0; ++type) {
+    const int devices = std::min(to_reserve, live.cluster.capacity().of[type]);
+    options.serving_load.push_back({.time_s = 0, .type = DeviceTypeId(type), .devices = devices});
+    to_reserve -= devices;
   }
   options.limits = {.horizon_s = kFarthest, .until_job = {}, .should_stop = wanted.should_stop};
   const auto until = std::find(live.numbers.begin(), live.numbers.end(), wanted.until);

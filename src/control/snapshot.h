@@ -21,7 +21,7 @@ struct SnapshotJob {
 
 struct Snapshot {
   double at = 0;  // seconds since 1970
-  Machine machine;
+  LiveCluster cluster;
   LivePolicy policy;
   int reserved = 0;
   std::vector<SnapshotJob> jobs{};  // active ones, in order of submission
@@ -41,7 +41,7 @@ struct LiveWorkload {
   std::vector<bool> guessed;       // whether the length is unknown and was assumed
   double device_s = 0;             // device-seconds of all jobs on their smallest sizes
 };
-// Jobs that can never run on this machine are left out, and so are those that wait for something
+// Jobs that can never run on this cluster are left out, and so are those that wait for something
 // that is not expected: for the failure of a job, or for one that is left out. Others that wait
 // arrive when what they wait for has ended.
 LiveWorkload workload_of(const Snapshot& snapshot);

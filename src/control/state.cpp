@@ -155,10 +155,12 @@ json to_json(const JobRecord& job) {
                  {"started_at", job.started_at},
                  {"ended_at", job.ended_at},
                  {"granted", job.granted},
+                 {"nodes", placement_json(job.nodes)},
                  {"min_devices", device_range(job).low},
                  {"max_devices", device_range(job).high},
                  {"batch", job.batch},
                  {"held", job.held},
+                 {"held_nodes", placement_json(job.held_nodes)},
                  {"reason", job.reason},
                  {"facts", job.facts},
                  {"message", job.message},
@@ -181,6 +183,17 @@ json to_json(const JobRecord& job) {
   return object;
 }
 
+namespace {
+
+// Stores of early versions do not say where devices are.
+Result<JobPlacement> stored_placement(const json& object, const char* field, int devices) {
+  const auto found = object.find(field);
+  return found == object.end() ? Result<JobPlacement>(unnamed_placement(devices))
+                               : placement_from_json(*found);
+}
+
+}  // namespace
+
 Result<JobRecord> job_from_json(const json& object) {
   try {
     JobRecord job;
@@ -199,8 +212,14 @@ Result<JobRecord> job_from_json(const json& object) {
     object.at("started_at").get_to(job.started_at);
     object.at("ended_at").get_to(job.ended_at);
     object.at("granted").get_to(job.granted);
+    auto nodes = stored_placement(object, "nodes", job.granted);
+    if (!nodes) return nodes.error();
+    job.nodes = std::move(*nodes);
     object.at("batch").get_to(job.batch);
     object.at("held").get_to(job.held);
+    auto held_nodes = stored_placement(object, "held_nodes", job.held);
+    if (!held_nodes) return held_nodes.error();
+    job.held_nodes = std::move(*held_nodes);
     object.at("reason").get_to(job.reason);
     object.at("message").get_to(job.message);
     object.at("scale").get_to(job.scale);

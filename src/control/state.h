@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "control/job_document.h"
+#include "control/job_placement.h"
 
 namespace rubato::control {
 
@@ -77,10 +78,12 @@ struct JobRecord {
   double submitted_at = 0;
   double started_at = 0;  // first grant; 0: not yet
   double ended_at = 0;
-  int granted = 0;         // devices that the scheduler grants it now
-  std::int64_t batch = 0;  // granted total batch of an adaptive job; 0: its own choice
-  int held = 0;            // devices that its processes occupy now
-  std::string reason;      // code of the latest decision about it (sched/reasons.h)
+  int granted = 0;            // devices that the scheduler grants it now
+  JobPlacement nodes{};       // where these are
+  std::int64_t batch = 0;     // granted total batch of an adaptive job; 0: its own choice
+  int held = 0;               // devices that its processes occupy now
+  JobPlacement held_nodes{};  // where these are
+  std::string reason;         // code of the latest decision about it (sched/reasons.h)
   nlohmann::json facts = nlohmann::json::object();  // of that decision (sched/job_state.h)
   std::string message;                              // why it failed, for people
   int scale = 0;            // devices its owner asked for with `scale`; 0: the policy decides

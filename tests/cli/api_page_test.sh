@@ -53,6 +53,8 @@ daemon_says "--cpu-slots: 'x' is not a number" -- --cpu-slots x
 daemon_says "'0' is not a number from 1 to 4096" -- --cpu-slots 0
 daemon_says "unknown command 'chek'; did you mean 'check'?" -- chek
 daemon_says "--state needs a value" -- --state
+daemon_says "--node a b: the name of a node may have only letters" -- --isolation none --cpu-slots 1 --node "a b"
+daemon_says "--node-label: 'x'" -- --isolation none --cpu-slots 1 --node-label x
 
 # --- TLS: the address in server.url can be used, and refusals say what is wrong
 make_certificate() { # make_certificate NAME SUBJECT-ALT-NAME

@@ -44,6 +44,10 @@ exits 0 "next: rubato status" -- submit --name long --devices 1..2 --env A=B -- 
 until_true phase_is long running
 exits 0 "long" "running" -- queue
 exits 0 "long" "2 cpu devices" -- cluster
+# Where its devices are: this machine is a node.
+exits 0 "nodes        $(uname -n | cut -d. -f1) (" -- status long
+check "the API names the node" -- holds "j['nodes'][0]['node'] == '$(uname -n | cut -d. -f1)' and j['nodes'][0]['device_type'] == 'cpu'" status long
+check "the cluster has one node" -- holds "[(n['devices'], n['device_type']) for n in j['nodes']] == [(2, 'cpu')]" cluster
 exits 0 "long" "FINISH" -- sim --from-live
 exits 0 "fifo" "tiresias" -- sim --from-live --policy fifo,tiresias
 exits 1 "did you mean 'fifo'" -- sim --from-live --policy fifp

@@ -30,9 +30,9 @@ class SameEstimate : public testing::TestWithParam<ElasticMode> {};
 
 TEST_P(SameEstimate, OfAJobThatKeepsItsDevices) {
   Snapshot snapshot{
-      .at = 1000, .machine = {.type = "cpu", .devices = 2}, .policy = {.name = "fifo"}};
+      .at = 1000, .cluster = Machine{.type = "cpu", .devices = 2}, .policy = {.name = "fifo"}};
   snapshot.jobs.push_back(half_done(1, GetParam(), 2));
-  const LiveJob live(snapshot.jobs[0].record, snapshot.jobs[0].profile, snapshot.machine);
+  const LiveJob live(snapshot.jobs[0].record, snapshot.jobs[0].profile, snapshot.cluster);
   ASSERT_TRUE(live.seconds_left(2));
   EXPECT_DOUBLE_EQ(*live.seconds_left(2), 60);
   const Result<Forecast> next = forecast(snapshot, "fifo", {});
@@ -45,7 +45,7 @@ TEST_P(SameEstimate, OfAJobThatKeepsItsDevices) {
 // The forecast took the longer of what the job says and what an earlier one of its program said.
 TEST_P(SameEstimate, OfAJobThatIsShorterThanTheOneBefore) {
   Snapshot snapshot{
-      .at = 1000, .machine = {.type = "cpu", .devices = 2}, .policy = {.name = "fifo"}};
+      .at = 1000, .cluster = Machine{.type = "cpu", .devices = 2}, .policy = {.name = "fifo"}};
   snapshot.jobs.push_back(half_done(1, GetParam(), 2));
   snapshot.jobs[0].profile.note_length(5000, 100, 6400);
   const Result<Forecast> next = forecast(snapshot, "fifo", {});
@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Forecast, SameEstimate,
 TEST(Estimate, AJobThatHasNotEndedHasWorkLeft) {
   SnapshotJob job = half_done(1, ElasticMode::kConsistent, 2);
   job.record.progress["step"] = 1000;
-  const LiveJob live(job.record, job.profile, {.type = "cpu", .devices = 2});
+  const LiveJob live(job.record, job.profile, Machine{.type = "cpu", .devices = 2});
   EXPECT_GT(*live.seconds_left(2), 0);
 }
 
@@ -75,7 +75,7 @@ SnapshotJob queued(JobNumber number) {
 
 TEST(Forecast, JobsThatWaitForOthersStartWhenTheseHaveEnded) {
   Snapshot snapshot{
-      .at = 1000, .machine = {.type = "cpu", .devices = 2}, .policy = {.name = "fifo"}};
+      .at = 1000, .cluster = Machine{.type = "cpu", .devices = 2}, .policy = {.name = "fifo"}};
   snapshot.jobs.push_back(half_done(1, ElasticMode::kConsistent, 1));
   for (JobNumber number = 2; number <= 5; ++number) snapshot.jobs.push_back(queued(number));
   snapshot.jobs[1].record.waits_for[1] = When::kFinished;
@@ -92,7 +92,7 @@ TEST(Forecast, JobsThatWaitForOthersStartWhenTheseHaveEnded) {
 
 TEST(Forecast, JobsOfAnArrayRunAsManyAtATimeAsTheyMay) {
   Snapshot snapshot{
-      .at = 1000, .machine = {.type = "cpu", .devices = 4}, .policy = {.name = "fifo"}};
+      .at = 1000, .cluster = Machine{.type = "cpu", .devices = 4}, .policy = {.name = "fifo"}};
   for (JobNumber number = 1; number <= 5; ++number) {
     snapshot.jobs.push_back(queued(number));
     snapshot.jobs.back().record.array = {.first = 1, .name = "a", .size = 5, .at_once = 2};

@@ -1,5 +1,6 @@
 // Logs of earlier versions replay. tests/control/logs/vN.sql is a real database as text
-// (scripts/make-test-log), vN.json the state that it must give; what later versions add to the
+// (scripts/make-test-log; v3 is of a cluster: a run of NodesInDisorder), vN.json the state that it
+// must give; what later versions add to the
 // state may be there, too.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -23,7 +23,7 @@ JobDocument small_job(int low, int high) {
 }
 
 Snapshot idle_machine(const std::string& policy) {
-  return {.at = 1e9, .machine = {.type = "cpu", .devices = 4}, .policy = {.name = policy}};
+  return {.at = 1e9, .cluster = Machine{.type = "cpu", .devices = 4}, .policy = {.name = policy}};
 }
 
 SnapshotJob& add(Snapshot& snapshot, const JobDocument& document, int granted) {

@@ -31,6 +31,58 @@ TEST(Profile, ForgetsAfterHalfAnHourThatASizeWasSlower) {
   EXPECT_EQ(profile.largest_useful(later), 2);
 }
 
+// Between nodes a step takes longer: that is no news about the number of devices.
+TEST(Profile, ASizeIsAsFastAsOnItsBestNumberOfNodes) {
+  Profile profile(8);
+  for (int i = 0; i < 5; ++i) {
+    profile.note({.devices = 2, .batch = 64, .step_s = 0.040, .at = kStart});
+    profile.note({.devices = 4, .nodes = 2, .batch = 64, .step_s = 0.060, .at = kStart});
+  }
+  EXPECT_EQ(profile.largest_useful(kStart), 2);
+  for (int i = 0; i < 5; ++i) {
+    profile.note({.devices = 4, .nodes = 1, .batch = 64, .step_s = 0.020, .at = kStart});
+  }
+  EXPECT_EQ(profile.largest_useful(kStart), 0);
+  EXPECT_EQ(profile.points().size(), 3U);
+  EXPECT_DOUBLE_EQ(profile.whole_step(4, 1, 64).step_s, 0.020);
+  EXPECT_DOUBLE_EQ(profile.whole_step(4, 2, 64).step_s, 0.060);
+  EXPECT_EQ(profile.whole_step(4, 2, 64).confidence, Confidence::kMeasured);
+  // The nearest that is known: across two nodes, with twice the devices.
+  EXPECT_DOUBLE_EQ(profile.whole_step(8, 3, 64).step_s, 0.030);
+  EXPECT_EQ(profile.whole_step(8, 3, 64).confidence, Confidence::kExtrapolated);
+  EXPECT_DOUBLE_EQ(profile.whole_step(8, 1, 64).step_s, 0.010);
+
+  const auto speed = speed_of(profile);
+  EXPECT_DOUBLE_EQ(speed->step_time(Placement(DeviceTypeId(0), {4}), 1).step_s, 0.010);
+  EXPECT_DOUBLE_EQ(speed->step_time(Placement(DeviceTypeId(0), {2, 2}), 1).step_s, 0.050);
+  const Result<Profile> read = Profile::from_json(profile.to_json());
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->to_json(), profile.to_json());
+  EXPECT_DOUBLE_EQ(read->whole_step(4, 2, 64).step_s, 0.060);
+}
+
+TEST(Profile, OfATimeWithoutNodesIsOfOneMachine) {
+  const Result<Profile> read = Profile::from_json(
+      {{"logical_workers", 4}, {"points", {{{"devices", 2}, {"batch", 64}, {"step_s", 0.1}}}}});
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->points().front().nodes, 1);
+  EXPECT_FALSE(Profile::from_json(
+                   {{"logical_workers", 4},
+                    {"points", {{{"devices", 2}, {"nodes", 3}, {"batch", 64}, {"step_s", 0.1}}}}})
+                   .ok());
+}
+
+TEST(Profile, OfAnAdaptiveJobKnowsNodesToo) {
+  Profile profile(0);
+  for (const int devices : {1, 2, 4}) {
+    profile.note({.devices = devices, .batch = 64 * devices, .step_s = 0.1});
+  }
+  profile.note({.devices = 4, .nodes = 2, .batch = 256, .step_s = 0.3});
+  const auto speed = speed_of(profile);
+  EXPECT_DOUBLE_EQ(speed->step_time(Placement(DeviceTypeId(0), {4}), 64).step_s, 0.1);
+  EXPECT_DOUBLE_EQ(speed->step_time(Placement(DeviceTypeId(0), {2, 2}), 64).step_s, 0.3);
+}
+
 TEST(Profile, LearnsWhatAResizeCosts) {
   Profile profile(4);
   EXPECT_FALSE(profile.resize_cost());

@@ -60,10 +60,21 @@ class RandomEvents {
         case FieldKind::kObject:
           event.body[name] = {{"x", random_.uniform()}, {"devices", random_.between(1, 4)}};
           break;
+        case FieldKind::kNodes:
+          event.body[name] = nodes_with(random_.between(0, 8));
+          break;
         case FieldKind::kTexts:
           event.body[name] = {{"population", std::to_string(random_.below(100))}};
           break;
       }
+    }
+    // Where devices are is said, if it is said, of all of them.
+    if ((event.type == "granted" || event.type == "held") && event.body.contains("nodes") &&
+        !random_.chance(0.1)) {
+      event.body["nodes"] = nodes_with(event.body["devices"]);
+    } else if (event.type == "placed" && !random_.chance(0.1)) {
+      const auto job = state.jobs.find(event.job);
+      event.body["nodes"] = nodes_with(job == state.jobs.end() ? 0 : job->second.granted);
     }
     if (event.type == "submitted") {
       event.body["document"] = {{"run", {"train", "--seed", std::to_string(random_.below(9))}},
@@ -85,6 +96,18 @@ class RandomEvents {
     } else if (event.type == "tenant") {
       event.body["token_sha256"] = random_.chance(0.5) ? "" : std::string(64, 'a');
     }
+  }
+
+  nlohmann::json nodes_with(int devices) {
+    JobPlacement nodes;
+    for (int node = 0; devices > 0; ++node) {
+      const int part = random_.between(1, devices);
+      nodes.push_back({.node = fmt::format("n{}", node),
+                       .device_type = random_.chance(0.5) ? "a100" : "t4",
+                       .devices = part});
+      devices -= part;
+    }
+    return placement_json(nodes);
   }
 
   void spoil(Event& event) {

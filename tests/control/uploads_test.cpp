@@ -1,6 +1,7 @@
 // Uploads: only what is missing travels, nothing half is ever there, and nothing leaves its folder.
 #include "control/uploads.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>

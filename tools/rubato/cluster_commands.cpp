@@ -7,6 +7,7 @@
 
 #include "commands.h"
 #include "control/job_document.h"
+#include "control/labels.h"
 #include "output.h"
 
 namespace rubato::cli {
@@ -48,14 +49,40 @@ int ask(const ServerChoice& server, const ClusterArguments& a, const char* metho
   return 0;
 }
 
+// Of a single machine the first line says all of it.
+void show_nodes(const json& nodes) {
+  if (nodes.size() < 2) return;
+  Table table({{"NODE", 24},
+               {"TYPE", 18},
+               {"DEVICES", 8, true},
+               {"GRANTED", 8, true},
+               {"HELD", 8, true},
+               {"LABELS", 26}});
+  for (const json& node : nodes) {
+    table.row({node.value("node", ""), node.value("device_type", ""),
+               std::to_string(node.value("devices", 0)), std::to_string(node.value("granted", 0)),
+               std::to_string(node.value("held", 0)),
+               control::labels_text(node.value("labels", control::Labels()))});
+  }
+  fmt::print("{}", table.text());
+}
+
 void show_cluster(const json& c) {
   fmt::print("{}\n", cluster_line(c));
+  const json nodes = c.value("nodes", json::array());
+  show_nodes(nodes);
   const json jobs = c.value("jobs", json::array());
   if (jobs.empty()) return;
-  Table table({{"JOB", 9}, {"NAME", 40}, {"GRANTED", 8, true}, {"HELD", 8, true}});
+  std::vector<Table::Column> columns{
+      {"JOB", 9}, {"NAME", 40}, {"GRANTED", 8, true}, {"HELD", 8, true}};
+  if (nodes.size() > 1) columns.push_back({"NODES", 30});
+  Table table(std::move(columns));
   for (const json& job : jobs) {
-    table.row({job.value("job", ""), job.value("name", ""), std::to_string(job.value("granted", 0)),
-               std::to_string(job.value("held", 0))});
+    std::vector<std::string> row{job.value("job", ""), job.value("name", ""),
+                                 std::to_string(job.value("granted", 0)),
+                                 std::to_string(job.value("held", 0))};
+    if (nodes.size() > 1) row.push_back(nodes_text(job.value("nodes", json::array())));
+    table.row(std::move(row));
   }
   fmt::print("{}", table.text());
 }

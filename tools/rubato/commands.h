@@ -73,6 +73,7 @@ int print_job(const FoundJob& job, bool as_json);
 
 struct MeasuredSpeed {
   int devices = 0;
+  int nodes = 1;
   double steps_per_s = 0;
   double samples_per_s = 0;
 };

@@ -165,6 +165,7 @@ int print_known(Client& client, const FoundJob& job, bool as_json) {
   std::vector<MeasuredSpeed> speeds;
   for (const json& point : known->value("points", json::array())) {
     speeds.push_back({.devices = point.value("devices", 0),
+                      .nodes = point.value("nodes", 1),
                       .steps_per_s = 1 / point.value("step_s", 1.0),
                       .samples_per_s = point.value("samples_per_s", 0.0)});
   }

@@ -11,6 +11,7 @@
 #include <ctime>
 
 #include "base/json_text.h"
+#include "base/text.h"
 
 namespace rubato::cli {
 
@@ -88,6 +89,14 @@ std::string devices_text(const json& job) {
   const std::string range = low == high ? std::to_string(low) : fmt::format("{}-{}", low, high);
   return fmt::format("{}/{}{}", job.value("granted", 0), range,
                      job.value("scale", 0) > 0 ? " pinned" : "");
+}
+
+std::string nodes_text(const json& nodes) {
+  std::vector<std::string> parts;
+  for (const json& part : nodes) {
+    parts.push_back(fmt::format("{} ({})", part.value("node", ""), part.value("devices", 0)));
+  }
+  return join(parts, ", ");
 }
 
 std::string eta_text(const json& job) {

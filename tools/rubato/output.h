@@ -39,6 +39,8 @@ class Table {
 Table job_table(const nlohmann::json& jobs, double now);
 // "2/1-8": current, minimum and maximum number of devices.
 std::string devices_text(const nlohmann::json& job);
+// "gpu1 (4), gpu2 (2)": nodes with the number of their devices.
+std::string nodes_text(const nlohmann::json& nodes);
 // "-" when it is not known.
 std::string eta_text(const nlohmann::json& job);
 // "stalled for 50s"; empty for a job that makes progress.

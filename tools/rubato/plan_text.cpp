@@ -31,7 +31,9 @@ std::string when(const json& plan, const char* name) {
 std::string plan_text(const json& plan) {
   std::string text;
   if (plan.value("placed", false)) {
-    text += fmt::format("would start now on {}\n", counted(plan.value("devices", 0), "device"));
+    const json nodes = plan.value("nodes", json::array());
+    text += fmt::format("would start now on {}{}\n", counted(plan.value("devices", 0), "device"),
+                        nodes.size() > 1 ? ", on " + nodes_text(nodes) : "");
   } else {
     text += fmt::format("cannot be placed now ({}: {})\nwould start {}\n", plan.value("reason", ""),
                         plan.value("text", ""), when(plan, "start_in_s"));

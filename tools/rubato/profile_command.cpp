@@ -124,6 +124,7 @@ void print_speeds(const std::string& name, std::span<const MeasuredSpeed> speeds
                     {"steps_per_s", speed.steps_per_s},
                     {"samples_per_s", speed.samples_per_s},
                     {"speedup", speed.samples_per_s / speeds.front().samples_per_s}});
+    if (std::string_view(unit) == "devices") rows.back()["nodes"] = speed.nodes;
   }
   if (as_json) {
     fmt::print("{}\n", indented_json(json{{"name", name}, {"profile", rows}}));
@@ -132,9 +133,13 @@ void print_speeds(const std::string& name, std::span<const MeasuredSpeed> speeds
   std::string title(unit);
   std::transform(title.begin(), title.end(), title.begin(),
                  [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  fmt::print("{:>7} {:>12} {:>12} {:>8}\n", title, "STEPS/S", "SAMPLES/S", "SPEEDUP");
+  const bool several = std::any_of(speeds.begin(), speeds.end(),
+                                   [](const MeasuredSpeed& speed) { return speed.nodes > 1; });
+  fmt::print("{:>7} {}{:>12} {:>12} {:>8}\n", title, several ? "NODES " : "", "STEPS/S",
+             "SAMPLES/S", "SPEEDUP");
   for (const json& row : rows) {
-    fmt::print("{:>7} {:>12.2f} {:>12.1f} {:>7.2f}x\n", row[unit].get<int>(),
+    fmt::print("{:>7} {}{:>12.2f} {:>12.1f} {:>7.2f}x\n", row[unit].get<int>(),
+               several ? fmt::format("{:>5} ", row["nodes"].get<int>()) : "",
                row["steps_per_s"].get<double>(), row["samples_per_s"].get<double>(),
                row["speedup"].get<double>());
   }

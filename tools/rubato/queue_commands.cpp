@@ -195,6 +195,7 @@ int status(const QueueArguments& a, const Context& context) {
   const json result = job->value("result", json::object());
   print_line("mode", document.value("mode", result.value("mode", "consistent")));
   print_line("devices", devices);
+  print_line("nodes", nodes_text(job->value("nodes", json::array())));
   print_line("reason", job->value("reason", ""));
   print_links(*job);
   print_line("progress", progress_text(*job));

@@ -134,6 +134,10 @@ std::string body_text(const std::string& type, const json& body) {
   if (type == "view") return " " + elastic::describe_event(compact_json(body));
   std::string text;
   for (const auto& [name, value] : body.items()) {
+    if (name == "nodes" && value.is_array() && value.size() > 1) {
+      text += fmt::format(" nodes={}", nodes_text(value));
+      continue;
+    }
     if (value.is_structured() || name == "key") continue;
     std::string shown = value.is_string() ? value.get<std::string>() : compact_json(value);
     if (value.is_number_float()) shown = fmt::format("{:.4g}", value.get<double>());

@@ -11,6 +11,7 @@
 #include "control/controller.h"
 #include "control/exit_deadline.h"
 #include "control/isolation.h"
+#include "control/labels.h"
 #include "control/replay.h"
 #include "control/state_folder.h"
 #include "control/supervise.h"
@@ -25,6 +26,8 @@ namespace {
 struct Arguments {
   std::string state;
   int cpu_slots = 0;
+  std::string node;
+  std::vector<std::string> labels;
   double round_s = 5;
   double decide_within_s = 5;
   std::string policy;
@@ -69,6 +72,23 @@ Result<control::Retention> retention_of(const Arguments& arguments) {
   return control::Retention{.folders = *folders, .events = *events};
 }
 
+// How the machine is called as a node.
+Status describe_node(const Arguments& arguments, control::Machine& machine) {
+  if (!arguments.node.empty()) machine.name = arguments.node;
+  const std::string_view problem = control::node_name_problem(machine.name);
+  if (!problem.empty()) {
+    return invalid_input(fmt::format("--node {}: the name of a node {}", machine.name, problem));
+  }
+  for (const std::string& text : arguments.labels) {
+    const auto label = control::parse_label(text);
+    if (!label.ok()) return invalid_input("--node-label: " + label.error().message);
+    machine.labels.insert_or_assign(label->first, label->second);
+  }
+  if (machine.labels.size() <= control::kMostLabels) return ok_status();
+  return invalid_input(
+      fmt::format("--node-label: a node can have at most {} labels", control::kMostLabels));
+}
+
 int serve(const Arguments& arguments) {
   const sigset_t ending = ending_signals();
   pthread_sigmask(SIG_BLOCK, &ending, nullptr);
@@ -77,8 +97,10 @@ int serve(const Arguments& arguments) {
   if (!isolation.ok()) return fail(isolation.error());
   const Result<control::Retention> retention = retention_of(arguments);
   if (!retention.ok()) return fail(retention.error());
-  const Result<control::Machine> machine = control::find_machine(arguments.cpu_slots);
+  Result<control::Machine> machine = control::find_machine(arguments.cpu_slots);
   if (!machine.ok()) return fail(machine.error());
+  const Status described = describe_node(arguments, *machine);
+  if (!described.ok()) return fail(described.error());
   std::error_code error;
   const std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();
   if (error) return fail({ErrorCode::kIo, "cannot find the path of the running rubatod"});
@@ -211,6 +233,11 @@ int run(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--cpu-slots", arguments.cpu_slots, "Share this many CPU slots instead of GPUs")
       ->check(cli::between(1, 4096));
+  app.add_option("--node", arguments.node,
+                 "Name of this machine in tables and events (default: its host name)");
+  app.add_option("--node-label", arguments.labels,
+                 "NAME=VALUE, shown with the node (repeatable); for people and programs")
+      ->allow_extra_args(false);
   app.add_option("--round", arguments.round_s,
                  "Seconds between scheduling rounds while nothing happens")
       ->check(cli::between(0.1, 3600))

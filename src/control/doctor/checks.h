@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "control/doctor/machine_view.h"
-#include "control/local_executor.h"
+#include "control/machine.h"
 
 namespace rubato::control::doctor {
 

@@ -82,7 +82,7 @@ class DaemonDeath : public ExecutorTest {
       for (const auto& [job, devices] : read_wants()) {
         if (over.contains(job) || wants[job] == devices) continue;
         wants[job] = devices;
-        if (!executor_->want(job, document, devices, 0).ok()) _exit(4);
+        if (!executor_->want(job, document, here(devices), 0).ok()) _exit(4);
       }
       for (const Notice& notice : executor_->poll()) {
         if (notice.kind == Notice::Kind::kEvent) {

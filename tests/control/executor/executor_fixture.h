@@ -173,16 +173,27 @@ class ExecutorTest : public ::testing::Test {
     record.document = document;
     record.granted = devices;
     record.phase = devices > 0 ? Phase::kRunning : Phase::kPaused;
-    const Status wanted = executor_->want(job, document, devices, 0);
+    record.nodes = here(devices);
+    const Status wanted = executor_->want(job, document, record.nodes, 0);
     ASSERT_TRUE(wanted.ok()) << wanted.error().message;
   }
   void want(JobNumber job, int devices) { want(job, records_[job].document, devices); }
+
+  // So many devices of the machine.
+  JobPlacement here(int devices) const {
+    if (devices == 0) return {};
+    return {{options_.machine.name, options_.machine.type, devices}};
+  }
 
   // Polls once and checks everything that must always hold.
   void look() {
     for (Notice& notice : executor_->poll()) {
       JobRecord& record = records_[notice.job];
-      if (notice.kind == Notice::Kind::kHeld) record.held = notice.devices;
+      if (notice.kind == Notice::Kind::kHeld) {
+        EXPECT_EQ(notice.nodes, here(notice.devices));
+        record.held = notice.devices;
+        record.held_nodes = notice.nodes;
+      }
       // Keeps the offset like the daemon's state (event_types.cpp).
       if (notice.kind == Notice::Kind::kEvent) {
         record.progress["events_offset"] = notice.body["events_offset"];

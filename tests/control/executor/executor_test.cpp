@@ -91,7 +91,7 @@ TEST_F(Executor, AJobThatIsStoppedBeforeItsFirstStepStopsWithoutSignals) {
   for (int i = 0; i < 3; ++i) {
     notices_.clear();
     want(1, document, 4);
-    ASSERT_TRUE(until([&] { return executor_->held(1) == 4; }));
+    ASSERT_TRUE(until([&] { return devices_on(executor_->held(1)) == 4; }));
     want(1, 0);
     ASSERT_TRUE(until([&] {
       return was_told(1, Notice::Kind::kStopped) || was_told(1, Notice::Kind::kFinished);
@@ -135,11 +135,25 @@ TEST_F(Executor, ACancelledJobIsGoneWithoutAResult) {
 
 TEST_F(Executor, RefusesWhatTheMachineDoesNotHave) {
   start_executor();
-  EXPECT_FALSE(executor_->want(1, toy(10, 8), 5, 0).ok());
-  EXPECT_FALSE(executor_->want(1, toy(10, 2), 3, 0).ok());  // two logical workers
-  EXPECT_FALSE(executor_->want(1, JobDocument{}, 1, 0).ok());
-  EXPECT_TRUE(executor_->want(1, toy(10), 0, 0).ok());
+  EXPECT_FALSE(executor_->want(1, toy(10, 8), here(5), 0).ok());
+  EXPECT_FALSE(executor_->want(1, toy(10, 2), here(3), 0).ok());  // two logical workers
+  EXPECT_FALSE(executor_->want(1, JobDocument{}, here(1), 0).ok());
+  EXPECT_TRUE(executor_->want(1, toy(10), here(0), 0).ok());
   EXPECT_TRUE(executor_->poll().empty());
+}
+
+// The machine is the only node.
+TEST_F(Executor, RefusesDevicesOfOtherNodes) {
+  options_.machine.name = "here";
+  start_executor();
+  ASSERT_EQ(executor_->nodes().size(), 1U);
+  EXPECT_EQ(executor_->nodes()[0], node_of(options_.machine));
+  const Status refused = executor_->want(1, toy(10), {{"there", "toy", 1}}, 0);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message, "job 1: devices of node there requested, but this is here");
+  EXPECT_EQ(executor_->named_today(unnamed_placement(2)), here(2));
+  options_.machine.name = "a name with blanks";
+  EXPECT_FALSE(LocalExecutor::make(options_).ok());
 }
 
 TEST_F(Executor, AnAdoptedJobGoesOnUndisturbed) {
@@ -151,7 +165,7 @@ TEST_F(Executor, AnAdoptedJobGoesOnUndisturbed) {
   const pid_t supervisor = supervisor_pid(1);
   EXPECT_GT(records_[1].progress.value("events_offset", 0), 0);
   restart_executor();
-  EXPECT_EQ(executor_->held(1), 2);
+  EXPECT_EQ(devices_on(executor_->held(1)), 2);
   const std::int64_t before = step(1);
   ASSERT_TRUE(until([&] { return step(1) > before; }));
   EXPECT_EQ(told(1, Notice::Kind::kProgress).back().body.value("total_steps", 0), 1000);

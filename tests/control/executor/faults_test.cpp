@@ -209,7 +209,7 @@ TEST_F(ExecutorFaults, AProgramThatHangsGivesItsDevicesBack) {
   ASSERT_TRUE(until([&] { return step(1) > 30 && workers(1) == 4; }));
   set_fault("slow -1 100000");
   want(1, 1);
-  ASSERT_TRUE(until([&] { return executor_->held(1) == 1; }));
+  ASSERT_TRUE(until([&] { return devices_on(executor_->held(1)) == 1; }));
   EXPECT_EQ(workers_of(1).size(), 1u);
   kill(workers_of(1).front().pid, SIGKILL);
   set_fault("");
@@ -345,7 +345,7 @@ TEST_F(ExecutorFaults, ProcessesOfAnEndedJobAreEnded) {
   records_[1].phase = Phase::kCancelled;  // recorded but not carried out when the daemon died
   records_[1].granted = 0;
   restart_executor();
-  EXPECT_EQ(executor_->held(1), 2);
+  EXPECT_EQ(devices_on(executor_->held(1)), 2);
   ASSERT_TRUE(until([&] { return was_told(1, Notice::Kind::kStopped); }));
   EXPECT_TRUE(live_processes(root_).empty());
 }

@@ -90,7 +90,7 @@ TEST_F(IsolatedJobs, AreStoppedResumedAndAdopted) {
   want(1, of(kAlice, toy(1000)), 2);
   ASSERT_TRUE(until([&] { return step(1) > 5; }));
   restart_executor();
-  EXPECT_EQ(executor_->held(1), 2);
+  EXPECT_EQ(devices_on(executor_->held(1)), 2);
   want(1, 0);
   ASSERT_TRUE(until([&] { return was_told(1, Notice::Kind::kStopped); }));
   want(1, 1);
@@ -146,13 +146,13 @@ TEST_F(IsolatedJobs, CannotMakeTheDaemonKillOthers) {
 
 TEST_F(IsolatedJobs, NeedAUserAndNeverRoot) {
   start_executor();
-  EXPECT_FALSE(executor_->want(1, toy(3), 1, 0).ok());
-  EXPECT_FALSE(executor_->want(1, of(0, toy(3)), 1, 0).ok());
+  EXPECT_FALSE(executor_->want(1, toy(3), here(1), 0).ok());
+  EXPECT_FALSE(executor_->want(1, of(0, toy(3)), here(1), 0).ok());
   EXPECT_FALSE(find_unix_user("root").ok());
   EXPECT_FALSE(find_unix_user("no-such-user").ok());
   want(1, of(kAlice, toy(3)), 1);
   ASSERT_TRUE(until([&] { return finished(1); }));
-  const Status other = executor_->want(1, of(kBob, toy(3)), 1, 0);
+  const Status other = executor_->want(1, of(kBob, toy(3)), here(1), 0);
   ASSERT_FALSE(other.ok());
   EXPECT_NE(other.error().message.find("belongs to user 64001"), std::string::npos);
 }

@@ -101,11 +101,11 @@ TEST_F(OrdinaryPrograms, HaveTheirDevicesInTheEnvironmentOfOneProcess) {
   ASSERT_EQ(mkfifo(file("gate").c_str(), 0600), 0);
   document.min_devices = document.max_devices = 2;
   want(1, document, 2);
-  ASSERT_TRUE(until([&] { return runs("env") == 1 && executor_->held(1) == 2; }));
+  ASSERT_TRUE(until([&] { return runs("env") == 1 && devices_on(executor_->held(1)) == 2; }));
   for (int i = 0; i < 20; ++i) look();
   EXPECT_EQ(workers_of(1).size(), 1u);
   restart_executor();  // knows its devices
-  EXPECT_EQ(executor_->held(1), 2);
+  EXPECT_EQ(devices_on(executor_->held(1)), 2);
   ASSERT_TRUE(until([&] { return has(text_of(file("environment")), "RUBATO_TRY"); }));
   const int fd = open(file("gate").c_str(), O_WRONLY);
   ASSERT_EQ(write(fd, "\n", 1), 1);

@@ -1,0 +1,81 @@
+// The nodes on which jobs can run, as an executor offers them, and as the scheduler sees them: with
+// numbers in place of names. Immutable; a copy is a reference to the same data.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "control/job_placement.h"
+#include "control/machine.h"
+#include "model/cluster.h"
+#include "sched/allocation.h"
+
+namespace rubato::control {
+
+struct JobRecord;
+
+// A machine with devices of one type. A machine with two types is offered as two nodes.
+struct LiveNode {
+  std::string name;
+  std::string device_type;
+  int devices = 0;
+  std::map<std::string, std::string> labels{};
+  bool operator==(const LiveNode&) const = default;
+};
+LiveNode node_of(const Machine& machine);
+// The nodes with all their devices, as events have them.
+nlohmann::json nodes_json(std::span<const LiveNode> nodes);
+// The nodes of an event `started` or `nodes`. Those of early versions do not name any.
+std::vector<LiveNode> nodes_of_event(const nlohmann::json& body);
+
+class LiveCluster {
+ public:
+  // Without nodes.
+  LiveCluster();
+  // One node.
+  LiveCluster(const Machine& machine);  // NOLINT(google-explicit-constructor): a cluster of one
+  // Refused: a name that is used twice or is none, a node without devices, and more device types
+  // than a scheduler can tell apart (kMaxDeviceTypes).
+  static Result<LiveCluster> make(std::vector<LiveNode> nodes);
+
+  std::span<const LiveNode> nodes() const { return data_->nodes; }
+  bool has_one_node() const { return data_->nodes.size() == 1; }
+  int devices() const { return data_->cluster.devices(); }
+  // Of all devices, joined by ", " if there are several.
+  const std::string& device_types() const { return data_->types; }
+  bool has_type(std::string_view device_type) const;
+  // The most devices that one job can have: of this type, or of any single one if it is empty.
+  int most_devices(std::string_view device_type) const;
+  // The type on which the job runs, or would run if nothing else is known: what it asks for, what
+  // it has, or the type of the first node.
+  std::string type_of(const JobRecord& job) const;
+  // "this machine", or "the cluster" if there are several nodes.
+  const char* here() const { return has_one_node() ? "this machine" : "the cluster"; }
+
+  // Nodes are numbered in the order of nodes().
+  const Cluster& cluster() const { return data_->cluster; }
+  // What the record says that the job was granted. Devices of nodes that are not there, or have
+  // another type of devices now, are left out. A record that does not say where the devices are
+  // means unnamed_placement().
+  Allocation allocation_of(const JobRecord& job) const;
+  JobPlacement placement_of(const Allocation& allocation) const;
+
+ private:
+  struct Data {
+    std::vector<LiveNode> nodes;
+    Cluster cluster;
+    std::string types;
+    std::map<std::string, NodeId, std::less<>> ids;
+  };
+  explicit LiveCluster(std::vector<LiveNode> nodes);
+
+  std::shared_ptr<const Data> data_;
+};
+
+}  // namespace rubato::control
