@@ -289,8 +289,15 @@ std::variant<control::Caller, Reply> Dispatcher::find_caller(const Route& route,
     return reply;
   }
   caller->address = request.remote_addr;
+  if (caller->is_agent() != (route.who == Who::kAgent)) {
+    return error_reply(403, "forbidden",
+                       caller->is_agent() ? "this token is for the agent of a node"
+                                          : "only the agent of a node may do this");
+  }
   const double wait =
-      by_token_.take((caller->admin ? "admin " : "tenant ") + caller->tenant, Clock::now());
+      caller->is_agent()
+          ? 0
+          : by_token_.take((caller->admin ? "admin " : "tenant ") + caller->tenant, Clock::now());
   if (wait > 0) {
     metrics_.limited("token");
     return too_many(wait);

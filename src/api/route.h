@@ -34,7 +34,7 @@ struct Call {
   bool flag(const char* name) const { return parameters.value(name, false); }
 };
 
-enum class Who { kAnyone, kTenant, kAdmin };
+enum class Who { kAnyone, kTenant, kAdmin, kAgent };  // kAgent: of a node, and nobody else
 
 struct Parameter {
   enum class In { kPath, kQuery, kHeader };

@@ -52,6 +52,11 @@ struct Caller {
   bool admin = false;
   std::string address{};  // where the command came from, for the log; empty: unknown
   std::string user{};     // unix user of a caller on the local socket
+  // The agent of this node (control/cluster/), which may do what its node needs, and nothing else.
+  std::string node{};
+  bool joins = false;  // has the join token: may become the agent of a node that nobody is yet
+
+  bool is_agent() const { return joins || !node.empty(); }
 };
 
 // What to change of a tenant; what is not given stays as it is, or has its default if the tenant is
@@ -222,6 +227,11 @@ class Controller {
   virtual Result<std::vector<std::string>> log_files(const Caller& caller, JobNumber job) const = 0;
   // Where the files of the job are that its owner may fetch. It may not exist yet.
   virtual Result<ResultPlace> result_place(const Caller& caller, JobNumber job) const = 0;
+
+  // --- For the agents of nodes (control/cluster/): from any thread
+  // The folder in which the daemon keeps what a job's node sends of it. Only for the node that has
+  // the job now; it exists.
+  virtual Result<std::string> job_copy(const Caller& caller, JobNumber job) const = 0;
 };
 
 }  // namespace rubato::control

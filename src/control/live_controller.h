@@ -96,6 +96,7 @@ class LiveController final : public Controller {
                                     int limit, double wait_s) const override;
   Result<std::vector<std::string>> log_files(const Caller& caller, JobNumber job) const override;
   Result<ResultPlace> result_place(const Caller& caller, JobNumber job) const override;
+  Result<std::string> job_copy(const Caller& caller, JobNumber job) const override;
 
  private:
   struct Submission {

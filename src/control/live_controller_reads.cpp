@@ -6,8 +6,10 @@
 #include <span>
 #include <tuple>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "control/explain.h"
+#include "control/job_owner.h"
 #include "control/live_controller.h"
 #include "control/machine_fit.h"
 #include "control/plan.h"
@@ -384,6 +386,22 @@ Result<ResultPlace> LiveController::result_place(const Caller& caller, JobNumber
   const Result<JobRecord> record = visible(caller, job);
   if (!record.ok()) return record.error();
   return executor_->result_place(*record);
+}
+
+Result<std::string> LiveController::job_copy(const Caller& caller, JobNumber job) const {
+  const Result<JobRecord> record = visible({.tenant = "", .admin = true}, job);
+  const auto has = [&](const JobPlacement& placement) {
+    return std::any_of(placement.begin(), placement.end(),
+                       [&](const NodeDevices& part) { return part.node == caller.node; });
+  };
+  if (!record.ok() || caller.node.empty() || !(has(record->nodes) || has(record->held_nodes))) {
+    return Error{ErrorCode::kNotFound,
+                 fmt::format("{} is not a job of node {}", job_name_of(job), caller.node)};
+  }
+  const std::string folder = fmt::format("{}/jobs/{}", options_.folder, job);
+  if (is_directory(folder) && owns_folder(folder, record->uid)) return folder;
+  return Error{ErrorCode::kNotFound,
+               fmt::format("{}: its folder is not there any more", job_name_of(job))};
 }
 
 }  // namespace rubato::control

@@ -244,6 +244,7 @@ TEST(Routes, AreDocumented) {
   ASSERT_TRUE(page.ok());
   for (const Route& route : routes()) {
     const std::string who = route.who == Who::kAdmin    ? "admin"
+                            : route.who == Who::kAgent  ? "agent"
                             : route.who == Who::kTenant ? "tenant"
                                                         : "anyone";
     const std::string row = "| `" + route.method + " " + route.path + "` | " + who + " |";
