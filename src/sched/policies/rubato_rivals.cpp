@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kGuessesAlike =
     2;  // guessed lengths that differ by no more than this factor are alike
-constexpr double kRounding = 1e-9;
+constexpr double kRivalRounding = 1e-9;
 
 // The values of waiting jobs by length, in epochs or seconds.
 class Rivals {
@@ -28,7 +28,7 @@ class Rivals {
   // The largest value of those that are at least so long; 0 if there is none.
   double most(double least) const {
     const auto shorter = std::partition_point(jobs_.begin(), jobs_.end(), [&](const auto& job) {
-      return job.first >= least * (1 - kRounding);
+      return job.first >= least * (1 - kRivalRounding);
     });
     return shorter == jobs_.begin() ? 0 : std::prev(shorter)->second;
   }
