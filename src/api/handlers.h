@@ -36,6 +36,17 @@ Reply put_upload(const Call& call);
 // --- usage_handlers.cpp
 Reply get_usage(const Call& call);
 
+// --- node_handlers.cpp
+Reply list_nodes(const Call& call);
+Reply drain_node(const Call& call);
+Reply undrain_node(const Call& call);
+Reply remove_node(const Call& call);
+Reply sync_node(const Call& call);
+Reply list_copy(const Call& call);
+Reply get_copied(const Call& call);
+Reply put_copied(const Call& call);
+Reply remove_copied(const Call& call);
+
 // --- cluster_handlers.cpp
 Reply get_cluster(const Call& call);
 Reply list_policies(const Call& call);

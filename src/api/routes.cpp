@@ -382,12 +382,104 @@ std::vector<Route> cluster_routes() {
        .handle = get_health}};
 }
 
+Parameter node_parameter() { return {"node", In::kPath, text_schema(64), "its name"}; }
+
+std::vector<Route> node_routes() {
+  const auto change = [](const char* what, const char* summary, Reply (*handle)(const Call&)) {
+    return Route{.method = "POST",
+                 .path = std::string("/api/v1/nodes/{node}/") + what,
+                 .name = std::string(what) + "Node",
+                 .summary = summary,
+                 .who = Who::kAdmin,
+                 .parameters = {node_parameter()},
+                 .answers = {{204, "done", nullptr, ""}},
+                 .errors = {404, 409},
+                 .handle = handle};
+  };
+  const auto copied = [](const char* method, const char* name, const char* summary,
+                         std::vector<Parameter> more, Reply (*handle)(const Call&)) {
+    Route route{.method = method,
+                .path = "/api/v1/nodes/{node}/jobs/{job}/file",
+                .name = name,
+                .summary = summary,
+                .who = Who::kAgent,
+                .parameters = {node_parameter(),
+                               {"job", In::kPath, integer_schema(1, kLargestInteger), "its number"},
+                               {"path", In::kQuery, text_schema(1000), "in the job's folder"}},
+                .errors = {404, 409, 503},
+                .handle = handle};
+    route.parameters.insert(route.parameters.end(), more.begin(), more.end());
+    return route;
+  };
+  Route drain =
+      change("drain", "Give the node no jobs; those that it has continue elsewhere", drain_node);
+  drain.parameters.push_back(number_parameter(
+      "deadline_s",
+      "seconds after which what still runs there is killed, and continues elsewhere "
+      "from its last checkpoint; 0: never"));
+  std::vector<Route> table{
+      {.method = "GET",
+       .path = "/api/v1/nodes",
+       .name = "listNodes",
+       .summary = "The machines on which jobs run",
+       .answers = {ok("nodes with their state; a tenant sees its own jobs", "NodeList")},
+       .handle = list_nodes},
+      std::move(drain),
+      change("undrain", "Give the node jobs again", undrain_node),
+      {.method = "DELETE",
+       .path = "/api/v1/nodes/{node}",
+       .name = "removeNode",
+       .summary = "Forget a node that has no jobs or is lost; its agent's token becomes invalid",
+       .who = Who::kAdmin,
+       .parameters = {node_parameter()},
+       .answers = {{204, "removed", nullptr, ""}},
+       .errors = {404, 409},
+       .handle = remove_node},
+      {.method = "POST",
+       .path = "/api/v1/nodes/{node}/sync",
+       .name = "syncNode",
+       .summary = "What a node has and what happened there; the response is what should be there",
+       .who = Who::kAgent,
+       .parameters = {node_parameter()},
+       .body = {{"type", "object"}},
+       .answers = {{200, "orders for the node", {{"type", "object"}}}},
+       .errors = {404, 409},
+       .handle = sync_node},
+      {.method = "GET",
+       .path = "/api/v1/nodes/{node}/jobs/{job}/files",
+       .name = "listCopiedFiles",
+       .summary = "The files that the daemon has of a job of this node",
+       .who = Who::kAgent,
+       .parameters = {node_parameter(),
+                      {"job", In::kPath, integer_schema(1, kLargestInteger), "its number"}},
+       .answers = {{200, "path and size of each", {{"type", "object"}}}},
+       .errors = {404, 503},
+       .handle = list_copy}};
+  const Parameter offset = number_parameter("offset", "of the part in the file");
+  Route get = copied("GET", "getCopiedFile", "A part of one of these files, of at most 1 MiB",
+                     {offset}, get_copied);
+  get.answers = {{200, "its bytes", nullptr, "application/octet-stream"}};
+  Route put = copied("PUT", "putCopiedFile", "A part of a file of a job that this node runs",
+                     {offset, number_parameter("size", "of the whole file"),
+                      flag_parameter("grows", "more will be added to it; it has no `size` yet")},
+                     put_copied);
+  put.body = {{"type", "string"}, {"format", "binary"}};
+  put.takes_bytes = true;
+  put.answers = {{200, "received", {{"type", "object"}}}};
+  Route remove =
+      copied("DELETE", "removeCopiedFile", "The job has removed this file", {}, remove_copied);
+  remove.answers = {{200, "removed", {{"type", "object"}}}};
+  for (Route* route : {&get, &put, &remove}) table.push_back(std::move(*route));
+  return table;
+}
+
 }  // namespace
 
 const std::vector<Route>& routes() {
   static const std::vector<Route> table = [] {
     std::vector<Route> all = job_routes();
     for (Route& route : cluster_routes()) all.push_back(std::move(route));
+    for (Route& route : node_routes()) all.push_back(std::move(route));
     return all;
   }();
   return table;

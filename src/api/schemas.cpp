@@ -238,6 +238,20 @@ json component_schemas() {
          {"items", object_schema({"sha256", "size"}, {{"sha256", digest}, {"size", count()}})}}}});
   schemas["MissingUploads"] =
       object_schema({"missing"}, {{"missing", {{"type", "array"}, {"items", digest}}}});
+  schemas["NodeList"] = object_schema(
+      {"nodes"},
+      {{"nodes",
+        {{"type", "array"},
+         {"items",
+          object_schema({"name", "device_type", "devices", "labels", "state", "silent_s", "jobs"},
+                        {{"name", text()},
+                         {"device_type", text()},
+                         {"devices", count()},
+                         {"labels", {{"type", "object"}}},
+                         {"state", {{"enum", {"ready", "draining", "drained", "lost"}}}},
+                         {"silent_s", seconds("since its agent was last heard")},
+                         {"joined_at", seconds("since 1970")},
+                         {"jobs", {{"type", "array"}, {"items", {{"type", "object"}}}}}})}}}});
   schemas["PutUpload"] = object_schema({"complete"}, {{"complete", {{"type", "boolean"}}}});
   schemas["Usage"] = object_schema(
       {"by", "from", "to", "rows", "jobs", "held_s", "trained_s", "more"},

@@ -28,6 +28,9 @@ class Policy;
 namespace rubato::control {
 
 class JobExecutor;
+struct ClusterOptions;
+struct NodeReport;
+struct NodeOrders;
 
 struct ControllerOptions {
   std::string folder;        // the daemon's state folder
@@ -40,6 +43,8 @@ struct ControllerOptions {
   UploadLimits uploads{};
   bool local_users = false;    // every local user is a tenant, even without an administrator's word
   double decide_within_s = 5;  // see live_controller_decide.cpp
+  // Jobs run on machines whose agents join, and not on `machine`. Its folder is filled in.
+  std::shared_ptr<const ClusterOptions> cluster{};
   // Tests: the policy to use in place of the one that was chosen.
   std::function<std::unique_ptr<Policy>(std::unique_ptr<Policy>)> around_policy{};
   Retention retention{};  // of what has ended; by default everything is kept
@@ -78,6 +83,8 @@ struct ChangedTenant {
   Tenant tenant;
   std::string token{};  // a new token, which is never shown again; empty: there is none
 };
+
+enum class NodeChange { kDrain, kUndrain, kRemove };
 
 struct TenantMetrics {
   std::int64_t running = 0;
@@ -228,7 +235,18 @@ class Controller {
   // Where the files of the job are that its owner may fetch. It may not exist yet.
   virtual Result<ResultPlace> result_place(const Caller& caller, JobNumber job) const = 0;
 
-  // --- For the agents of nodes (control/cluster/): from any thread
+  // --- Nodes (control/cluster/)
+  // All nodes with their state: "ready", "draining", "drained" or "lost"; and the caller's jobs.
+  virtual nlohmann::json nodes(const Caller& caller) const = 0;
+  // A node that is drained gets no jobs, and those that it has continue elsewhere; what has not
+  // stopped after `within_s` (0: no limit) is killed. One that is removed is forgotten; it must
+  // have no jobs, or be lost.
+  virtual Status change_node(const Caller& caller, const std::string& name, NodeChange change,
+                             double within_s) = 0;
+
+  // --- For the agents of nodes: from any thread
+  // What an agent says, and what it should do (node_sync.h). With the join token, it joins first.
+  virtual Result<NodeOrders> sync_node(const Caller& caller, const NodeReport& report) = 0;
   // The folder in which the daemon keeps what a job's node sends of it. Only for the node that has
   // the job now; it exists.
   virtual Result<std::string> job_copy(const Caller& caller, JobNumber job) const = 0;

@@ -9,6 +9,7 @@
 #include "base/located_json.h"
 #include "base/names.h"
 #include "base/text.h"
+#include "control/cluster/node_events.h"
 #include "control/job_fields.h"
 #include "elastic/job/metrics.h"
 
@@ -525,6 +526,19 @@ const std::vector<EventType>& table() {
        {{"folder", kText, true, "where it was"}, {"moved_to", kText, true, "where it is now"}, {"message", kText, true, "to whom it belongs"}}, false, nothing},
       {"renumbered", Subject::kNothing, "Numbers of jobs go on at `next_job`: those below were used in a history that is not in this log.",
        {{"next_job", kWhole, true, "number of the next job"}}, false, renumbered},
+      {"node", Subject::kNode, "A machine joined with its agent, or described itself anew.",
+       {{"name", kText, true, "of the node"}, {"device_type", kText, true, "of its devices"}, {"devices", kCount, true, "how many"},
+        {"labels", kTexts, true, "of the node"}, {"token_sha256", kText, true, "SHA-256 of its agent's token, in hexadecimal"}}, false, node_joined},
+      {"node_removed", Subject::kNode, "A node was removed by an administrator; the token of its agent is no longer valid.",
+       {{"name", kText, true, "of the node"}}, false, node_removed},
+      {"node_lost", Subject::kNode, "Nothing was heard of the node's agent for so long that its jobs continue elsewhere.",
+       {{"name", kText, true, "of the node"}, {"silent_s", kNumber, true, "seconds since its agent was last heard"}}, false, node_lost},
+      {"node_back", Subject::kNode, "The agent of a lost node was heard again. What ran there has been ended; it gets jobs again.",
+       {{"name", kText, true, "of the node"}}, false, node_back},
+      {"drained", Subject::kNode, "An administrator drained the node: its jobs are checkpointed and continue elsewhere, and it gets no others.",
+       {{"name", kText, true, "of the node"}, {"deadline", kNumber, false, "in seconds since 1970: what still runs there then is killed"}}, false, node_drained},
+      {"undrained", Subject::kNode, "The node gets jobs again.",
+       {{"name", kText, true, "of the node"}}, false, node_undrained},
       {"tenant_user", Subject::kTenant, "The jobs of a tenant run as another unix user from now on.",
        {{"name", kText, true, "name of the tenant"}, {"user", kText, true, "the unix user; empty: none"}}, false, tenant_user},
   };

@@ -16,7 +16,7 @@
 namespace rubato::control {
 
 // The part of a State that an event changes.
-enum class Subject { kNothing, kJob, kTenant, kReservation, kProfile, kPolicy };
+enum class Subject { kNothing, kJob, kTenant, kReservation, kProfile, kNode, kPolicy };
 
 enum class FieldKind {
   kCount,   // whole number from 0 to 2^31 - 1

@@ -53,16 +53,6 @@ bool exists(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0;
 }
 
-// "STORE JOB\n"; of a folder without an owner file, both are empty.
-FolderOwner read_owner(const std::string& folder) {
-  const AsUser rights = AsUser::owner_of(folder);  // the daemon itself may not read it
-  const std::string text = read_short_file(owner_file(folder));
-  const std::vector<std::string_view> words = split(trim(text), ' ');
-  if (words.size() == 2) return {std::string(words[0]), std::string(words[1])};
-  if (!exists(owner_file(folder))) return {};
-  return {.store = "?", .job = "?"};  // spoiled: it belongs to nobody
-}
-
 // The number of "12" and of "12.ab34"; with `plain`, only of the first.
 std::optional<JobNumber> number_in_name(std::string_view name, bool plain) {
   const std::size_t dot = name.find('.');
@@ -129,6 +119,16 @@ SetAside set_aside(const std::string& jobs_folder, const std::string& name,
 
 }  // namespace
 
+// "STORE JOB\n"; of a folder without an owner file, both are empty.
+FolderOwner read_folder_owner(const std::string& folder) {
+  const AsUser rights = AsUser::owner_of(folder);  // the daemon itself may not read it
+  const std::string text = read_short_file(owner_file(folder));
+  const std::vector<std::string_view> words = split(trim(text), ' ');
+  if (words.size() == 2) return {std::string(words[0]), std::string(words[1])};
+  if (!exists(owner_file(folder))) return {};
+  return {.store = "?", .job = "?"};  // spoiled: it belongs to nobody
+}
+
 Status claim_folder(const std::string& folder, const FolderOwner& owner) {
   if (exists(folder)) {
     if (owns_folder(folder, owner.job)) return ok_status();
@@ -148,7 +148,7 @@ Status claim_folder(const std::string& folder, const FolderOwner& owner) {
 }
 
 bool owns_folder(const std::string& folder, const std::string& uid) {
-  return !exists(folder) || read_owner(folder).job == uid;
+  return !exists(folder) || read_folder_owner(folder).job == uid;
 }
 
 std::vector<SetAside> set_aside_foreign(const std::string& jobs_folder, const State& state,
@@ -174,7 +174,7 @@ std::vector<SetAside> set_aside_foreign(const std::string& jobs_folder, const St
     } else if (uid_of) {
       uid = uid_of(*number);
     }
-    const FolderOwner owner = read_owner(folder);
+    const FolderOwner owner = read_folder_owner(folder);
     if (uid && *uid == owner.job) continue;
     moved.push_back(set_aside(jobs_folder, name, owner, uid.has_value()));
   }

@@ -23,6 +23,8 @@ struct FolderOwner {
 // Creates the folder with its owner file at once, or checks that an existing one belongs to this
 // owner. A folder without an owner file belongs to a job without a uid.
 Status claim_folder(const std::string& folder, const FolderOwner& owner);
+// Both are empty if nothing says to whom it belongs.
+FolderOwner read_folder_owner(const std::string& folder);
 // Whether the folder belongs to the job with this uid, or does not exist.
 bool owns_folder(const std::string& folder, const std::string& uid);
 

@@ -42,8 +42,9 @@ LiveCluster::LiveCluster() : LiveCluster(std::vector<LiveNode>{}) {}
 LiveCluster::LiveCluster(const Machine& machine)
     : LiveCluster(std::vector<LiveNode>{node_of(machine)}) {}
 
-LiveCluster::LiveCluster(std::vector<LiveNode> nodes) {
+LiveCluster::LiveCluster(std::vector<LiveNode> nodes, bool one_node_per_job) {
   auto data = std::make_shared<Data>();
+  data->one_node_per_job = one_node_per_job;
   std::vector<std::string> types;
   std::vector<Node> numbered;
   for (const LiveNode& node : nodes) {
@@ -60,7 +61,7 @@ LiveCluster::LiveCluster(std::vector<LiveNode> nodes) {
   data_ = std::move(data);
 }
 
-Result<LiveCluster> LiveCluster::make(std::vector<LiveNode> nodes) {
+Result<LiveCluster> LiveCluster::make(std::vector<LiveNode> nodes, bool one_node_per_job) {
   std::set<std::string_view> names;
   std::set<std::string_view> types;
   for (const LiveNode& node : nodes) {
@@ -79,7 +80,7 @@ Result<LiveCluster> LiveCluster::make(std::vector<LiveNode> nodes) {
         fmt::format("the nodes have devices of {} types; a cluster can have at most {}",
                     types.size(), kMaxDeviceTypes));
   }
-  return LiveCluster(std::move(nodes));
+  return LiveCluster(std::move(nodes), one_node_per_job);
 }
 
 bool LiveCluster::has_type(std::string_view device_type) const {
@@ -92,7 +93,8 @@ int LiveCluster::most_devices(std::string_view device_type) const {
   for (std::size_t type = 0; type < cluster.type_count(); ++type) {
     const DeviceTypeId id(type);
     if (!device_type.empty() && cluster.type_name(id) != device_type) continue;
-    most = std::max(most, cluster.capacity()[id]);
+    const int devices = data_->one_node_per_job ? cluster.node_size(id) : cluster.capacity()[id];
+    most = std::max(most, devices);
   }
   return most;
 }

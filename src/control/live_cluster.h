@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "control/job_placement.h"
+#include "control/live_node.h"
 #include "control/machine.h"
 #include "model/cluster.h"
 #include "sched/allocation.h"
@@ -20,14 +21,6 @@ namespace rubato::control {
 
 struct JobRecord;
 
-// A machine with devices of one type. A machine with two types is offered as two nodes.
-struct LiveNode {
-  std::string name;
-  std::string device_type;
-  int devices = 0;
-  std::map<std::string, std::string> labels{};
-  bool operator==(const LiveNode&) const = default;
-};
 LiveNode node_of(const Machine& machine);
 // The nodes with all their devices, as events have them.
 nlohmann::json nodes_json(std::span<const LiveNode> nodes);
@@ -42,10 +35,12 @@ class LiveCluster {
   LiveCluster(const Machine& machine);  // NOLINT(google-explicit-constructor): a cluster of one
   // Refused: a name that is used twice or is none, a node without devices, and more device types
   // than a scheduler can tell apart (kMaxDeviceTypes).
-  static Result<LiveCluster> make(std::vector<LiveNode> nodes);
+  static Result<LiveCluster> make(std::vector<LiveNode> nodes, bool one_node_per_job = false);
 
   std::span<const LiveNode> nodes() const { return data_->nodes; }
   bool has_one_node() const { return data_->nodes.size() == 1; }
+  // Whether all devices of a job must be on the same node.
+  bool one_node_per_job() const { return data_->one_node_per_job; }
   int devices() const { return data_->cluster.devices(); }
   // Of all devices, joined by ", " if there are several.
   const std::string& device_types() const { return data_->types; }
@@ -72,8 +67,9 @@ class LiveCluster {
     Cluster cluster;
     std::string types;
     std::map<std::string, NodeId, std::less<>> ids;
+    bool one_node_per_job = false;
   };
-  explicit LiveCluster(std::vector<LiveNode> nodes);
+  explicit LiveCluster(std::vector<LiveNode> nodes, bool one_node_per_job = false);
 
   std::shared_ptr<const Data> data_;
 };

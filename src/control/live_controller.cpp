@@ -110,6 +110,7 @@ void LiveController::turn() {
     return;
   }
   if (rebuild_due_ && now_unix() >= quiet_until_) start_scheduler();
+  watch_nodes();
   handle(executor_->poll());
   follow_nodes();
   settle_links();

@@ -25,6 +25,7 @@
 
 #include "base/mutex.h"
 #include "base/shared_mutex.h"
+#include "control/cluster/cluster_executor.h"
 #include "control/controller.h"
 #include "control/decision_thread.h"
 #include "control/dependencies.h"
@@ -48,6 +49,8 @@ class LiveController final : public Controller {
   LiveController& operator=(const LiveController&) = delete;
   // Call it before begin(), with what the executor has. `cluster` is made of the executor's nodes.
   void use_uploads(std::shared_ptr<Uploads> uploads);
+  // Likewise, if that is the executor: its nodes join and leave.
+  void use_cluster(ClusterExecutor* nodes, std::string join_token_sha256);
   // Adopts running jobs and starts the loop.
   void begin();
 
@@ -96,6 +99,10 @@ class LiveController final : public Controller {
                                     int limit, double wait_s) const override;
   Result<std::vector<std::string>> log_files(const Caller& caller, JobNumber job) const override;
   Result<ResultPlace> result_place(const Caller& caller, JobNumber job) const override;
+  nlohmann::json nodes(const Caller& caller) const override;
+  Status change_node(const Caller& caller, const std::string& name, NodeChange change,
+                     double within_s) override;
+  Result<NodeOrders> sync_node(const Caller& caller, const NodeReport& report) override;
   Result<std::string> job_copy(const Caller& caller, JobNumber job) const override;
 
  private:
@@ -148,6 +155,14 @@ class LiveController final : public Controller {
   // Folders of other histories are set aside, and numbers that they used are not used again.
   void claim_history();
   void adopt_jobs();
+  // --- Nodes with agents (live_controller_cluster.cpp)
+  std::optional<Caller> agent_with(const std::string& token_sha256) const
+      RUBATO_REQUIRES_SHARED(mutex_);
+  // Records an event about a node, and tells the executor.
+  Status record_node(const Event& event);
+  Status admit(const Caller& caller, const NodeReport& report);
+  // Nodes that are silent, heard again, or leave.
+  void watch_nodes();
   // --- Nodes (live_controller_nodes.cpp) ---
   // Records where devices are if their nodes have other names today than in the log.
   void name_nodes();
@@ -255,7 +270,7 @@ class LiveController final : public Controller {
   void note_cancelled(JobNumber job);
   Status check_possible(const JobDocument& document) const;
   // Checks that the program exists and can be executed where the job will run.
-  static Status check_startable(const JobDocument& document);
+  Status check_startable(const JobDocument& document) const;
   // Fills in the unix user of a submitted job, or says why it has none (live_controller_users.cpp).
   Status settle_user(const Caller& caller, const std::string& tenant, JobDocument& document) const;
   // No two tenants have the same user. For the loop.
@@ -285,6 +300,8 @@ class LiveController final : public Controller {
   NumberMark numbers_;
   std::shared_ptr<Uploads> uploads_;
   std::unique_ptr<JobExecutor> executor_;
+  ClusterExecutor* nodes_ = nullptr;  // the same, if it is one
+  std::string join_token_sha256_;
   mutable Mutex cluster_mutex_;
   LiveCluster cluster_ RUBATO_GUARDED_BY(cluster_mutex_);  // the nodes of executor_
   std::string refused_nodes_;                              // why they could not be taken over

@@ -21,8 +21,8 @@ constexpr double kLongestReservation = 366.0 * 86'400;
 Error refused(std::string message) { return {ErrorCode::kRefused, std::move(message)}; }
 Error forbidden() { return {ErrorCode::kForbidden, "only an administrator may do this"}; }
 
-// The token is written once and kept. Whoever can read the file is the administrator.
-Result<std::string> admin_token(const std::string& file) {
+// A token is written once and kept. Whoever can read the file is the administrator, or may join.
+Result<std::string> secret_in(const std::string& file) {
   if (is_file(file)) {
     Result<std::string> text = read_file(file);
     if (!text.ok()) return text;
@@ -53,7 +53,7 @@ struct Opened {
 Result<Opened> open(const ControllerOptions& options) {
   Result<std::unique_ptr<Store>> store = Store::open(options.folder);
   if (!store.ok()) return store.error();
-  Result<std::string> token = admin_token(options.folder + "/admin.token");
+  Result<std::string> token = secret_in(options.folder + "/admin.token");
   if (!token.ok()) return token.error();
   return Opened{.store = std::move(*store),
                 .token = std::move(*token),
@@ -61,16 +61,36 @@ Result<Opened> open(const ControllerOptions& options) {
 }
 
 Result<std::unique_ptr<Controller>> begin(const ControllerOptions& options, Opened opened,
-                                          std::unique_ptr<JobExecutor> executor) {
+                                          std::unique_ptr<JobExecutor> executor,
+                                          const std::function<void(LiveController&)>& use = {}) {
   const std::span<const LiveNode> nodes = executor->nodes();
-  Result<LiveCluster> cluster = LiveCluster::make({nodes.begin(), nodes.end()});
+  Result<LiveCluster> cluster =
+      LiveCluster::make({nodes.begin(), nodes.end()}, executor->one_node_per_job());
   if (!cluster.ok()) return cluster.error();
   auto controller =
       std::make_unique<LiveController>(options, std::move(opened.store), std::move(executor),
                                        std::move(*cluster), sha256_hex(opened.token));
   controller->use_uploads(std::move(opened.uploads));
+  if (use) use(*controller);
   controller->begin();
   return std::unique_ptr<Controller>(std::move(controller));
+}
+
+// Jobs run on the nodes of the log, and on others that join.
+Result<std::unique_ptr<Controller>> begin_cluster(const ControllerOptions& options, Opened opened) {
+  Result<std::string> token = secret_in(options.folder + "/join.token");
+  if (!token.ok()) return token.error();
+  ClusterOptions cluster = *options.cluster;
+  cluster.folder = options.folder + "/jobs";
+  const Status made = make_directories(cluster.folder);
+  if (!made.ok()) return made.error();
+  auto executor = std::make_unique<ClusterExecutor>(cluster, opened.store->identity(),
+                                                    opened.store->state().nodes);
+  ClusterExecutor* nodes = executor.get();
+  const auto use = [&](LiveController& controller) {
+    controller.use_cluster(nodes, sha256_hex(*token));
+  };
+  return begin(options, std::move(opened), std::move(executor), use);
 }
 
 }  // namespace
@@ -78,6 +98,7 @@ Result<std::unique_ptr<Controller>> begin(const ControllerOptions& options, Open
 Result<std::unique_ptr<Controller>> Controller::start(const ControllerOptions& options) {
   Result<Opened> opened = open(options);
   if (!opened.ok()) return opened.error();
+  if (options.cluster) return begin_cluster(options, std::move(*opened));
   auto executor = LocalExecutor::make({.folder = options.folder + "/jobs",
                                        .supervisor = options.supervisor,
                                        .machine = options.machine,
@@ -95,6 +116,7 @@ Result<std::unique_ptr<Controller>> Controller::start(const ControllerOptions& o
 }
 
 Status LiveController::check_possible(const JobDocument& document) const {
+  if (nodes_ != nullptr) return ok_status();  // it waits for a node that can run it
   const LiveCluster cluster = live_cluster();
   if (!document.device_type.empty() && !cluster.has_type(document.device_type)) {
     return invalid_input(fmt::format("device_type: {} has no '{}', only '{}'", cluster.here(),
@@ -110,7 +132,7 @@ Status LiveController::check_possible(const JobDocument& document) const {
   return ok_status();
 }
 
-Status LiveController::check_startable(const JobDocument& document) {
+Status LiveController::check_startable(const JobDocument& document) const {
   const std::string& program = document.run.front();
   const bool relative = program.find('/') != std::string::npos && !program.starts_with('/');
   if (!document.upload.empty() && relative) return ok_status();  // settle_upload() has found it
@@ -118,6 +140,7 @@ Status LiveController::check_startable(const JobDocument& document) {
     return invalid_input(
         fmt::format("run: '{}' is a relative path; give an absolute one, or set dir", program));
   }
+  if (nodes_ != nullptr) return ok_status();  // the rest shows on the node that runs it
   if (!document.dir.empty()) {
     const Status folder = elastic::check_directory(document.dir);
     if (!folder.ok()) return invalid_input("dir: " + folder.error().message);

@@ -390,11 +390,9 @@ Result<ResultPlace> LiveController::result_place(const Caller& caller, JobNumber
 
 Result<std::string> LiveController::job_copy(const Caller& caller, JobNumber job) const {
   const Result<JobRecord> record = visible({.tenant = "", .admin = true}, job);
-  const auto has = [&](const JobPlacement& placement) {
-    return std::any_of(placement.begin(), placement.end(),
-                       [&](const NodeDevices& part) { return part.node == caller.node; });
-  };
-  if (!record.ok() || caller.node.empty() || !(has(record->nodes) || has(record->held_nodes))) {
+  const bool at_home =
+      nodes_ != nullptr && !caller.node.empty() && nodes_->home_of(job) == caller.node;
+  if (!record.ok() || !at_home) {
     return Error{ErrorCode::kNotFound,
                  fmt::format("{} is not a job of node {}", job_name_of(job), caller.node)};
   }

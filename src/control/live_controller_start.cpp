@@ -19,6 +19,8 @@ void LiveController::begin() {
   static_cast<void>(append({event("started", {{"devices", cluster.devices()},
                                               {"device_type", cluster.device_types()},
                                               {"nodes", nodes_json(cluster.nodes())}})}));
+  // The number of an event: greater than that of every earlier daemon with this log.
+  if (nodes_ != nullptr) nodes_->begin(store_->state().last_seq + 1);
   adopt_jobs();
   loop_ = std::thread([this] { run(); });
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "control/machine_fit.h"
+#include "sched/one_node_policy.h"
 #include "sched/pinned_policy.h"
 #include "sched/stopgap_policy.h"
 #include "sched/tenant_policy.h"
@@ -66,6 +67,10 @@ Result<std::unique_ptr<LiveScheduler>> LiveScheduler::make(const LiveCluster& cl
   if (policy.around) *made = policy.around(std::move(*made));
   live->stopgap_ = std::make_unique<PinnedPolicy>(std::make_unique<StopgapPolicy>(rules_of(policy)),
                                                   rules_of(policy));
+  if (cluster.one_node_per_job()) {
+    *made = std::make_unique<OneNodePolicy>(std::move(*made));
+    live->stopgap_ = std::make_unique<OneNodePolicy>(std::move(live->stopgap_));
+  }
   live->scheduler_ =
       std::make_unique<Scheduler>(live->cluster_.cluster(), **info, std::move(*made), *live, *live);
   return live;

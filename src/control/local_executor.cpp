@@ -6,12 +6,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include "base/file.h"
-#include "base/text.h"
-#include "control/job_files.h"
+#include "control/job_logs.h"
 #include "control/job_owner.h"
 #include "control/json_fields.h"
 #include "control/process_killer.h"
@@ -175,22 +173,7 @@ class LocalExecutorImpl final : public LocalExecutor {
   }
 
   std::vector<std::string> log_files(JobNumber number) const override {
-    const AsUser rights = AsUser::owner_of(job_folder(number));
-    const std::string folder = job_folder(number) + "/logs";
-    // worker-7.log.2, worker-7.log.1, worker-7.log
-    std::vector<std::tuple<std::int64_t, std::int64_t, std::string>> files;
-    for (const std::string& name : list_job_folder(job_folder(number), "logs")) {
-      const auto parts = split(name, '.');
-      if (!name.starts_with("worker-") || parts.size() < 2 || parts[1] != "log") continue;
-      const auto worker = parse_int(parts[0].substr(7));
-      const auto age = parts.size() == 3 ? parse_int(parts[2]) : std::optional<std::int64_t>(0);
-      if (worker && age && parts.size() <= 3) files.emplace_back(*worker, -*age, name);
-    }
-    std::sort(files.begin(), files.end());
-    std::vector<std::string> paths;
-    paths.reserve(files.size());
-    for (const auto& file : files) paths.push_back(folder + "/" + std::get<2>(file));
-    return paths;
+    return job_log_files(job_folder(number));
   }
 
  private:

@@ -26,6 +26,7 @@ struct LocalExecutorOptions {
   std::string folder;      // job folders are FOLDER/<number>
   std::string supervisor;  // program, called as: supervisor supervise FOLDER/<number>
   Machine machine;
+  std::string node_of_jobs = "local";  // what their launchers call this machine
   Isolation isolation{};
   std::shared_ptr<Uploads> uploads{};  // null: no job has one
   // If a job does not stop, its supervisor gets SIGTERM, then all its processes get SIGKILL. If a

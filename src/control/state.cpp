@@ -271,6 +271,8 @@ json to_json(const State& state) {
   for (const auto& [name, tenant] : state.tenants) tenants.push_back(to_json(tenant));
   json reservations = json::array();
   for (const auto& [number, each] : state.reservations) reservations.push_back(to_json(each));
+  json nodes = json::array();
+  for (const auto& [name, node] : state.nodes) nodes.push_back(to_json(node));
   json ended_jobs = json::object();
   for (const auto& [phase, count] : state.ended_jobs) {
     if (count > 0) ended_jobs[std::string(to_string(phase))] = count;
@@ -282,6 +284,7 @@ json to_json(const State& state) {
           {"ended_jobs", std::move(ended_jobs)},
           {"tenants", std::move(tenants)},
           {"reservations", std::move(reservations)},
+          {"nodes", std::move(nodes)},
           {"policy", state.policy},
           {"policy_settings", state.policy_settings},
           {"profiles", state.profiles}};

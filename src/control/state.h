@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "control/cluster/node_record.h"
 #include "control/job_document.h"
 #include "control/job_placement.h"
 
@@ -165,6 +166,7 @@ struct State {
   std::map<JobNumber, JobRecord> jobs;
   std::map<std::string, Tenant> tenants;
   std::map<std::int64_t, Reservation> reservations;
+  std::map<std::string, NodeRecord> nodes;  // whose agents have joined, by name
   std::string policy = "rubato";
   std::map<std::string, std::string, std::less<>> policy_settings;
   // Learned step times by program (see profile_key) and number of devices.

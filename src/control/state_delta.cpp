@@ -102,6 +102,9 @@ Status StateDelta::apply(const Event& event) {
     case Subject::kProfile:
       pull(named<std::string>(event, "key"), profiles_, base_.profiles, after_.profiles);
       break;
+    case Subject::kNode:
+      pull(named<std::string>(event, "name"), nodes_, base_.nodes, after_.nodes);
+      break;
     case Subject::kPolicy:
       policy_ = true;
       break;
@@ -126,6 +129,7 @@ void StateDelta::commit(State& base) && {
   push(tenants_, after_.tenants, base.tenants);
   push(reservations_, after_.reservations, base.reservations);
   push(profiles_, after_.profiles, base.profiles);
+  push(nodes_, after_.nodes, base.nodes);
   for (const auto& [key, use] : after_.keys) base.keys.insert_or_assign(key, use);
   base.policy = std::move(after_.policy);
   base.policy_settings = std::move(after_.policy_settings);

@@ -36,6 +36,7 @@ class StateDelta {
   const std::set<std::string>& tenants() const { return tenants_; }
   const std::set<std::int64_t>& reservations() const { return reservations_; }
   const std::set<std::string>& profiles() const { return profiles_; }
+  const std::set<std::string>& nodes() const { return nodes_; }
   bool policy() const { return policy_; }
   // Jobs that existed before and were removed, with their uid.
   const std::map<JobNumber, std::string>& removed() const { return removed_; }
@@ -60,6 +61,7 @@ class StateDelta {
   std::set<std::string> tenants_;
   std::set<std::int64_t> reservations_;
   std::set<std::string> profiles_;
+  std::set<std::string> nodes_;
   bool policy_ = false;
 };
 

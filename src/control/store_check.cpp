@@ -53,10 +53,10 @@ Status check_soundness(Database& database, const std::string& path, bool whole) 
     checks.clear();
     const auto tables = database.read_integer(
         "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('meta', 'tenants', "
-        "'reservations', 'settings', 'profiles')");
+        "'reservations', 'settings', 'profiles', 'nodes')");
     if (!tables) return tables.error();
-    for (const char* table : {"meta", "tenants", "reservations", "settings", "profiles"}) {
-      if (*tables == 5) checks.push_back(fmt::format("PRAGMA quick_check({})", table));
+    for (const char* table : {"meta", "tenants", "reservations", "settings", "profiles", "nodes"}) {
+      if (*tables == 6) checks.push_back(fmt::format("PRAGMA quick_check({})", table));
     }
   }
   for (const std::string& check : checks) {

@@ -10,7 +10,7 @@ namespace rubato::control {
 namespace {
 
 // One entry per version, which upgrades the previous one. A released entry must never change.
-constexpr std::array<std::string_view, 4> kMigrations{
+constexpr std::array<std::string_view, 5> kMigrations{
     // 1: the log, and the views from which State is read. The views always have the state after
     // meta.view_seq.
     R"sql(
@@ -79,6 +79,11 @@ CREATE TRIGGER events_are_kept BEFORE DELETE ON events
 WHEN OLD.seq > (SELECT value FROM meta WHERE name = 'base_seq')
 BEGIN SELECT RAISE(ABORT, 'only events that were folded into the base can be deleted'); END;
 UPDATE meta SET value = -1 WHERE name = 'view_seq';
+)sql",
+    // 5: nodes.
+    R"sql(
+CREATE TABLE nodes (name TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE base_nodes (name TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
 )sql",
 };
 

@@ -103,6 +103,9 @@ Result<StoreViews> StoreViews::make(Database& database, Tables tables) {
        fmt::format("INSERT OR REPLACE INTO {} VALUES (?, ?)", views.named("reservations"))},
       {&views.drop_reservation_,
        fmt::format("DELETE FROM {} WHERE number = ?", views.named("reservations"))},
+      {&views.put_node_,
+       fmt::format("INSERT OR REPLACE INTO {} VALUES (?, ?)", views.named("nodes"))},
+      {&views.drop_node_, fmt::format("DELETE FROM {} WHERE name = ?", views.named("nodes"))},
       {&views.put_setting_,
        fmt::format("INSERT OR REPLACE INTO {} VALUES (?, ?)", views.named("settings"))},
       {&views.put_profile_,
@@ -216,6 +219,12 @@ Status StoreViews::write(const StateDelta& delta) {
     auto status = put_record(put_profile_, name, after.profiles.at(name));
     if (!status) return status;
   }
+  for (const std::string& name : delta.nodes()) {
+    const auto found = after.nodes.find(name);
+    auto status = found == after.nodes.end() ? drop_node_.bind(name).run()
+                                             : put_record(put_node_, name, to_json(found->second));
+    if (!status) return status;
+  }
   if (delta.policy()) {
     if (auto status = put_policy(after); !status) return status;
   }
@@ -225,7 +234,7 @@ Status StoreViews::write(const StateDelta& delta) {
 Status StoreViews::rewrite(Database& database, const State& state) {
   auto status = database.execute(fmt::format(
       "DELETE FROM jobs WHERE number >= {}; DELETE FROM tenants; DELETE FROM reservations;"
-      "DELETE FROM settings; DELETE FROM profiles",
+      "DELETE FROM settings; DELETE FROM profiles; DELETE FROM nodes",
       state.folded_below));
   if (!status) return status;
   for (const auto& [number, job] : state.jobs) {
@@ -247,6 +256,9 @@ Status StoreViews::rewrite(Database& database, const State& state) {
   }
   for (const auto& [name, profile] : state.profiles) {
     if (status = put_record(put_profile_, name, profile); !status) return status;
+  }
+  for (const auto& [name, node] : state.nodes) {
+    if (status = put_record(put_node_, name, to_json(node)); !status) return status;
   }
   if (status = put_policy(state); !status) return status;
   return put_counters(state);
@@ -287,6 +299,13 @@ Result<State> StoreViews::read(Database& database) const {
         {"SELECT name, record FROM " + named("profiles"),
          [&](const Statement& row) {
            state.profiles[std::string(row.text(0))] = parse_json_or_throw(row.text(1));
+           return ok_status();
+         }},
+        {"SELECT name, record FROM " + named("nodes"),
+         [&](const Statement& row) -> Status {
+           auto node = node_record_from(parse_json_or_throw(row.text(1)));
+           if (!node) return node.error();
+           state.nodes.emplace(row.text(0), std::move(*node));
            return ok_status();
          }},
     };

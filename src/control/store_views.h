@@ -59,6 +59,8 @@ class StoreViews {
   Statement drop_tenant_;
   Statement put_reservation_;
   Statement drop_reservation_;
+  Statement put_node_;
+  Statement drop_node_;
   Statement put_setting_;
   Statement put_profile_;
   Statement put_seq_;

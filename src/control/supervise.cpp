@@ -18,6 +18,7 @@
 #include "base/json_text.h"
 #include "control/job_files.h"
 #include "control/job_unit.h"
+#include "control/json_fields.h"
 #include "control/process_tree.h"
 #include "elastic/launch/opaque_job.h"
 #include "elastic/worker/worker.h"
@@ -104,6 +105,7 @@ Status write_supervision(const elastic::LaunchOptions& options, std::int64_t fir
   settings["command"] = options.command;
   const json order = {{"settings", std::move(settings)},
                       {"processes", elastic::to_json(options.processes)},
+                      {"node", options.node.name},
                       {"first_target", first_target}};
   return write_file(supervision_file(options.folder), indented_json(order) + "\n");
 }
@@ -122,11 +124,16 @@ Result<Supervision> read_supervision(const std::string& folder) {
   Result<elastic::ProcessOptions> processes =
       elastic::parse_process_options(order["processes"], path);
   if (!processes.ok()) return processes.error();
+  const std::string node = text_of(order, "node");
+  if (!node.empty() && !elastic::is_node_name(node)) {
+    return invalid_input(fmt::format("{}: node: '{}' is no name of a node", path, node));
+  }
   return Supervision{.options = {.folder = folder,
                                  .settings = *settings,
                                  .workers = settings->first_workers,
                                  .command = settings->command,
-                                 .node = {.name = "local"},
+                                 .node = {.name = node.empty() ? "local" : node},
+                                 .anywhere = true,
                                  .quiet = true,
                                  .keep_target = true,
                                  .listed = false,

@@ -371,6 +371,7 @@ void SupervisedJob::distrust(const std::string& problem, std::vector<Notice>& no
 // The only place that converts a job document into settings of the runtime.
 elastic::LaunchOptions SupervisedJob::launch_options() const {
   elastic::LaunchOptions launch{.folder = folder_.path(), .command = document_.run};
+  launch.node.name = options_.node_of_jobs;
   elastic::JobSettings& settings = launch.settings;
   settings.name = document_.name;
   if (settings.name.empty()) {

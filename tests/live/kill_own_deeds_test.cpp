@@ -16,10 +16,12 @@ const std::set<std::string> kCommands{"paused", "resumed",  "scaled", "changed",
                                       "policy", "reserved", "tenant", "tenant_removed", "removed"};
 // Repeated if they are lost: what they say is found again (a folder, a limit, a state of health).
 // `released` at the end of a reservation comes at the next turn, `unblocked` with the end of
-// another job. `tenant_user` is only in old logs.
-const std::set<std::string> kRare{"warning",   "error",       "restarted", "stalled",
-                                  "recovered", "capped",      "set_aside", "renumbered",
-                                  "released",  "tenant_user", "unblocked"};
+// another job. `tenant_user` is only in old logs. What the daemon knows of its nodes it hears from
+// them again: tests/live/cluster_test.cpp.
+const std::set<std::string> kRare{
+    "warning",    "error",     "restarted",   "stalled",   "recovered",   "capped", "set_aside",
+    "renumbered", "released",  "tenant_user", "unblocked", "nodes",       "placed", "node",
+    "node_lost",  "node_back", "drained",     "undrained", "node_removed"};
 
 std::vector<std::string> own_points() {
   std::vector<std::string> points{"before folder", "after folder", "after want"};

@@ -60,6 +60,8 @@ void add_copy(CLI::App& app, const Context& context, Command& chosen);  // cp, l
 void add_usage(CLI::App& app, const Context& context, Command& chosen);
 void add_top(CLI::App& app, const Context& context, Command& chosen);
 void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen);
+void add_node_commands(CLI::App& app, const Context& context,
+                       Command& chosen);  // nodes, drain, undrain
 void add_doctor(CLI::App& app, const Context& context, Command& chosen);
 // `sim --from-live`. Without policies it uses the daemon's policy.
 int forecast_live(

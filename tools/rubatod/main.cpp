@@ -6,8 +6,10 @@
 #include <csignal>
 #include <filesystem>
 
+#include "agent_command.h"
 #include "api/server.h"
 #include "base/file.h"
+#include "control/cluster/cluster_executor.h"
 #include "control/controller.h"
 #include "control/exit_deadline.h"
 #include "control/isolation.h"
@@ -33,6 +35,9 @@ struct Arguments {
   std::string policy;
   std::string isolation;
   bool local_users = false;
+  bool cluster = false;
+  double lost_after_s = control::ClusterOptions().lost_after_s;
+  AgentArguments agent;
   std::string retain_folders = control::kDefaultFolders;
   std::string retain_events = control::kDefaultEvents;
   api::ServerOptions server;
@@ -72,8 +77,11 @@ Result<control::Retention> retention_of(const Arguments& arguments) {
   return control::Retention{.folders = *folders, .events = *events};
 }
 
-// How the machine is called as a node.
-Status describe_node(const Arguments& arguments, control::Machine& machine) {
+// The machine as a node.
+Result<control::Machine> describe_machine(const Arguments& arguments) {
+  Result<control::Machine> found = control::find_machine(arguments.cpu_slots);
+  if (!found.ok()) return found;
+  control::Machine& machine = *found;
   if (!arguments.node.empty()) machine.name = arguments.node;
   const std::string_view problem = control::node_name_problem(machine.name);
   if (!problem.empty()) {
@@ -84,7 +92,7 @@ Status describe_node(const Arguments& arguments, control::Machine& machine) {
     if (!label.ok()) return invalid_input("--node-label: " + label.error().message);
     machine.labels.insert_or_assign(label->first, label->second);
   }
-  if (machine.labels.size() <= control::kMostLabels) return ok_status();
+  if (machine.labels.size() <= control::kMostLabels) return found;
   return invalid_input(
       fmt::format("--node-label: a node can have at most {} labels", control::kMostLabels));
 }
@@ -97,10 +105,14 @@ int serve(const Arguments& arguments) {
   if (!isolation.ok()) return fail(isolation.error());
   const Result<control::Retention> retention = retention_of(arguments);
   if (!retention.ok()) return fail(retention.error());
-  Result<control::Machine> machine = control::find_machine(arguments.cpu_slots);
+  std::shared_ptr<const control::ClusterOptions> cluster;
+  if (arguments.cluster) {
+    cluster = std::make_shared<const control::ClusterOptions>(
+        control::ClusterOptions{.lost_after_s = arguments.lost_after_s});
+  }
+  const Result<control::Machine> machine =
+      cluster ? control::Machine() : describe_machine(arguments);
   if (!machine.ok()) return fail(machine.error());
-  const Status described = describe_node(arguments, *machine);
-  if (!described.ok()) return fail(described.error());
   std::error_code error;
   const std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();
   if (error) return fail({ErrorCode::kIo, "cannot find the path of the running rubatod"});
@@ -111,6 +123,7 @@ int serve(const Arguments& arguments) {
                                                 .isolation = *isolation,
                                                 .local_users = arguments.local_users,
                                                 .decide_within_s = arguments.decide_within_s,
+                                                .cluster = cluster,
                                                 .retention = *retention});
   if (!controller.ok()) return fail(controller.error());
   if (!arguments.policy.empty()) {
@@ -133,8 +146,10 @@ int serve(const Arguments& arguments) {
     // Such as on a full disk: the daemon runs read-only, and its address is that of the last time.
     if (!told.ok()) fmt::print(stderr, "rubatod: {}\n", told.error().message);
   }
-  fmt::print("rubatod: {} {} devices, state in {}, listening on {}\n", machine->devices,
-             machine->type, arguments.state, (*server)->url());
+  const std::string devices =
+      cluster ? "a cluster" : fmt::format("{} {} devices", machine->devices, machine->type);
+  fmt::print("rubatod: {}, state in {}, listening on {}\n", devices, arguments.state,
+             (*server)->url());
   std::fflush(stdout);
   int number = 0;
   sigwait(&ending, &number);
@@ -156,6 +171,14 @@ int check(const Arguments& arguments) {
     fmt::print("{} earlier events are folded into the state before the log\n", checked->folded);
   }
   return same ? 0 : 1;
+}
+
+int agent(const Arguments& arguments) {
+  const Result<control::Isolation> isolation = control::choose_isolation(arguments.isolation);
+  if (!isolation.ok()) return fail(isolation.error());
+  Result<control::Machine> machine = describe_machine(arguments);
+  if (!machine.ok()) return fail(machine.error());
+  return run_agent(arguments.agent, arguments.state, std::move(*machine), *isolation);
 }
 
 int back_up(const Arguments& arguments) {
@@ -238,6 +261,14 @@ int run(int argc, char** argv) {
   app.add_option("--node-label", arguments.labels,
                  "NAME=VALUE, shown with the node (repeatable); for people and programs")
       ->allow_extra_args(false);
+  app.add_flag("--cluster", arguments.cluster,
+               "Run jobs on the machines whose agents join (rubatod agent), not on this one");
+  app.add_option(
+         "--lost-after", arguments.lost_after_s,
+         "With --cluster: seconds after which a node whose agent is silent is lost, and its "
+         "jobs continue elsewhere")
+      ->check(cli::between(1, 86'400))
+      ->capture_default_str();
   app.add_option("--round", arguments.round_s,
                  "Seconds between scheduling rounds while nothing happens")
       ->check(cli::between(0.1, 3600))
@@ -291,6 +322,7 @@ int run(int argc, char** argv) {
                    "Seconds after which jobs that still run are killed")
       ->check(cli::between(0, 86'400))
       ->capture_default_str();
+  CLI::App* joining = add_agent(app, arguments.agent);
   CLI::App* page = app.add_subcommand("manpage", "Print the manual page rubatod(8)");
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (const std::string problem = cli::unknown_command(app, words); !problem.empty()) {
@@ -303,6 +335,7 @@ int run(int argc, char** argv) {
     return fail(invalid_input(cli::parse_problem(app, error)));
   }
   if (supervise->parsed()) return control::supervise(arguments.folder);
+  if (joining->parsed()) return agent(arguments);
   if (checking->parsed()) return check(arguments);
   if (backing->parsed()) return back_up(arguments);
   if (comparing->parsed()) return compare(arguments);

@@ -101,6 +101,7 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
   if (settings.adaptive) settings.logical_workers = settings.max_workers;
   settings.home = options.node.name;
   const bool continued = is_file(folder.settings_file());
+  bool moved = false;  // from another node
   if (is_file(folder.result_file())) {
     return invalid_input(fmt::format(
         "{}: holds a finished job; choose another folder with --dir or remove it", options.folder));
@@ -127,7 +128,8 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
     Status same = check_registry(options, *before);
     if (same.ok()) same = check_logical_workers(options, *before, **known);
     if (!same.ok()) return same.error();
-    if (!before->home.empty() && before->home != settings.home) {
+    moved = !before->home.empty() && before->home != settings.home;
+    if (moved && !options.anywhere) {
       return invalid_input(
           fmt::format("{}: holds a job of node '{}'; continue it there, or with --node {}",
                       options.folder, before->home, before->home));
@@ -162,7 +164,7 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
   Launcher launcher(options, settings, std::move(*registry));
   if (continued) {
     launcher.hide_earlier_events();
-    const Result<bool> trains = launcher.trains_elsewhere();
+    const Result<bool> trains = moved ? Result<bool>(false) : launcher.trains_elsewhere();
     if (!trains.ok()) return trains.error();
     if (!*trains) {
       Status cleared = launcher.clear_view("restart", "gone with its launcher");

@@ -20,6 +20,8 @@ struct LaunchOptions {
   int workers = 1;
   std::vector<std::string> command;
   NodeIdentity node{.name = default_node_name()};
+  // Continue a job of another node here: nothing of it runs anywhere.
+  bool anywhere = false;
   bool quiet = false;
   bool keep_target = false;  // the registry already holds the target; `workers` is ignored
   bool listed = true;        // shown by 'rubato ps'

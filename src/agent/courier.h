@@ -1,0 +1,72 @@
+// Carries the files of jobs between this node and the daemon, in a thread of its own, so that the
+// agent never waits for a transfer. Jobs take turns: a large checkpoint of one does not keep the
+// logs of another waiting for long.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "agent/folder_mirror.h"
+#include "base/mutex.h"
+
+namespace rubato::agent {
+
+class Courier {
+ public:
+  Courier(const DaemonAddress& address, const std::string& node, const std::string& token);
+  ~Courier();
+  Courier(const Courier&) = delete;
+  Courier& operator=(const Courier&) = delete;
+
+  // Brings the daemon's copy into the job's folder, which exists, with the rights of its owner.
+  void fetch(control::JobNumber job, const std::string& folder, std::int64_t events_length);
+  // From now on the daemon's copy follows the folder.
+  void mirror(control::JobNumber job, const std::string& folder, const std::string& outputs);
+  // The job's processes have ended: everything that is there now is sent, and then no more.
+  void finish(control::JobNumber job);
+  // Lets go of the job, whatever was going on. Its folder is used until busy() is false.
+  void drop(control::JobNumber job);
+  bool busy(control::JobNumber job) const;
+
+  // Whether what was asked for last, fetch() or finish(), is done.
+  bool done(control::JobNumber job) const;
+  // Why the last try failed; empty: it did not. Transfers are tried again and again.
+  std::string problem(control::JobNumber job) const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class Task { kFetch, kMirror, kFinish, kNothing };
+  struct Job {
+    Task task = Task::kNothing;
+    std::int64_t stay = 0;  // tells apart the stays of a job on this node
+    std::string folder{};
+    std::int64_t events_length = 0;
+    std::shared_ptr<FolderMirror> mirror{};
+    Clock::time_point next{};
+    std::string problem{};
+    int failures = 0;
+  };
+
+  void run();
+  // The job whose turn it is, if there is one.
+  control::JobNumber next_job() const RUBATO_REQUIRES(mutex_);
+  // True: done; false: there is more.
+  Result<bool> work(control::JobNumber number, const Job& job);
+  void settle(control::JobNumber number, const Job& was, const Result<bool>& result)
+      RUBATO_REQUIRES(mutex_);
+
+  DaemonLink link_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ RUBATO_GUARDED_BY(mutex_) = false;
+  control::JobNumber busy_ RUBATO_GUARDED_BY(mutex_) = 0;  // the one that is worked on; 0: none
+  std::int64_t stays_ RUBATO_GUARDED_BY(mutex_) = 0;
+  std::map<control::JobNumber, Job> jobs_ RUBATO_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace rubato::agent

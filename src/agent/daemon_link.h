@@ -1,0 +1,60 @@
+// The calls of an agent to its daemon. Every call has a time limit. The code of an error says what
+// to do:
+//   kIo         the daemon was not reached or cannot do it now; try again later
+//   kForbidden  it does not know this token
+//   others      it refuses this call
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "control/cluster/job_copy.h"
+#include "control/cluster/node_sync.h"
+
+namespace httplib {
+class Client;
+}  // namespace httplib
+
+namespace rubato::agent {
+
+struct DaemonAddress {
+  std::string url;        // http://HOST:PORT or https://HOST:PORT
+  std::string ca_file{};  // certificates to trust, for https; empty: the system's
+};
+Status check_address(const DaemonAddress& address);
+
+// For one thread at a time.
+class DaemonLink {
+ public:
+  DaemonLink(const DaemonAddress& address, std::string node, const std::string& token);
+  ~DaemonLink();
+
+  Result<control::NodeOrders> sync(const control::NodeReport& report);
+
+  // --- The copy of a job's folder (control/cluster/job_copy.h)
+  Result<std::vector<control::CopiedFile>> list(control::JobNumber job);
+  // At most kMostPartBytes.
+  Result<std::string> get(control::JobNumber job, const std::string& path, std::int64_t offset);
+  Status put(control::JobNumber job, const std::string& path, std::int64_t total,
+             std::int64_t offset, const std::string& bytes);
+  Status append(control::JobNumber job, const std::string& path, std::int64_t offset,
+                const std::string& bytes);
+  Status remove(control::JobNumber job, const std::string& path);
+
+ private:
+  Result<std::string> call(const char* method, const std::string& path, const std::string& body,
+                           const char* type);
+  std::string file_of(control::JobNumber job, const std::string& path) const;
+
+  const std::string url_;
+  const std::string node_;
+  const std::unique_ptr<httplib::Client> http_;
+};
+
+}  // namespace rubato::agent

@@ -1,0 +1,65 @@
+// Keeps the daemon's copy of a job's folder like the folder on this node, and makes the folder from
+// the copy when the job comes to this node. The job can write in its folder, so it is read with
+// job_files.h.
+//
+// What a restart from the copy needs arrives in this order: a checkpoint's file last, after all
+// views of the steps in it. So at any moment the copy is one that the job can continue with.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "agent/daemon_link.h"
+#include "base/result.h"
+#include "control/result_files.h"
+
+namespace rubato::agent {
+
+// Writes all files of the copy into the folder, which exists. events.jsonl gets at least this
+// length: its lines were told to the daemon, even if some were lost with a node.
+Status fetch_folder(DaemonLink& link, control::JobNumber job, const std::string& folder,
+                    std::int64_t events_length);
+
+class FolderMirror {
+ public:
+  FolderMirror(control::JobNumber job, std::string folder, std::string outputs)
+      : job_(job), place_{.folder = std::move(folder), .outputs = std::move(outputs)} {}
+
+  // Sends what has changed, at most about `most` bytes. True: everything that was there at the
+  // beginning of the call has been sent.
+  Result<bool> send(DaemonLink& link, std::int64_t most);
+
+ private:
+  struct Version {
+    std::uint64_t inode = 0;
+    std::int64_t changed_ns = 0;
+    std::int64_t size = 0;
+    bool operator==(const Version&) const = default;
+  };
+  struct Sent {
+    Version version{};
+    std::int64_t bytes = 0;
+    bool whole = false;  // nothing is missing of this version
+  };
+  struct Source {
+    std::string path;    // as the copy has it
+    bool grows = false;  // it is only ever added to
+  };
+
+  Status ask_what_is_there(DaemonLink& link);
+  std::vector<Source> sources() const;
+  void add_outputs(std::vector<Source>& all, const std::string& path, int depth) const;
+  Result<control::OpenFile> open(const std::string& path) const;
+  // Returns what is left of `most`.
+  Result<std::int64_t> send_one(DaemonLink& link, const Source& source, std::int64_t most);
+  Status remove_missing(DaemonLink& link, const std::vector<Source>& present);
+
+  const control::JobNumber job_;
+  const control::ResultPlace place_;
+  bool asked_ = false;
+  std::map<std::string, Sent> sent_;
+};
+
+}  // namespace rubato::agent

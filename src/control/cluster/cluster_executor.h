@@ -1,0 +1,146 @@
+// Runs jobs on nodes whose agents call the daemon (node_sync.h). Each job runs on one node at a
+// time, its *home*. The loop calls it as a JobExecutor; the threads that answer agents call sync().
+//
+//   no home ──devices wanted──▶ home = node ──none wanted there, and its agent is done──▶ no home
+//
+// A job gets a new home only when it has none, so its processes never run on two nodes that are
+// heard. When its agent is done with it, the daemon's copy of its folder (job_copy.h) has
+// everything, and its next home begins with that copy. A node that is not heard for a while becomes
+// *lost*: its jobs lose their home at once, and its agent's session ends, so that nothing that
+// happened there afterwards is accepted; when it comes back, it ends what it still runs.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "control/cluster/node_record.h"
+#include "control/cluster/node_sync.h"
+#include "control/job_executor.h"
+
+namespace rubato::control {
+
+struct ClusterOptions {
+  std::string folder{};      // copies of the jobs' folders are FOLDER/<number>
+  double lost_after_s = 30;  // a node that was not heard for so long is lost
+  // At most so many calls of agents per second; with few nodes they call every tenth of a second.
+  double calls_per_s = 1000;
+};
+
+class ClusterExecutor final : public JobExecutor {
+ public:
+  // `nodes` are those of the log with this identity. They count as heard now.
+  ClusterExecutor(ClusterOptions options, const std::string& store,
+                  const std::map<std::string, NodeRecord>& nodes);
+
+  // --- The loop
+  // The epoch of this daemon. Until it is known, no agent gets an answer.
+  void begin(std::int64_t epoch);
+  // A node joined, or its record changed. Takes effect in the next poll().
+  void set_node(const NodeRecord& record);
+  void remove_node(const std::string& name);
+  // The time for the jobs of this drained node to stop is over: they are killed.
+  void hurry(const std::string& name);
+  // Nodes that are not lost by their record and were not heard for too long, with the seconds; and
+  // those that are lost and were heard.
+  std::map<std::string, double> silent_nodes() const;
+  std::vector<std::string> heard_lost_nodes() const;
+  // Nodes whose agents want to leave, and that are no job's home.
+  std::vector<std::string> left_nodes() const;
+
+  bool one_node_per_job() const override { return true; }
+  std::span<const LiveNode> nodes() const override { return offered_; }
+  Remains remains_of(const JobRecord& job) const override;
+  JobPlacement named_today(const JobPlacement& recorded) const override { return recorded; }
+  Status adopt(const JobRecord& record) override;
+  Status claim(JobNumber job, const FolderOwner& owner) override;
+  Status want(JobNumber job, const JobDocument& document, const JobPlacement& placement,
+              std::int64_t batch) override;
+  void cancel(JobNumber job) override;
+  bool forget(JobNumber job) override;
+  std::vector<Notice> poll() override;
+  JobPlacement held(JobNumber job) const override;
+  int held() const override;
+  bool has_called_runtime(JobNumber job) const override;
+
+  // --- From any thread
+  std::vector<std::string> log_files(const JobRecord& job) const override;
+  Result<ResultPlace> result_place(const JobRecord& job) const override;
+  // What the agent of a node says, and what it should do. The caller has made sure that it is the
+  // agent. kRefused: another start of the agent has taken over; this one must end.
+  Result<NodeOrders> sync(const NodeReport& report);
+  // The home of a job; empty: it has none.
+  std::string home_of(JobNumber job) const;
+  // What is known of a node besides its record.
+  struct Contact {
+    bool heard = false;   // in this daemon's time
+    double silent_s = 0;  // since it was last heard
+    bool leaving = false;
+    std::vector<JobNumber> jobs{};  // whose home it is
+  };
+  std::map<std::string, Contact> contacts() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Job {
+    std::string uid{};
+    JobDocument document{};
+    NodeDevices wanted{};  // 0 devices: none
+    std::int64_t batch = 0;
+    bool cancelled = false;
+    bool over = false;  // its node told of its end
+    std::string home{};
+    int held = 0;
+    bool called_runtime = false;
+    std::int64_t changed = 0;  // the first orders for its home that say what is wanted now
+    std::int64_t events_offset = 0;
+    nlohmann::json errors = nlohmann::json::object();
+  };
+  struct Node {
+    NodeRecord record{};
+    Clock::time_point heard_at{};
+    bool heard = false;
+    bool leaving = false;
+    bool hurries = false;
+    std::int64_t start = 0;
+    std::string session{};
+    std::int64_t orders = 0;     // number of the last ones
+    std::int64_t received = 0;   // number of the last notice
+    std::set<JobNumber> jobs{};  // whose home it is
+    std::vector<Notice> inbox{};
+
+    bool offered() const { return record.usable() && !leaving; }
+  };
+
+  std::string folder_of(JobNumber job) const;
+  int devices_at_home(const Job& job) const;
+  void orders_change(Job& job) RUBATO_REQUIRES(mutex_);
+  void leave_home(JobNumber number, Job& job) RUBATO_REQUIRES(mutex_);
+  void find_home(JobNumber number, Job& job) RUBATO_REQUIRES(mutex_);
+  JobRecord record_for_home(JobNumber number, const Job& job) const;
+  void take_notices(Node& node, const NodeReport& report) RUBATO_REQUIRES(mutex_);
+  void take_states(const Node& node, const NodeReport& report) RUBATO_REQUIRES(mutex_);
+  NodeOrders orders_for(Node& node) RUBATO_REQUIRES(mutex_);
+  double pause() const RUBATO_REQUIRES(mutex_);
+
+  void offer_nodes() RUBATO_REQUIRES(mutex_);
+
+  const ClusterOptions options_;
+  const std::string store_;
+  std::vector<LiveNode> offered_;  // the loop's
+  mutable Mutex mutex_;
+  std::int64_t epoch_ RUBATO_GUARDED_BY(mutex_) = 0;
+  std::int64_t sessions_ RUBATO_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, Node> nodes_ RUBATO_GUARDED_BY(mutex_);
+  std::map<JobNumber, Job> jobs_ RUBATO_GUARDED_BY(mutex_);
+  std::vector<Notice> own_ RUBATO_GUARDED_BY(mutex_);       // that no agent told
+  std::set<JobNumber> homeless_ RUBATO_GUARDED_BY(mutex_);  // that want devices
+  std::set<JobNumber> done_ RUBATO_GUARDED_BY(mutex_);      // that may leave their home
+};
+
+}  // namespace rubato::control
