@@ -52,9 +52,7 @@ std::string events_of_tenant() {
 
 Result<State> state_before_log(Database& database, std::int64_t schema) {
   if (schema < kSchemaWithBase) return State{};
-  const auto base = StoreViews::make(database, StoreViews::Tables::kBase);
-  if (!base) return base.error();
-  return base->read(database);
+  return StoreViews::read(database, StoreViews::Tables::kBase);
 }
 
 }  // namespace

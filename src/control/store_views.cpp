@@ -77,8 +77,8 @@ Result<JobRecord> job_of_row(const Statement& row) {
   return job_from_json(record);
 }
 
-std::string StoreViews::named(std::string_view table) const {
-  return fmt::format("{}{}", tables_ == Tables::kBase ? "base_" : "", table);
+std::string StoreViews::named(std::string_view table, Tables tables) {
+  return fmt::format("{}{}", tables == Tables::kBase ? "base_" : "", table);
 }
 
 Result<StoreViews> StoreViews::make(Database& database, Tables tables) {
@@ -264,9 +264,24 @@ Status StoreViews::rewrite(Database& database, const State& state) {
   return put_counters(state);
 }
 
-Result<State> StoreViews::read(Database& database) const {
+// A database of an earlier version, which is replayed as it is, has no such table.
+Status StoreViews::read_nodes(Database& database, Tables tables, State& state) {
+  const auto there = database.read_integer(
+      fmt::format("SELECT count(*) FROM sqlite_schema WHERE name = '{}'", named("nodes", tables)));
+  if (!there) return there.error();
+  if (*there == 0) return ok_status();
+  return each_row(database, "SELECT name, record FROM " + named("nodes", tables),
+                  [&](const Statement& row) -> Status {
+                    auto node = node_record_from(parse_json_or_throw(row.text(1)));
+                    if (!node) return node.error();
+                    state.nodes.emplace(row.text(0), std::move(*node));
+                    return ok_status();
+                  });
+}
+
+Result<State> StoreViews::read(Database& database, Tables which) {
   State state;
-  const bool base = tables_ == Tables::kBase;
+  const bool base = which == Tables::kBase;
   const auto seq = database.read_integer(base ? "SELECT value FROM meta WHERE name = 'base_seq'"
                                               : "SELECT value FROM meta WHERE name = 'view_seq'");
   if (!seq) return seq.error();
@@ -274,44 +289,38 @@ Result<State> StoreViews::read(Database& database) const {
   try {
     const std::pair<std::string, std::function<Status(const Statement&)>> tables[] = {
         {fmt::format("SELECT document, record FROM {} WHERE rest = 0 ORDER BY number",
-                     named("jobs")),
+                     named("jobs", which)),
          [&](const Statement& row) -> Status {
            auto job = job_of_row(row);
            if (!job) return job.error();
            state.jobs.emplace_hint(state.jobs.end(), job->number, std::move(*job));
            return ok_status();
          }},
-        {"SELECT name, record FROM " + named("tenants"),
+        {"SELECT name, record FROM " + named("tenants", which),
          [&](const Statement& row) {
            state.tenants[std::string(row.text(0))] = tenant_from(parse_json_or_throw(row.text(1)));
            return ok_status();
          }},
-        {"SELECT number, record FROM " + named("reservations"),
+        {"SELECT number, record FROM " + named("reservations", which),
          [&](const Statement& row) {
            state.reservations[row.integer(0)] = reservation_from(parse_json_or_throw(row.text(1)));
            return ok_status();
          }},
-        {"SELECT name, record FROM " + named("settings"),
+        {"SELECT name, record FROM " + named("settings", which),
          [&](const Statement& row) {
            read_setting(row.text(0), parse_json_or_throw(row.text(1)), state);
            return ok_status();
          }},
-        {"SELECT name, record FROM " + named("profiles"),
+        {"SELECT name, record FROM " + named("profiles", which),
          [&](const Statement& row) {
            state.profiles[std::string(row.text(0))] = parse_json_or_throw(row.text(1));
-           return ok_status();
-         }},
-        {"SELECT name, record FROM " + named("nodes"),
-         [&](const Statement& row) -> Status {
-           auto node = node_record_from(parse_json_or_throw(row.text(1)));
-           if (!node) return node.error();
-           state.nodes.emplace(row.text(0), std::move(*node));
            return ok_status();
          }},
     };
     for (const auto& [sql, use] : tables) {
       if (auto status = each_row(database, sql, use); !status) return status.error();
     }
+    if (auto status = read_nodes(database, which, state); !status) return status.error();
   } catch (const json::exception& problem) {
     return invalid_input(problem.what());
   }

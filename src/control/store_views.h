@@ -30,13 +30,18 @@ class StoreViews {
   // begins (State::folded_below) stay as they are.
   Status rewrite(Database& database, const State& state);
   // The state without jobs at rest. Its last_seq is the event that last changed the tables.
-  Result<State> read(Database& database) const;
+  Result<State> read(Database& database) const { return read(database, tables_); }
+  // Also of a database of an earlier version, as it is.
+  static Result<State> read(Database& database, Tables tables);
   // Inside a transaction, with kBase: forgets jobs at rest.
   Status drop_resting();
 
  private:
+  static Status read_nodes(Database& database, Tables tables, State& state);
+
   explicit StoreViews(Tables tables) : tables_(tables) {}
-  std::string named(std::string_view table) const;
+  static std::string named(std::string_view table, Tables tables);
+  std::string named(std::string_view table) const { return named(table, tables_); }
   Status put_job(const JobRecord& job, bool is_new);
   Status put_key(const JobRecord& job);
   Status put_document(const JobRecord& job);
