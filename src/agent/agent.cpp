@@ -39,6 +39,8 @@ Agent::Agent(AgentOptions options, AgentMemory memory)
       memory_(std::move(memory)),
       remover_(std::make_unique<control::FolderRemover>(options_.folder + "/jobs")),
       courier_(std::make_unique<Courier>(options_.daemon, options_.machine.name, memory_.token())),
+      desk_(
+          std::make_unique<RegistryDesk>(options_.daemon, options_.machine.name, memory_.token())),
       sync_(options_.daemon, options_.machine.name, memory_.token(), options_.join_token) {}
 
 Agent::~Agent() = default;
@@ -83,6 +85,9 @@ void Agent::take_notices() {
     Job& job = found->second;
     const bool ends =
         notice.kind == Notice::Kind::kFinished || notice.kind == Notice::Kind::kFailed;
+    // Its launcher has ended because the job goes on, or has finished, elsewhere.
+    const bool left = notice.kind == Notice::Kind::kStopped && notice.body.contains("left");
+    job.over = job.over || left;
     if (ends) {
       job.over = true;
       // People look for the results when they hear of it, so it is told when they are there.
@@ -108,11 +113,25 @@ void Agent::begin_fetch(JobNumber number, Job& job) {
   Status made = control::claim_folder(folder, {.store = memory_.store(), .job = job.order.uid});
   if (made.ok()) made = control::give_folder(options_.isolation, folder, job.order.document);
   if (made.ok()) made = write_file(folder + "/fetching", "");
+  if (made.ok() && job.order.guest) made = write_file(folder + "/guest", "");
   if (!made.ok()) {
     tell_problem(number, made.error().message);
     return;
   }
-  courier_->fetch(number, folder, job.events_offset);
+  courier_->fetch(number, folder, {.events_length = job.events_offset, .guest = job.order.guest});
+}
+
+void Agent::attend(JobNumber number, const control::JobDocument& document) {
+  const std::string folder = folder_of(number);
+  const bool spread = control::spans_nodes(document);
+  const bool guest = is_file(folder + "/guest");
+  courier_->mirror(number, folder,
+                   {.outputs = control::outputs_of(document),
+                    .node = guest ? options_.machine.name : "",
+                    .spread = spread});
+  if (!spread || desk_->is_open(number)) return;
+  const Status opened = desk_->open(number, folder);
+  if (!opened.ok()) fmt::print(stderr, "rubatod agent: {}\n", opened.error().message);
 }
 
 void Agent::want(JobNumber number, Job& job) {
@@ -135,6 +154,7 @@ bool Agent::remove_folder(JobNumber number, Job& job) {
   if (!is_directory(folder_of(number))) return true;
   if (!std::exchange(job.removing, true)) {
     courier_->drop(number);
+    desk_->close(number);
     const std::string owner = control::read_folder_owner(folder_of(number)).job;
     remover_->add({.job = number, .uid = owner});
   }
@@ -160,7 +180,7 @@ bool Agent::step(JobNumber number, Job& job) {
       std::error_code error;
       std::filesystem::remove(folder + "/fetching", error);
       job.stage = Stage::kHere;
-      courier_->mirror(number, folder, control::outputs_of(job.order.document));
+      attend(number, job.order.document);
       want(number, job);
       return false;
     }

@@ -22,6 +22,7 @@
 #include "agent/agent_memory.h"
 #include "agent/courier.h"
 #include "agent/daemon_link.h"
+#include "agent/registry_desk.h"
 #include "agent/sync_thread.h"
 #include "control/folder_removal.h"
 #include "control/isolation.h"
@@ -37,6 +38,8 @@ struct AgentOptions {
   control::Machine machine;
   std::string supervisor;  // see LocalExecutorOptions
   control::Isolation isolation{};
+  // Where workers of other nodes reach those of this one; empty: found when the daemon is reached.
+  std::string address{};
 };
 
 class Agent {
@@ -87,6 +90,8 @@ class Agent {
   bool step(control::JobNumber number, Job& job);
   void begin_fetch(control::JobNumber number, Job& job);
   void want(control::JobNumber number, Job& job);
+  // The job is here: its files are sent, and its registry is answered for.
+  void attend(control::JobNumber number, const control::JobDocument& document);
   bool remove_folder(control::JobNumber number, Job& job);
   bool has_untold(control::JobNumber number) const;
 
@@ -96,6 +101,7 @@ class Agent {
   std::map<control::JobNumber, Job> jobs_;
   std::unique_ptr<control::FolderRemover> remover_;
   std::unique_ptr<Courier> courier_;
+  std::unique_ptr<RegistryDesk> desk_;
   SyncThread sync_;
   std::string session_;
   std::int64_t obeyed_ = 0;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "agent/agent.h"
+#include "agent/own_address.h"
 #include "base/file.h"
 #include "base/sha256.h"
 #include "base/text.h"
@@ -40,10 +41,15 @@ control::NodeReport Agent::report() const {
   if (unknown_) report.token_sha256 = sha256_hex(memory_.token());
   for (const auto& [number, job] : jobs_) {
     if (job.stage == Stage::kEnding) continue;
-    report.jobs.push_back({.job = number,
-                           .held = executor_ ? control::devices_on(executor_->held(number)) : 0,
-                           .called_runtime = executor_ && job.stage == Stage::kHere &&
-                                             executor_->has_called_runtime(number)});
+    NodeReport::Job told{.job = number};
+    if (executor_ && job.stage == Stage::kHere) {
+      const control::LocalExecutor::Share share = executor_->share_of(number);
+      told.held = control::devices_on(executor_->held(number));
+      told.called_runtime = executor_->has_called_runtime(number);
+      told.view = share.view;
+      told.members = share.members;
+    }
+    report.jobs.push_back(told);
   }
   std::size_t bytes = 0;
   for (const control::NumberedNotice& notice : untold_) {
@@ -103,10 +109,15 @@ Status Agent::obey(const NodeOrders& orders) {
 
 Status Agent::make_executor() {
   executor_.reset();
+  Result<std::string> address =
+      options_.address.empty() ? own_address_towards(options_.daemon.url) : options_.address;
+  if (!address.ok()) return address.error();
   auto made = control::LocalExecutor::make({.folder = options_.folder + "/jobs",
                                             .supervisor = options_.supervisor,
                                             .machine = options_.machine,
                                             .node_of_jobs = options_.machine.name,
+                                            .of_cluster = true,
+                                            .listen = std::move(*address),
                                             .isolation = options_.isolation});
   if (!made.ok()) return made.error();
   executor_ = std::move(*made);
@@ -114,7 +125,10 @@ Status Agent::make_executor() {
 }
 
 Status Agent::begin_session(const NodeOrders& orders) {
-  for (const auto& [number, job] : jobs_) courier_->drop(number);
+  for (const auto& [number, job] : jobs_) {
+    courier_->drop(number);
+    desk_->close(number);
+  }
   jobs_.clear();
   untold_.clear();
   told_ = 0;
@@ -144,7 +158,7 @@ void Agent::take_over(const JobRecord& record) {
   Job& job = jobs_[record.number];
   job.stage = Stage::kHere;
   job.over = control::ended(record.phase);
-  courier_->mirror(record.number, folder, control::outputs_of(record.document));
+  attend(record.number, record.document);
 }
 
 // Folders of jobs that the daemon does not have here.
@@ -181,6 +195,7 @@ void Agent::apply(const NodeOrders& orders) {
     }
     if (fresh) begin_fetch(order.job, job);
     if (job.stage == Stage::kHere) want(order.job, job);
+    desk_->note_changes(order.job, order.changes);
   }
   for (auto& [number, job] : jobs_) {
     if (wanted.contains(number) || job.stage == Stage::kEnding) continue;

@@ -31,19 +31,18 @@ Courier::~Courier() {
   thread_.join();
 }
 
-void Courier::fetch(JobNumber number, const std::string& folder, std::int64_t events_length) {
+void Courier::fetch(JobNumber number, const std::string& folder, const FetchOptions& options) {
   const MutexLock lock(mutex_);
-  jobs_[number] = {
-      .task = Task::kFetch, .stay = ++stays_, .folder = folder, .events_length = events_length};
+  jobs_[number] = {.task = Task::kFetch, .stay = ++stays_, .folder = folder, .fetch = options};
   changed_.notify_all();
 }
 
-void Courier::mirror(JobNumber number, const std::string& folder, const std::string& outputs) {
+void Courier::mirror(JobNumber number, const std::string& folder, const MirrorOptions& options) {
   const MutexLock lock(mutex_);
   jobs_[number] = {.task = Task::kMirror,
                    .stay = ++stays_,
                    .folder = folder,
-                   .mirror = std::make_shared<FolderMirror>(number, folder, outputs)};
+                   .mirror = std::make_shared<FolderMirror>(number, folder, options)};
   changed_.notify_all();
 }
 
@@ -111,7 +110,7 @@ void Courier::run() {
 Result<bool> Courier::work(JobNumber number, const Job& job) {
   const control::AsUser rights = control::AsUser::owner_of(job.folder);
   if (job.task != Task::kFetch) return job.mirror->send(link_, kPortion);
-  const Status fetched = fetch_folder(link_, number, job.folder, job.events_length);
+  const Status fetched = fetch_folder(link_, number, job.folder, job.fetch);
   if (!fetched.ok()) return fetched.error();
   return true;
 }

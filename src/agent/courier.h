@@ -23,9 +23,9 @@ class Courier {
   Courier& operator=(const Courier&) = delete;
 
   // Brings the daemon's copy into the job's folder, which exists, with the rights of its owner.
-  void fetch(control::JobNumber job, const std::string& folder, std::int64_t events_length);
+  void fetch(control::JobNumber job, const std::string& folder, const FetchOptions& options);
   // From now on the daemon's copy follows the folder.
-  void mirror(control::JobNumber job, const std::string& folder, const std::string& outputs);
+  void mirror(control::JobNumber job, const std::string& folder, const MirrorOptions& options);
   // The job's processes have ended: everything that is there now is sent, and then no more.
   void finish(control::JobNumber job);
   // Lets go of the job, whatever was going on. Its folder is used until busy() is false.
@@ -44,7 +44,7 @@ class Courier {
     Task task = Task::kNothing;
     std::int64_t stay = 0;  // tells apart the stays of a job on this node
     std::string folder{};
-    std::int64_t events_length = 0;
+    FetchOptions fetch{};
     std::shared_ptr<FolderMirror> mirror{};
     Clock::time_point next{};
     std::string problem{};

@@ -104,6 +104,10 @@ Result<control::NodeOrders> DaemonLink::sync(const control::NodeReport& report) 
   return Error{ErrorCode::kIo, fmt::format("{}: its answer is not JSON", url_)};
 }
 
+Result<std::string> DaemonLink::ask_registry(JobNumber job, const std::string& request) {
+  return call("POST", fmt::format("/jobs/{}/registry", job), request, "application/json");
+}
+
 std::string DaemonLink::file_of(JobNumber job, const std::string& path) const {
   return fmt::format("/jobs/{}/file?path={}", job, in_url(path));
 }

@@ -37,6 +37,9 @@ class DaemonLink {
 
   Result<control::NodeOrders> sync(const control::NodeReport& report);
 
+  // A call of elastic/job/desk_registry.h, and the answer to it.
+  Result<std::string> ask_registry(control::JobNumber job, const std::string& request);
+
   // --- The copy of a job's folder (control/cluster/job_copy.h)
   Result<std::vector<control::CopiedFile>> list(control::JobNumber job);
   // At most kMostPartBytes.

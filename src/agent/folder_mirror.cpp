@@ -25,9 +25,13 @@ using control::ResultEntry;
 
 constexpr int kDeepest = 16;  // folders below `outputs`
 constexpr std::string_view kEvents = "events.jsonl";
-constexpr std::array<std::string_view, 9> kFiles{"job.json", "secret",       "hello",
-                                                 "hopeless", "tries.json",   "result.json",
-                                                 "model.pt", "tensors.json", "replay.json"};
+// What the node has on which the job was begun, and what the leader's has.
+constexpr std::array<std::string_view, 5> kFilesOfFirst{"job.json", "secret", "hello", "hopeless",
+                                                        "tries.json"};
+constexpr std::array<std::string_view, 4> kFiles{"result.json", "model.pt", "tensors.json",
+                                                 "replay.json"};
+// What workers need to join.
+constexpr std::array<std::string_view, 3> kFilesOfGuest{"job.json", "secret", "hello"};
 
 // What never changes once it has its name.
 bool is_final(std::string_view path) {
@@ -83,16 +87,20 @@ Status lengthen_events(const std::string& folder, std::int64_t length) {
 }  // namespace
 
 Status fetch_folder(DaemonLink& link, JobNumber job, const std::string& folder,
-                    std::int64_t events_length) {
+                    const FetchOptions& options) {
   const auto files = link.list(job);
   if (!files.ok()) return files.error();
   for (const control::CopiedFile& file : *files) {
     const std::string_view problem = control::relative_path_problem(file.path);
     if (!problem.empty() || file.path == "owner") continue;
+    const bool needed =
+        !options.guest || file.path.starts_with("registry/view.") ||
+        std::find(kFilesOfGuest.begin(), kFilesOfGuest.end(), file.path) != kFilesOfGuest.end();
+    if (!needed || file.path.starts_with("nodes/")) continue;
     const Status fetched = fetch_file(link, job, file, folder);
     if (!fetched.ok()) return fetched;
   }
-  return events_length > 0 ? lengthen_events(folder, events_length) : ok_status();
+  return options.events_length > 0 ? lengthen_events(folder, options.events_length) : ok_status();
 }
 
 Status FolderMirror::ask_what_is_there(DaemonLink& link) {
@@ -122,7 +130,8 @@ void FolderMirror::add_outputs(std::vector<Source>& all, const std::string& path
     for (const ResultEntry& entry : list->entries) {
       const std::string below = path + "/" + entry.name;
       if (entry.kind == ResultEntry::Kind::kFile) {
-        all.push_back({.path = place_.outputs + below.substr(control::kOutputs.size())});
+        all.push_back(
+            {.path = place_.outputs + below.substr(control::kOutputs.size()), .file = {}});
       }
       if (entry.kind == ResultEntry::Kind::kFolder && depth < kDeepest) {
         add_outputs(all, below, depth + 1);
@@ -139,10 +148,23 @@ std::vector<FolderMirror::Source> FolderMirror::sources() const {
   const std::vector<std::string> checkpoints = control::list_job_folder(folder, "checkpoints");
   std::vector<Source> all;
   const auto add = [&](std::string path, bool grows) {
-    if (control::is_job_file(folder, path)) all.push_back({std::move(path), grows});
+    if (control::is_job_file(folder, path)) {
+      all.push_back({.path = std::move(path), .file = {}, .grows = grows});
+    }
   };
-  add(std::string(kEvents), true);
+  const bool guest = !how_.node.empty();
+  if (guest) {
+    if (control::is_job_file(folder, std::string(kEvents))) {
+      all.push_back({.path = fmt::format("nodes/{}/{}", how_.node, kEvents),
+                     .file = std::string(kEvents),
+                     .grows = true});
+    }
+  } else {
+    add(std::string(kEvents), true);
+    for (const std::string_view file : kFilesOfFirst) add(std::string(file), false);
+  }
   for (const char* name : {"registry", "audit"}) {
+    if (how_.spread && name == std::string_view("registry")) continue;
     for (const std::string& file : control::list_job_folder(folder, name)) {
       if (!file.starts_with('.')) add(fmt::format("{}/{}", name, file), false);
     }
@@ -169,7 +191,7 @@ Result<OpenFile> FolderMirror::open(const std::string& path) const {
 
 Result<std::int64_t> FolderMirror::send_one(DaemonLink& link, const Source& source,
                                             std::int64_t most) {
-  const Result<OpenFile> file = open(source.path);
+  const Result<OpenFile> file = open(source.file.empty() ? source.path : source.file);
   if (!file.ok()) return most;  // it was removed a moment ago
   const struct stat& status = file->status;
   const Version version{
@@ -177,6 +199,7 @@ Result<std::int64_t> FolderMirror::send_one(DaemonLink& link, const Source& sour
       file->size()};
   const auto [entry, fresh] = sent_.try_emplace(source.path);
   Sent& sent = entry->second;
+  sent.here = true;
   if (sent.whole && sent.version == version) return most;
   if (source.grows) {
     if (sent.version.inode != version.inode || sent.bytes > version.size) sent.bytes = 0;
@@ -213,7 +236,7 @@ Status FolderMirror::remove_missing(DaemonLink& link, const std::vector<Source>&
   std::set<std::string_view> here;
   for (const Source& source : present) here.insert(source.path);
   for (auto sent = sent_.begin(); sent != sent_.end();) {
-    if (here.contains(sent->first) || is_kept(sent->first)) {
+    if (here.contains(sent->first) || is_kept(sent->first) || (how_.spread && !sent->second.here)) {
       ++sent;
       continue;
     }

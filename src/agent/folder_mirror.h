@@ -17,15 +17,30 @@
 
 namespace rubato::agent {
 
-// Writes all files of the copy into the folder, which exists. events.jsonl gets at least this
-// length: its lines were told to the daemon, even if some were lost with a node.
+struct FetchOptions {
+  // events.jsonl gets at least this length: its lines were told to the daemon, even if some were
+  // lost with a node.
+  std::int64_t events_length = 0;
+  // The job was begun on another node: only what workers need to join it.
+  bool guest = false;
+};
+// Writes the files of the copy into the folder, which exists.
 Status fetch_folder(DaemonLink& link, control::JobNumber job, const std::string& folder,
-                    std::int64_t events_length);
+                    const FetchOptions& options);
+
+struct MirrorOptions {
+  std::string outputs{};
+  // The node, if the job was begun on another one: what only one node can have stays apart.
+  std::string node{};
+  // The job may be on other nodes, too: its registry is the daemon's, and files of others are
+  // theirs.
+  bool spread = false;
+};
 
 class FolderMirror {
  public:
-  FolderMirror(control::JobNumber job, std::string folder, std::string outputs)
-      : job_(job), place_{.folder = std::move(folder), .outputs = std::move(outputs)} {}
+  FolderMirror(control::JobNumber job, std::string folder, const MirrorOptions& options)
+      : job_(job), place_{.folder = std::move(folder), .outputs = options.outputs}, how_(options) {}
 
   // Sends what has changed, at most about `most` bytes. True: everything that was there at the
   // beginning of the call has been sent.
@@ -42,9 +57,11 @@ class FolderMirror {
     Version version{};
     std::int64_t bytes = 0;
     bool whole = false;  // nothing is missing of this version
+    bool here = false;   // it was in this folder
   };
   struct Source {
     std::string path;    // as the copy has it
+    std::string file;    // in the folder; empty: the same
     bool grows = false;  // it is only ever added to
   };
 
@@ -58,6 +75,7 @@ class FolderMirror {
 
   const control::JobNumber job_;
   const control::ResultPlace place_;
+  const MirrorOptions how_;
   bool asked_ = false;
   std::map<std::string, Sent> sent_;
 };

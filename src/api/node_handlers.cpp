@@ -56,6 +56,14 @@ Reply sync_node(const Call& call) {
   return orders.ok() ? json_reply(control::to_json(*orders)) : error_reply(orders.error());
 }
 
+Reply ask_registry(const Call& call) {
+  if (call.caller.node != call.text("node")) {
+    return error_reply(403, "forbidden",
+                       fmt::format("this token is for node {}", call.caller.node));
+  }
+  return json_reply(call.controller.ask_registry(call.caller, call.number("job"), call.body));
+}
+
 Reply list_copy(const Call& call) {
   const Result<JobCopy> copy = copy_of(call);
   if (!copy.ok()) return error_reply(copy.error());

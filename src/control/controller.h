@@ -247,7 +247,10 @@ class Controller {
   // --- For the agents of nodes: from any thread
   // What an agent says, and what it should do (node_sync.h). With the join token, it joins first.
   virtual Result<NodeOrders> sync_node(const Caller& caller, const NodeReport& report) = 0;
-  // The folder in which the daemon keeps what a job's node sends of it. Only for the node that has
+  // A call to the registry of a job that is on the caller's node (elastic/job/desk_registry.h).
+  virtual nlohmann::json ask_registry(const Caller& caller, JobNumber job,
+                                      const nlohmann::json& request) = 0;
+  // The folder in which the daemon keeps what a job's nodes send of it. Only for nodes that have
   // the job now; it exists.
   virtual Result<std::string> job_copy(const Caller& caller, JobNumber job) const = 0;
 };

@@ -172,7 +172,7 @@ Status progress(State& state, const Event& event) {
   const auto job = active_job(state, event);
   if (!job) return job.error();
   nlohmann::json body = event.body;
-  for (const char* kept : {"events_offset", "metrics"}) {
+  for (const char* kept : {"events_offset", "node_offsets", "metrics"}) {
     const auto known = (*job)->progress.find(kept);
     if (known != (*job)->progress.end() && !body.contains(kept)) body[kept] = *known;
   }
@@ -199,7 +199,14 @@ Status view(State& state, const Event& event) {
   if (!job) return job.error();
   const auto offset = event.body.find("events_offset");
   if (offset != event.body.end() && offset->is_number_integer()) {
-    (*job)->progress["events_offset"] = *offset;
+    const auto node = event.body.find("node");
+    if (node != event.body.end() && node->is_string()) {
+      json& offsets = (*job)->progress["node_offsets"];
+      if (!offsets.is_object()) offsets = json::object();
+      offsets[node->get<std::string>()] = *offset;
+    } else {
+      (*job)->progress["events_offset"] = *offset;
+    }
   }
   note_metrics(**job, event.body);
   return ok_status();
@@ -479,7 +486,8 @@ const std::vector<EventType>& table() {
         {"epoch", kNumber, false, "epochs done"}, {"epochs", kNumber, false, "epochs in total"},
         {"workers", kCount, false, "workers training now"}}, true, progress},
       {"view", Subject::kNothing, "The runtime changed the job's workers. The body is a line of the runtime's own log (docs/runtime.md); each line is recorded once.",
-       {{"events_offset", kWhole, false, "where the line ends in that log"}}, true, view, nothing},
+       {{"events_offset", kWhole, false, "where the line ends in that log"},
+        {"node", kText, false, "of a job on several nodes: the node whose log it is, if that is not the first one"}}, true, view, nothing},
       {"paused", Subject::kJob, "The owner paused the job: it releases its devices and keeps its state.", {}, false, paused},
       {"resumed", Subject::kJob, "The owner resumed the job: it waits for devices again.", {}, false, resumed},
       {"scaled", Subject::kJob, "The owner pinned the job to this many devices. 0: the pin was removed; the policy decides again.",

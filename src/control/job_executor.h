@@ -64,8 +64,8 @@ class JobExecutor {
   // The nodes whose devices jobs can be given, in an order that does not change. They change only
   // in poll(). A node that is not there any more may still be held.
   virtual std::span<const LiveNode> nodes() const = 0;
-  // Whether all devices of a job must be on the same node.
-  virtual bool one_node_per_job() const { return false; }
+  // Whether a job that cannot use several nodes (spans_nodes) must get all devices on one.
+  virtual bool keeps_some_together() const { return false; }
 
   // --- Jobs of an earlier daemon
   virtual Remains remains_of(const JobRecord& job) const = 0;

@@ -42,9 +42,9 @@ LiveCluster::LiveCluster() : LiveCluster(std::vector<LiveNode>{}) {}
 LiveCluster::LiveCluster(const Machine& machine)
     : LiveCluster(std::vector<LiveNode>{node_of(machine)}) {}
 
-LiveCluster::LiveCluster(std::vector<LiveNode> nodes, bool one_node_per_job) {
+LiveCluster::LiveCluster(std::vector<LiveNode> nodes, bool keeps_some_together) {
   auto data = std::make_shared<Data>();
-  data->one_node_per_job = one_node_per_job;
+  data->keeps_some_together = keeps_some_together;
   std::vector<std::string> types;
   std::vector<Node> numbered;
   for (const LiveNode& node : nodes) {
@@ -61,7 +61,7 @@ LiveCluster::LiveCluster(std::vector<LiveNode> nodes, bool one_node_per_job) {
   data_ = std::move(data);
 }
 
-Result<LiveCluster> LiveCluster::make(std::vector<LiveNode> nodes, bool one_node_per_job) {
+Result<LiveCluster> LiveCluster::make(std::vector<LiveNode> nodes, bool keeps_some_together) {
   std::set<std::string_view> names;
   std::set<std::string_view> types;
   for (const LiveNode& node : nodes) {
@@ -80,20 +80,27 @@ Result<LiveCluster> LiveCluster::make(std::vector<LiveNode> nodes, bool one_node
         fmt::format("the nodes have devices of {} types; a cluster can have at most {}",
                     types.size(), kMaxDeviceTypes));
   }
-  return LiveCluster(std::move(nodes), one_node_per_job);
+  return LiveCluster(std::move(nodes), keeps_some_together);
 }
 
 bool LiveCluster::has_type(std::string_view device_type) const {
   return data_->cluster.find_type(device_type).valid();
 }
 
-int LiveCluster::most_devices(std::string_view device_type) const {
+bool spans_nodes(const JobDocument& document) {
+  return document.mode != ElasticMode::kAdaptive &&
+         document.program != elastic::ProgramKind::kOpaque;
+}
+
+int LiveCluster::most_devices(const JobDocument& document) const {
+  const std::string& device_type = document.device_type;
+  const bool together = data_->keeps_some_together && !spans_nodes(document);
   const Cluster& cluster = data_->cluster;
   int most = 0;
   for (std::size_t type = 0; type < cluster.type_count(); ++type) {
     const DeviceTypeId id(type);
     if (!device_type.empty() && cluster.type_name(id) != device_type) continue;
-    const int devices = data_->one_node_per_job ? cluster.node_size(id) : cluster.capacity()[id];
+    const int devices = together ? cluster.node_size(id) : cluster.capacity()[id];
     most = std::max(most, devices);
   }
   return most;

@@ -19,8 +19,12 @@
 
 namespace rubato::control {
 
+struct JobDocument;
 struct JobRecord;
 
+// Whether workers of the job can be on several nodes: an adaptive job shares a node's memory, and a
+// program that does not use the runtime has one process.
+bool spans_nodes(const JobDocument& document);
 LiveNode node_of(const Machine& machine);
 // The nodes with all their devices, as events have them.
 nlohmann::json nodes_json(std::span<const LiveNode> nodes);
@@ -35,18 +39,18 @@ class LiveCluster {
   LiveCluster(const Machine& machine);  // NOLINT(google-explicit-constructor): a cluster of one
   // Refused: a name that is used twice or is none, a node without devices, and more device types
   // than a scheduler can tell apart (kMaxDeviceTypes).
-  static Result<LiveCluster> make(std::vector<LiveNode> nodes, bool one_node_per_job = false);
+  static Result<LiveCluster> make(std::vector<LiveNode> nodes, bool keeps_some_together = false);
 
   std::span<const LiveNode> nodes() const { return data_->nodes; }
   bool has_one_node() const { return data_->nodes.size() == 1; }
-  // Whether all devices of a job must be on the same node.
-  bool one_node_per_job() const { return data_->one_node_per_job; }
+  // Whether a job that cannot use several nodes may get devices on one only (spans_nodes).
+  bool keeps_some_together() const { return data_->keeps_some_together; }
   int devices() const { return data_->cluster.devices(); }
   // Of all devices, joined by ", " if there are several.
   const std::string& device_types() const { return data_->types; }
   bool has_type(std::string_view device_type) const;
-  // The most devices that one job can have: of this type, or of any single one if it is empty.
-  int most_devices(std::string_view device_type) const;
+  // The most devices that such a job can have: of its type, or of any single one if it names none.
+  int most_devices(const JobDocument& document) const;
   // The type on which the job runs, or would run if nothing else is known: what it asks for, what
   // it has, or the type of the first node.
   std::string type_of(const JobRecord& job) const;
@@ -67,9 +71,9 @@ class LiveCluster {
     Cluster cluster;
     std::string types;
     std::map<std::string, NodeId, std::less<>> ids;
-    bool one_node_per_job = false;
+    bool keeps_some_together = false;
   };
-  explicit LiveCluster(std::vector<LiveNode> nodes, bool one_node_per_job = false);
+  explicit LiveCluster(std::vector<LiveNode> nodes, bool keeps_some_together = false);
 
   std::shared_ptr<const Data> data_;
 };

@@ -103,6 +103,8 @@ class LiveController final : public Controller {
   Status change_node(const Caller& caller, const std::string& name, NodeChange change,
                      double within_s) override;
   Result<NodeOrders> sync_node(const Caller& caller, const NodeReport& report) override;
+  nlohmann::json ask_registry(const Caller& caller, JobNumber job,
+                              const nlohmann::json& request) override;
   Result<std::string> job_copy(const Caller& caller, JobNumber job) const override;
 
  private:

@@ -107,6 +107,11 @@ Result<NodeOrders> LiveController::sync_node(const Caller& caller, const NodeRep
   return nodes_->sync(report);
 }
 
+json LiveController::ask_registry(const Caller& caller, JobNumber job, const json& request) {
+  if (nodes_ == nullptr) return {{"error", no_cluster().message}, {"code", "refused"}};
+  return nodes_->ask_registry(job, caller.node, request);
+}
+
 json LiveController::nodes(const Caller& caller) const {
   json list = json::array();
   if (nodes_ == nullptr) {

@@ -65,7 +65,7 @@ Result<std::unique_ptr<Controller>> begin(const ControllerOptions& options, Open
                                           const std::function<void(LiveController&)>& use = {}) {
   const std::span<const LiveNode> nodes = executor->nodes();
   Result<LiveCluster> cluster =
-      LiveCluster::make({nodes.begin(), nodes.end()}, executor->one_node_per_job());
+      LiveCluster::make({nodes.begin(), nodes.end()}, executor->keeps_some_together());
   if (!cluster.ok()) return cluster.error();
   auto controller =
       std::make_unique<LiveController>(options, std::move(opened.store), std::move(executor),
@@ -122,7 +122,7 @@ Status LiveController::check_possible(const JobDocument& document) const {
     return invalid_input(fmt::format("device_type: {} has no '{}', only '{}'", cluster.here(),
                                      document.device_type, cluster.device_types()));
   }
-  const int most = cluster.most_devices(document.device_type);
+  const int most = cluster.most_devices(document);
   if (document.min_devices > most) {
     return invalid_input(
         fmt::format("devices: the job needs at least {} devices, but {} has {}{}; ask for fewer",

@@ -54,7 +54,7 @@ void LiveController::follow_nodes() {
   const LiveCluster before = live_cluster();
   if (std::equal(nodes.begin(), nodes.end(), before.nodes().begin(), before.nodes().end())) return;
   const auto cluster =
-      LiveCluster::make({nodes.begin(), nodes.end()}, executor_->one_node_per_job());
+      LiveCluster::make({nodes.begin(), nodes.end()}, executor_->keeps_some_together());
   if (!cluster.ok()) {
     const std::string message =
         cluster.error().message + "; jobs get devices of the nodes that were there before";

@@ -99,6 +99,7 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
   spec_.priority = document_.priority;
   spec_.mode = document_.mode;
   spec_.starts_over = document_.program == elastic::ProgramKind::kOpaque;
+  spec_.one_node = cluster_.keeps_some_together() && !spans_nodes(document_);
   spec_.submit_s = record.submitted_at;
   spec_.application = profile_key(record, type_);
   spec_.power_of_two_sizes = document_.power_of_two_sizes;
@@ -116,7 +117,7 @@ void LiveJob::refresh(const JobRecord& record, Seconds now_s) {
     spec_.power_of_two_sizes = size <= range.high;
     if (spec_.power_of_two_sizes) spec_.min_devices = size;
   }
-  spec_.max_devices = std::min(range.high, cluster_.most_devices(document_.device_type));
+  spec_.max_devices = std::min(range.high, cluster_.most_devices(document_));
   if (!adaptive) cap(logical, DeviceLimit::kLogicalWorkers);
   if (range.high < document_.max_devices && spec_.max_devices == range.high) {
     spec_.limit = DeviceLimit::kLogicalWorkers;

@@ -67,7 +67,7 @@ Result<std::unique_ptr<LiveScheduler>> LiveScheduler::make(const LiveCluster& cl
   if (policy.around) *made = policy.around(std::move(*made));
   live->stopgap_ = std::make_unique<PinnedPolicy>(std::make_unique<StopgapPolicy>(rules_of(policy)),
                                                   rules_of(policy));
-  if (cluster.one_node_per_job()) {
+  if (cluster.keeps_some_together()) {
     *made = std::make_unique<OneNodePolicy>(std::move(*made));
     live->stopgap_ = std::make_unique<OneNodePolicy>(std::move(live->stopgap_));
   }

@@ -150,6 +150,10 @@ class LocalExecutorImpl final : public LocalExecutor {
     for (const auto& [number, job] : jobs_) sum += job->held().size();
     return static_cast<int>(sum);
   }
+  Share share_of(JobNumber number) const override {
+    const auto found = jobs_.find(number);
+    return found == jobs_.end() ? Share() : found->second->share();
+  }
   bool has_called_runtime(JobNumber number) const override {
     return is_file(elastic::JobFolder(job_folder(number)).hello_file());
   }

@@ -27,6 +27,11 @@ struct LocalExecutorOptions {
   std::string supervisor;  // program, called as: supervisor supervise FOLDER/<number>
   Machine machine;
   std::string node_of_jobs = "local";  // what their launchers call this machine
+  // This machine is a node of a cluster: a job that can have workers on other nodes, too, has its
+  // registry in the daemon (elastic/job/desk_registry.h), and its workers accept connections of
+  // those at `listen`. Its folder has the file `guest` if the job was not begun here.
+  bool of_cluster = false;
+  std::string listen = "127.0.0.1";
   Isolation isolation{};
   std::shared_ptr<Uploads> uploads{};  // null: no job has one
   // If a job does not stop, its supervisor gets SIGTERM, then all its processes get SIGKILL. If a
@@ -54,6 +59,12 @@ class LocalExecutor : public JobExecutor {
   virtual std::string job_folder(JobNumber job) const = 0;
   using JobExecutor::log_files;
   // The same without asking whose they are.
+  // What the launcher of a job says that this node has of it.
+  struct Share {
+    std::int64_t view = 0;  // newest that the launcher knows
+    int members = 0;        // processes that are or were members of a view
+  };
+  virtual Share share_of(JobNumber job) const = 0;
   virtual std::vector<std::string> log_files(JobNumber job) const = 0;
 };
 

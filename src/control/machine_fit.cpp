@@ -24,7 +24,7 @@ std::optional<Misfit> misfit(const JobRecord& job, const LiveCluster& cluster) {
         type, id);
     return found;
   }
-  const int most = cluster.most_devices(type);
+  const int most = cluster.most_devices(job.document);
   if (found.needs <= most) return std::nullopt;
   if (cluster.has_one_node()) {
     found.text =

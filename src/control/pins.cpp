@@ -64,7 +64,7 @@ Status check_size(const JobRecord& job, int devices, const LiveCluster& cluster)
                   "devices: {} runs on {} to {} devices, not on {}; 0 leaves it to the policy",
                   name, range.low, range.high, devices));
   }
-  if (const int most = cluster.most_devices(job.document.device_type); devices > most) {
+  if (const int most = cluster.most_devices(job.document); devices > most) {
     return invalid_input(fmt::format("devices: {} has {}{}, not {}", cluster.here(),
                                      devices_text(most),
                                      most < cluster.devices() ? " of one type" : "", devices));
@@ -85,10 +85,8 @@ int pinned_devices(const JobRecord& job, const LiveCluster& cluster) {
   if (job.document.power_of_two_sizes) {
     devices = static_cast<int>(std::bit_floor(static_cast<unsigned>(devices)));
   }
-  return devices <= cluster.most_devices(job.document.device_type) &&
-                 devices >= device_range(job).low
-             ? devices
-             : 0;
+  return devices <= cluster.most_devices(job.document) && devices >= device_range(job).low ? devices
+                                                                                           : 0;
 }
 
 Status check_pin(const JobRecord& job, int devices, const State& state, const LiveCluster& cluster,

@@ -162,7 +162,7 @@ LiveWorkload workload_of(const Snapshot& snapshot) {
   Awaited awaited(snapshot);
   for (const SnapshotJob* job : order) {
     const LiveJob known(job->record, job->profile, snapshot.cluster);
-    const int most = snapshot.cluster.most_devices(job->record.document.device_type);
+    const int most = snapshot.cluster.most_devices(job->record.document);
     if (known.spec().allowed_types == 0 || known.spec().min_devices > most) continue;
     std::optional<std::vector<std::size_t>> after = awaited.of(job->record);
     if (!after) continue;

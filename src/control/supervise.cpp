@@ -20,6 +20,7 @@
 #include "control/job_unit.h"
 #include "control/json_fields.h"
 #include "control/process_tree.h"
+#include "elastic/job/registry_url.h"
 #include "elastic/launch/opaque_job.h"
 #include "elastic/worker/worker.h"
 
@@ -103,10 +104,10 @@ void take_workers_lock(const std::string& folder) {
 Status write_supervision(const elastic::LaunchOptions& options, std::int64_t first_target) {
   json settings = elastic::to_json(options.settings);
   settings["command"] = options.command;
-  const json order = {{"settings", std::move(settings)},
-                      {"processes", elastic::to_json(options.processes)},
-                      {"node", options.node.name},
-                      {"first_target", first_target}};
+  const json order = {
+      {"settings", std::move(settings)}, {"processes", elastic::to_json(options.processes)},
+      {"node", options.node.name},       {"listen", options.node.listen},
+      {"founds", options.founds},        {"first_target", first_target}};
   return write_file(supervision_file(options.folder), indented_json(order) + "\n");
 }
 
@@ -125,6 +126,7 @@ Result<Supervision> read_supervision(const std::string& folder) {
       elastic::parse_process_options(order["processes"], path);
   if (!processes.ok()) return processes.error();
   const std::string node = text_of(order, "node");
+  const std::string listen = text_of(order, "listen");
   if (!node.empty() && !elastic::is_node_name(node)) {
     return invalid_input(fmt::format("{}: node: '{}' is no name of a node", path, node));
   }
@@ -132,8 +134,10 @@ Result<Supervision> read_supervision(const std::string& folder) {
                                  .settings = *settings,
                                  .workers = settings->first_workers,
                                  .command = settings->command,
-                                 .node = {.name = node.empty() ? "local" : node},
+                                 .node = {.name = node.empty() ? "local" : node,
+                                          .listen = listen.empty() ? "127.0.0.1" : listen},
                                  .anywhere = true,
+                                 .founds = order.value("founds", false),
                                  .quiet = true,
                                  .keep_target = true,
                                  .listed = false,
@@ -205,8 +209,10 @@ int supervise(const std::string& folder_given) {
   Error problem;
   if (order.ok()) {
     const bool opaque = order->options.settings.program == elastic::ProgramKind::kOpaque;
-    const Result<elastic::LaunchResult> result =
-        opaque ? elastic::run_opaque(order->options) : elastic::launch(order->options);
+    const bool share = elastic::is_spread(order->options.settings);
+    const Result<elastic::LaunchResult> result = opaque  ? elastic::run_opaque(order->options)
+                                                 : share ? elastic::launch_share(order->options)
+                                                         : elastic::launch(order->options);
     end_descendants();          // whatever workers left behind, before the job's devices are free
     if (result.ok()) return 0;  // the launcher wrote the final status
     problem = result.error();

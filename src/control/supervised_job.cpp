@@ -177,6 +177,13 @@ void SupervisedJob::conclude(std::vector<Notice>& notices, bool just_ended) {
     tell(notices, Notice::Kind::kFinished, std::move(**delivered));
     return;
   }
+  // Other nodes have the result, or begin the job again.
+  if (spread() && broken.empty() && (state == "finished" || state == "gone")) {
+    asked_ = false;
+    wanted_ = 0;
+    tell(notices, Notice::Kind::kStopped, {{"left", state}});
+    return;
+  }
   if (state == "failed" && broken.empty()) {
     asked_ = false;
     wanted_ = 0;

@@ -39,6 +39,7 @@ struct LauncherStatus {
   std::int64_t target = 0;  // version that it obeys; 0: it has not read one yet
   DeviceSet devices;        // devices that it keeps
   DeviceSet in_use;         // devices of its live workers
+  LocalExecutor::Share share{};
 };
 
 class SupervisedJob {
@@ -76,6 +77,7 @@ class SupervisedJob {
   bool distrusted() const { return distrusted_; }
 
   const DeviceSet& held() const { return held_; }
+  LocalExecutor::Share share() const { return status_.share; }
   // True if the job has no processes and none are wanted: nothing happens until the next want().
   bool at_rest() const { return state_ == State::kIdle && !asked_ && told_held_ == 0; }
 
@@ -83,6 +85,8 @@ class SupervisedJob {
   enum class State { kIdle, kStarting, kRunning };
   using Clock = std::chrono::steady_clock;
 
+  // Whether it may have workers on other nodes, too.
+  bool spread() const;
   elastic::LaunchOptions launch_options() const;
   void describe_program(elastic::LaunchOptions& launch) const;
   Status check_startable() const;

@@ -19,6 +19,7 @@
 #include "control/process_killer.h"
 #include "control/supervise.h"
 #include "control/supervised_job.h"
+#include "elastic/job/registry_url.h"
 #include "elastic/launch/command_check.h"
 #include "elastic/memory/board.h"
 #include "elastic/transport/secret.h"
@@ -195,6 +196,9 @@ void SupervisedJob::read_status() {
   status.message = plain_text(text_of(*read, "message"));
   status.target = whole_in(*read, "target");
   status.devices = devices_in(field_of(*read, "devices"));
+  status.share = {.view = whole_in(*read, "view"),
+                  .members = static_cast<int>(std::clamp<std::int64_t>(whole_in(*read, "members"),
+                                                                       0, elastic::kMaxWorkers))};
   json in_use = json::array();
   if (const json* workers = field_of(*read, "workers")) {
     for (const json& worker : *workers) {
@@ -368,11 +372,17 @@ void SupervisedJob::distrust(const std::string& problem, std::vector<Notice>& no
 
 // --- What a supervisor needs ---
 
+bool SupervisedJob::spread() const { return options_.of_cluster && spans_nodes(document_); }
+
 // The only place that converts a job document into settings of the runtime.
 elastic::LaunchOptions SupervisedJob::launch_options() const {
   elastic::LaunchOptions launch{.folder = folder_.path(), .command = document_.run};
-  launch.node.name = options_.node_of_jobs;
+  launch.node = {.name = options_.node_of_jobs, .listen = options_.listen};
   elastic::JobSettings& settings = launch.settings;
+  if (spread()) {
+    settings.registry = elastic::kDaemonsRegistry;
+    launch.founds = !is_job_file(folder_.path(), "guest");
+  }
   settings.name = document_.name;
   if (settings.name.empty()) {
     settings.name = std::filesystem::path(document_.run.front()).filename().string();

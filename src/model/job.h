@@ -40,6 +40,7 @@ struct JobSpec {
   int requested_devices = 1;          // what a scheduler without resizing grants
   std::uint32_t allowed_types = ~0U;  // one bit per DeviceTypeId
   bool power_of_two_sizes = false;    // runs on 1, 2, 4, ... devices only
+  bool one_node = false;              // its devices must be on the same node
   // Stopping it loses everything it has done: it keeps no checkpoints.
   bool starts_over = false;
   // Exactly so many, before any job without a pin (sched/pinned_policy.h); 0: the policy decides.

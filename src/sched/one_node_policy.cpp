@@ -33,7 +33,10 @@ class Homes {
   };
 
   const JobSpec& spec(std::size_t i) const { return input_.jobs[i]->spec; }
-  int granted(std::size_t i) const { return plan_.grants[i].devices.total(); }
+  // Of a job that must be on one node; the others are placed later.
+  int granted(std::size_t i) const {
+    return spec(i).one_node ? plan_.grants[i].devices.total() : 0;
+  }
   bool exactly(std::size_t i) const {
     return spec(i).mode == ElasticMode::kRigid || plan_.grants[i].pinned;
   }

@@ -1,8 +1,7 @@
-// Any policy, where a job cannot use devices of several nodes: an executor that runs each job on
-// one node, or jobs whose workers share memory.
+// Any policy, where some jobs cannot use devices of several nodes (JobSpec::one_node).
 //
-// The policy decides as if devices of one type were interchangeable. What it grants each job is
-// then put on one node:
+// The policy decides as if devices of one type were interchangeable. What it grants each of these
+// jobs is then put on one node:
 //   - A job stays on its node. It moves, which costs it a restart from its checkpoint, only if it
 //     would get less than half of what another node has for it.
 //   - A job without a node gets the fullest one that has what it was granted, or the emptiest one
@@ -28,7 +27,7 @@ class OneNodePolicy final : public Policy {
   std::unique_ptr<Policy> policy_;
 };
 
-// Puts the grants of a valid plan on one node each.
+// Puts the grants of those jobs in a valid plan on one node each.
 void keep_to_one_node(Plan& plan, const PolicyInput& input);
 
 }  // namespace rubato

@@ -98,9 +98,14 @@ TEST(LiveClusters, TranslateBetweenNamesAndNumbers) {
   EXPECT_EQ(made->placement_of(allocation), kTwo);
   EXPECT_EQ(made->devices(), 28);
   EXPECT_EQ(made->device_types(), "a100, cpu");
-  EXPECT_EQ(made->most_devices(""), 16);
-  EXPECT_EQ(made->most_devices("a100"), 12);
-  EXPECT_EQ(made->most_devices("t4"), 0);
+  const auto of_type = [](const char* type) {
+    JobDocument document;
+    document.device_type = type;
+    return document;
+  };
+  EXPECT_EQ(made->most_devices(of_type("")), 16);
+  EXPECT_EQ(made->most_devices(of_type("a100")), 12);
+  EXPECT_EQ(made->most_devices(of_type("t4")), 0);
   EXPECT_EQ(made->type_of(job), "a100");
   job.nodes.push_back({"gone", "a100", 3});
   EXPECT_EQ(made->allocation_of(job).devices(), 6) << "a node that is not there";

@@ -88,6 +88,7 @@ int report(const Result<elastic::LaunchResult>& result, const std::string& folde
       fmt::print(stderr, "{}; {}\n", result->message, continue_hint);
       return 0;
     case elastic::LaunchResult::State::kFailed:
+    case elastic::LaunchResult::State::kGone:  // only of a share
       break;
   }
   fmt::print(stderr, "rubato: the job failed: {}\nrubato: its logs are in {}/logs\n",

@@ -57,6 +57,11 @@ CLI::App* add_agent(CLI::App& app, AgentArguments& arguments) {
       ->required();
   agent->add_option("--ca-file", arguments.ca_file,
                     "Certificates to trust (PEM), for https (default: the system's)");
+  agent
+      ->add_option("--address", arguments.address,
+                   "IPv4 address at which workers on other nodes connect to those of this one "
+                   "(default: the one from which this machine reaches the daemon)")
+      ->check(CLI::ValidIPV4);
   agent->add_flag(
       "--leave", arguments.leave,
       "SIGTERM and SIGINT, too, make the node leave: its jobs continue elsewhere before "
@@ -82,7 +87,8 @@ int run_agent(const AgentArguments& arguments, const std::string& state, control
                                         .join_token = *token,
                                         .machine = std::move(machine),
                                         .supervisor = self,
-                                        .isolation = isolation});
+                                        .isolation = isolation,
+                                        .address = arguments.address});
   if (!made.ok()) return agent_fails(made.error());
   agent::Agent& running = **made;
   fmt::print("rubatod agent: node {}, state in {}, daemon at {}\n", name, state, arguments.url);

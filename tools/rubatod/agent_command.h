@@ -14,6 +14,7 @@ struct AgentArguments {
   std::string url;
   std::string token_file;
   std::string ca_file;
+  std::string address{};
   bool leave = false;
 };
 

@@ -3,23 +3,37 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <set>
 #include <utility>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "control/job_logs.h"
 #include "control/job_owner.h"
+#include "control/job_registry.h"
 #include "control/json_fields.h"
 #include "control/result_files.h"
+#include "elastic/job/job_folder.h"
 
 namespace rubato::control {
 
 namespace {
 
+using nlohmann::json;
+
+constexpr std::size_t kLongestRecord = 64;
 constexpr double kShortestPause = 0.1;
 constexpr double kLongestPause = 1.5;
 
 double since(std::chrono::steady_clock::time_point then) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
+}
+
+// Letters and '_', so that it is a file's name and nothing else.
+bool is_plain(std::string_view name) {
+  return std::all_of(name.begin(), name.end(),
+                     [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
 }
 
 }  // namespace
@@ -61,7 +75,7 @@ void ClusterExecutor::set_node(const NodeRecord& record) {
   if (!becomes_lost) return;
   node.session.clear();
   for (const JobNumber number : std::set<JobNumber>(node.jobs)) {
-    leave_home(number, jobs_.at(number));
+    drop(number, jobs_.at(number), record.node.name);
   }
 }
 
@@ -70,7 +84,7 @@ void ClusterExecutor::remove_node(const std::string& name) {
   const auto node = nodes_.find(name);
   if (node == nodes_.end()) return;
   for (const JobNumber number : std::set<JobNumber>(node->second.jobs)) {
-    leave_home(number, jobs_.at(number));
+    drop(number, jobs_.at(number), name);
   }
   std::move(node->second.inbox.begin(), node->second.inbox.end(), std::back_inserter(own_));
   nodes_.erase(node);
@@ -123,38 +137,151 @@ std::map<std::string, ClusterExecutor::Contact> ClusterExecutor::contacts() cons
   return all;
 }
 
-std::string ClusterExecutor::home_of(JobNumber number) const {
+bool ClusterExecutor::is_on(JobNumber number, const std::string& node) const {
   const MutexLock lock(mutex_);
   const auto job = jobs_.find(number);
-  return job == jobs_.end() ? "" : job->second.home;
+  return job != jobs_.end() && job->second.parts.contains(node);
 }
 
-// --- Homes
+// --- Nodes of a job
 
-int ClusterExecutor::devices_at_home(const Job& job) const {
-  return job.cancelled || job.over || job.wanted.node != job.home ? 0 : job.wanted.devices;
+void ClusterExecutor::change_orders(ClusterJob& job, const std::string& node) {
+  const auto found = nodes_.find(node);
+  const auto part = job.parts.find(node);
+  if (found == nodes_.end() || part == job.parts.end()) return;
+  part->second.changed = found->second.orders + 1;
 }
 
-void ClusterExecutor::orders_change(Job& job) {
-  const auto home = nodes_.find(job.home);
-  if (home != nodes_.end()) job.changed = home->second.orders + 1;
+void ClusterExecutor::put(JobNumber number, ClusterJob& job, const std::string& node,
+                          ClusterJob::Part part) {
+  job.parts[node] = part;
+  nodes_.at(node).jobs.insert(number);
+  change_orders(job, node);
+  unsettled_.insert(number);
 }
 
-void ClusterExecutor::leave_home(JobNumber number, Job& job) {
-  const auto home = nodes_.find(job.home);
-  if (home != nodes_.end()) home->second.jobs.erase(number);
-  job.home.clear();
-  done_.erase(number);
-  if (std::exchange(job.held, 0) > 0) own_.push_back({.job = number});
-  homeless_.insert(number);
+void ClusterExecutor::drop(JobNumber number, ClusterJob& job, const std::string& node) {
+  const auto found = nodes_.find(node);
+  if (found != nodes_.end()) found->second.jobs.erase(number);
+  done_.erase({number, node});
+  unsettled_.insert(number);
+  const auto part = job.parts.find(node);
+  if (part == job.parts.end()) return;
+  const bool held = part->second.held > 0;
+  job.parts.erase(part);
+  if (held) tell_held(number, job);
 }
 
-void ClusterExecutor::find_home(JobNumber number, Job& job) {
-  const auto node = nodes_.find(job.wanted.node);
-  if (node == nodes_.end() || !node->second.offered()) return;
-  job.home = job.wanted.node;
-  node->second.jobs.insert(number);
-  orders_change(job);
+JobPlacement ClusterExecutor::held_by(const ClusterJob& job) const {
+  JobPlacement placement;
+  for (const auto& [name, part] : job.parts) {
+    const auto node = nodes_.find(name);
+    if (part.held == 0 || node == nodes_.end()) continue;
+    placement.push_back(
+        {.node = name, .device_type = node->second.record.node.device_type, .devices = part.held});
+  }
+  return placement;
+}
+
+void ClusterExecutor::tell_held(JobNumber number, const ClusterJob& job) {
+  own_.push_back({.job = number, .devices = job.held(), .nodes = held_by(job)});
+}
+
+// The job is on no node. Whoever continues it must not find the end of an earlier try.
+void ClusterExecutor::begin(JobNumber number, ClusterJob& job, const std::string& node) {
+  job.restarts = job.at_once = job.shares = false;
+  job.nobody_since.reset();
+  job.home = node;
+  if (spans_nodes(job.document)) {
+    static_cast<void>(JobRegistry::create(folder_of(number)));
+    const elastic::JobFolder folder(folder_of(number));
+    std::error_code none;
+    if (!is_file(folder.result_file())) {
+      std::filesystem::remove(
+          fmt::format("{}/{}.1", folder.registry_folder(), elastic::kResultRecord), none);
+    }
+  }
+  put(number, job, node, {});
+}
+
+void ClusterExecutor::look_for_workers(JobNumber number, ClusterJob& job) {
+  if (job.parts.size() < 2 || job.has_members()) {
+    job.nobody_since.reset();
+    return;
+  }
+  JobRegistry registry(folder_of(number));
+  const auto view = elastic::newest_view(registry);
+  const auto result = registry.get(elastic::kResultRecord);
+  if (!view.ok() || !result.ok() || result->version > 0) return;
+  if (!job.nobody_left(view->number, Clock::now())) return;
+  // Fences whatever may be left of it, and ends its launchers.
+  if (!view->empty()) {
+    const elastic::View empty{
+        .number = view->number + 1, .first_step = view->first_step, .cause = "restart"};
+    const auto won = registry.compare_and_swap(elastic::kViewRecord, view->number,
+                                               compact_json(elastic::to_json(empty)));
+    if (!won.ok() || !*won) return;
+    ++job.changes;
+  }
+  job.restarts = job.at_once = true;
+}
+
+// What its membership aims at. A job that stops does so in one view.
+void ClusterExecutor::write_target(JobNumber number, ClusterJob& job) {
+  if (!spans_nodes(job.document)) return;
+  int workers = 0;
+  std::map<std::string, int> elsewhere;
+  for (const auto& [node, part] : job.parts) {
+    workers += part.devices;
+    if (node != job.home && part.devices > 0) elsewhere[node] = part.devices;
+  }
+  JobRegistry registry(folder_of(number));
+  const auto now = elastic::newest_target(registry);
+  const bool same = now.ok() && now->stop == (workers == 0) &&
+                    (workers == 0 || (now->workers == workers && now->elsewhere == elsewhere));
+  if (same) return;
+  ++job.changes;
+  static_cast<void>(elastic::change_target(registry, [&](elastic::Target& target) {
+    target.stop = workers == 0;
+    if (workers > 0) {
+      target.workers = workers;
+      target.elsewhere = elsewhere;
+    }
+    target.at = elastic::unix_seconds();
+    return ok_status();
+  }));
+}
+
+void ClusterExecutor::tell_end(JobNumber number, ClusterJob& job) {
+  if (job.end) {
+    own_.push_back(std::move(*job.end));
+    job.end.reset();
+  } else if (!job.restarts && (job.ends() || job.wanted.empty())) {
+    own_.push_back({.job = number, .kind = Notice::Kind::kStopped});
+  }
+}
+
+void ClusterExecutor::settle(JobNumber number, ClusterJob& job) {
+  const auto now = Clock::now();
+  if (spans_nodes(job.document) && !job.shares && job.parts.contains(job.home)) {
+    const elastic::JobFolder copy(folder_of(number));
+    const auto settings = copy.read_settings();
+    job.shares = settings.ok() && settings->home == job.home && is_file(copy.secret_file()) &&
+                 is_file(copy.hello_file());
+  }
+  for (const std::string& node : job.newcomers()) {
+    const auto found = nodes_.find(node);
+    if (found == nodes_.end() || !found->second.offered()) continue;
+    if (job.parts.empty()) {
+      begin(number, job, node);
+    } else {
+      put(number, job, node, {.guest = true});
+    }
+  }
+  look_for_workers(number, job);
+  const std::vector<std::string> changed = job.settle(now);
+  for (const std::string& node : changed) change_orders(job, node);
+  if (!job.parts.empty()) write_target(number, job);
 }
 
 // --- The loop
@@ -166,25 +293,39 @@ Remains ClusterExecutor::remains_of(const JobRecord& record) const {
 }
 
 Status ClusterExecutor::adopt(const JobRecord& record) {
-  const JobPlacement& where = record.held > 0 ? record.held_nodes : record.nodes;
+  const elastic::JobFolder copy(folder_of(record.number));
+  const auto settings = copy.read_settings();
   const MutexLock lock(mutex_);
-  Job& job = jobs_[record.number];
-  job = {.uid = record.uid,
-         .document = record.document,
-         .batch = record.batch,
-         .cancelled = ended(record.phase),
-         .held = record.held,
-         .events_offset = std::max<std::int64_t>(0, whole_in(record.progress, "events_offset")),
-         .errors = record.errors};
-  if (!record.nodes.empty()) job.wanted = record.nodes.front();
-  const auto node = where.empty() ? nodes_.end() : nodes_.find(where.front().node);
-  if (node == nodes_.end() || node->second.record.lost_at > 0) {
-    leave_home(record.number, job);
-    return ok_status();
+  ClusterJob& job = jobs_[record.number];
+  job.uid = record.uid;
+  job.document = record.document;
+  job.wanted = record.nodes;
+  job.batch = record.batch;
+  job.cancelled = ended(record.phase);
+  job.called_runtime = is_file(copy.hello_file());
+  job.home = settings.ok() ? settings->home : "";
+  job.events_offset = std::max<std::int64_t>(0, whole_in(record.progress, "events_offset"));
+  if (const json* offsets = field_of(record.progress, "node_offsets")) {
+    for (const auto& [node, offset] : offsets->items()) {
+      job.node_offsets[node] = std::max<std::int64_t>(0, whole_in(*offsets, node.c_str()));
+    }
   }
-  job.home = node->first;
-  node->second.jobs.insert(record.number);
-  orders_change(job);
+  job.errors = record.errors;
+  JobPlacement where = record.held_nodes;
+  if (where.empty() && !record.nodes.empty()) where = {record.nodes.front()};
+  const bool home_there = std::any_of(
+      where.begin(), where.end(), [&](const NodeDevices& part) { return part.node == job.home; });
+  if (!home_there && where.size() == 1 && !spans_nodes(job.document)) job.home = where.front().node;
+  for (const NodeDevices& part : where) {
+    const auto node = nodes_.find(part.node);
+    if (node == nodes_.end() || node->second.record.lost_at > 0) continue;
+    put(record.number, job, part.node,
+        {.guest = spans_nodes(job.document) && home_there && part.node != job.home,
+         .devices = job.wanted_on(part.node),
+         .held = record.held_nodes.empty() ? 0 : part.devices});
+  }
+  if (record.held > 0 && job.parts.empty()) tell_held(record.number, job);
+  unsettled_.insert(record.number);
   return ok_status();
 }
 
@@ -198,27 +339,26 @@ Status ClusterExecutor::claim(JobNumber number, const FolderOwner& owner) {
 
 Status ClusterExecutor::want(JobNumber number, const JobDocument& document,
                              const JobPlacement& placement, std::int64_t batch) {
-  if (placement.size() > 1) {
-    return invalid_input(fmt::format("job {}: devices on {} requested, but a job runs on one node",
+  if (placement.size() > 1 && !spans_nodes(document)) {
+    return invalid_input(fmt::format("job {}: devices on {} requested, but it runs on one node",
                                      number, placement_text(placement)));
   }
   const MutexLock lock(mutex_);
   const auto found = jobs_.find(number);
   if (found == jobs_.end() && placement.empty()) return ok_status();
-  if (!placement.empty() && !nodes_.contains(placement.front().node)) {
-    return invalid_input(
-        fmt::format("job {}: there is no node {}", number, placement.front().node));
+  for (const NodeDevices& part : placement) {
+    if (nodes_.contains(part.node)) continue;
+    return invalid_input(fmt::format("job {}: there is no node {}", number, part.node));
   }
-  Job& job = found == jobs_.end() ? jobs_[number] : found->second;
+  ClusterJob& job = found == jobs_.end() ? jobs_[number] : found->second;
   job.document = document;
   job.batch = batch;
-  job.wanted = placement.empty() ? NodeDevices() : placement.front();
-  if (!job.home.empty()) {
-    done_.erase(number);
-    orders_change(job);
-  } else if (job.wanted.devices > 0) {
-    homeless_.insert(number);
+  job.wanted = placement;
+  for (const auto& [node, part] : job.parts) {
+    done_.erase({number, node});
+    change_orders(job, node);
   }
+  unsettled_.insert(number);
   return ok_status();
 }
 
@@ -227,34 +367,39 @@ void ClusterExecutor::cancel(JobNumber number) {
   const auto found = jobs_.find(number);
   if (found == jobs_.end()) return;
   found->second.cancelled = true;
-  orders_change(found->second);
+  for (const auto& [node, part] : found->second.parts) change_orders(found->second, node);
+  unsettled_.insert(number);
 }
 
 bool ClusterExecutor::forget(JobNumber number) {
   const MutexLock lock(mutex_);
   const auto found = jobs_.find(number);
   if (found == jobs_.end()) return true;
-  if (!found->second.home.empty() || !own_.empty()) return false;
-  homeless_.erase(number);
+  if (!found->second.parts.empty() || found->second.end || !own_.empty()) return false;
+  unsettled_.erase(number);
   jobs_.erase(found);
   return true;
 }
 
 std::vector<Notice> ClusterExecutor::poll() {
   const MutexLock lock(mutex_);
-  std::vector<Notice> notices = std::exchange(own_, {});
   offer_nodes();
+  std::vector<Notice> notices = std::exchange(own_, {});
   for (auto& [name, node] : nodes_) {
     for (Notice& notice : node.inbox) notices.push_back(std::move(notice));
     node.inbox.clear();
   }
   // Their last notices are among these. What a job loses by leaving is told the next time.
-  for (const JobNumber number : std::set<JobNumber>(done_)) leave_home(number, jobs_.at(number));
-  for (const JobNumber number : std::set<JobNumber>(homeless_)) {
-    Job& job = jobs_.at(number);
-    if (job.wanted.devices > 0 && !job.cancelled && !job.over) find_home(number, job);
-    const bool waits = job.home.empty() && job.wanted.devices > 0;
-    if (!waits) homeless_.erase(number);
+  for (const auto& [number, node] : std::set(done_)) {
+    ClusterJob& job = jobs_.at(number);
+    drop(number, job, node);
+    if (job.parts.empty()) tell_end(number, job);
+  }
+  for (const JobNumber number : std::set<JobNumber>(unsettled_)) {
+    ClusterJob& job = jobs_.at(number);
+    settle(number, job);
+    if (job.parts.empty() && job.end) tell_end(number, job);
+    if (!job.unsettled()) unsettled_.erase(number);
   }
   return notices;
 }
@@ -262,18 +407,13 @@ std::vector<Notice> ClusterExecutor::poll() {
 JobPlacement ClusterExecutor::held(JobNumber number) const {
   const MutexLock lock(mutex_);
   const auto job = jobs_.find(number);
-  if (job == jobs_.end() || job->second.held == 0) return {};
-  const auto home = nodes_.find(job->second.home);
-  if (home == nodes_.end()) return {};
-  return {{.node = home->first,
-           .device_type = home->second.record.node.device_type,
-           .devices = job->second.held}};
+  return job == jobs_.end() ? JobPlacement() : held_by(job->second);
 }
 
 int ClusterExecutor::held() const {
   int devices = 0;
   const MutexLock lock(mutex_);
-  for (const auto& [number, job] : jobs_) devices += job.held;
+  for (const auto& [number, job] : jobs_) devices += job.held();
   return devices;
 }
 
@@ -299,14 +439,58 @@ Result<ResultPlace> ClusterExecutor::result_place(const JobRecord& record) const
 
 // --- Agents
 
+json ClusterExecutor::ask_registry(JobNumber number, const std::string& node, const json& request) {
+  const auto refused = [](const Error& error) {
+    const char* code = error.code == ErrorCode::kInvalidInput ? "invalid"
+                       : error.code == ErrorCode::kRefused    ? "refused"
+                                                              : "io";
+    return json{{"error", error.message}, {"code", code}};
+  };
+  if (!is_on(number, node)) {
+    return refused({ErrorCode::kRefused,
+                    fmt::format("{} is not a job of node {}", job_name_of(number), node)});
+  }
+  JobRegistry registry(folder_of(number));
+  const std::string op = text_of(request, "op");
+  const std::string name = text_of(request, "name");
+  if (name.empty() || name.size() > kLongestRecord || !is_plain(name)) {
+    return refused(invalid_input("name: expected the name of a record"));
+  }
+  if (op == "get") {
+    auto record = registry.get(name);
+    if (!record.ok()) return refused(record.error());
+    return {{"version", record->version}, {"value", std::move(record->value)}};
+  }
+  if (op == "at") {
+    auto value = registry.at(name, whole_in(request, "version"));
+    if (!value.ok()) return refused(value.error());
+    return value->has_value() ? json{{"value", std::move(**value)}} : json::object();
+  }
+  if (op != "swap") return refused(invalid_input("op: expected get, at or swap"));
+  const json* value = field_of(request, "value");
+  if (value == nullptr || !value->is_string()) return refused(invalid_input("value: is missing"));
+  const auto won =
+      registry.compare_and_swap(name, whole_in(request, "expected"), value->get<std::string>());
+  if (!won.ok()) return refused(won.error());
+  const MutexLock lock(mutex_);
+  const auto job = jobs_.find(number);
+  if (*won && job != jobs_.end()) ++job->second.changes;
+  return {{"won", *won}};
+}
+
 // What an agent that begins a session needs to take the job over.
-JobRecord ClusterExecutor::record_for_home(JobNumber number, const Job& job) const {
+JobRecord ClusterExecutor::record_for(JobNumber number, const ClusterJob& job,
+                                      const std::string& node) const {
+  const ClusterJob::Part& part = job.parts.at(node);
   JobRecord record{.number = number, .document = job.document, .uid = job.uid};
-  record.granted = devices_at_home(job);
-  record.held = job.held;
+  record.granted = part.devices;
+  record.held = part.held;
   record.batch = job.batch;
-  record.phase = job.cancelled || job.over ? Phase::kCancelled : Phase::kRunning;
-  record.progress = {{"events_offset", job.events_offset}};
+  record.phase = job.ends() || part.over ? Phase::kCancelled : Phase::kRunning;
+  const auto offset = job.node_offsets.find(node);
+  record.progress = {{"events_offset", !part.guest                        ? job.events_offset
+                                       : offset == job.node_offsets.end() ? 0
+                                                                          : offset->second}};
   record.errors = job.errors;
   return record;
 }
@@ -315,42 +499,74 @@ void ClusterExecutor::take_notices(Node& node, const NodeReport& report) {
   for (const NumberedNotice& numbered : report.notices) {
     if (numbered.number != node.received + 1) continue;  // it was there before
     node.received = numbered.number;
-    const Notice& notice = numbered.notice;
-    if (!node.jobs.contains(notice.job)) continue;
-    Job& job = jobs_.at(notice.job);
-    switch (notice.kind) {
-      case Notice::Kind::kHeld:
-        job.held = notice.devices;
-        break;
-      case Notice::Kind::kEvent:
-        job.events_offset = std::max(job.events_offset, whole_in(notice.body, "events_offset"));
-        break;
-      case Notice::Kind::kError:
-        job.errors[text_of(notice.body, "kind")] = notice.body;
-        break;
-      case Notice::Kind::kFinished:
-      case Notice::Kind::kFailed:
-        job.over = true;
-        orders_change(job);
-        break;
-      default:
-        break;
-    }
-    node.inbox.push_back(notice);
+    const JobNumber number = numbered.notice.job;
+    if (!node.jobs.contains(number)) continue;
+    take_notice(node, number, jobs_.at(number), numbered.notice);
   }
+}
+
+// What its nodes tell becomes what one executor tells of one job.
+void ClusterExecutor::take_notice(Node& node, JobNumber number, ClusterJob& job, Notice notice) {
+  const std::string& name = node.record.node.name;
+  ClusterJob::Part& part = job.parts.at(name);
+  unsettled_.insert(number);
+  switch (notice.kind) {
+    case Notice::Kind::kHeld:
+      part.held = notice.devices;
+      notice.devices = job.held();
+      notice.nodes = held_by(job);
+      break;
+    case Notice::Kind::kEvent: {
+      std::int64_t& offset = part.guest ? job.node_offsets[name] : job.events_offset;
+      offset = std::max(offset, whole_in(notice.body, "events_offset"));
+      if (part.guest) notice.body["node"] = name;
+      break;
+    }
+    case Notice::Kind::kProgress:
+      if (const std::string* speaker = job.speaker(); speaker == nullptr || *speaker != name)
+        return;
+      break;
+    case Notice::Kind::kError:
+      job.errors[text_of(notice.body, "kind")] = notice.body;
+      break;
+    case Notice::Kind::kStopped:  // told when all nodes are done
+      if (notice.body.contains("left")) part.over = true;
+      return;
+    case Notice::Kind::kFinished:
+    case Notice::Kind::kFailed:
+      part.over = job.over = true;
+      if (notice.kind == Notice::Kind::kFailed && part.guest) {
+        notice.body["message"] = fmt::format("node {}: {}", name, text_of(notice.body, "message"));
+      }
+      // A result counts more than what another node says.
+      if (!job.end || notice.kind == Notice::Kind::kFinished) job.end = std::move(notice);
+      return;
+    default:
+      break;
+  }
+  node.inbox.push_back(std::move(notice));
 }
 
 void ClusterExecutor::take_states(const Node& node, const NodeReport& report) {
   std::map<JobNumber, const NodeReport::Job*> states;
   for (const NodeReport::Job& state : report.jobs) states[state.job] = &state;
   for (const JobNumber number : node.jobs) {
-    Job& job = jobs_.at(number);
+    ClusterJob& job = jobs_.at(number);
+    ClusterJob::Part& part = job.parts.at(node.record.node.name);
     const auto state = states.find(number);
-    if (state != states.end()) {
-      job.called_runtime = job.called_runtime || state->second->called_runtime;
-    } else if (devices_at_home(job) == 0 && report.obeyed >= job.changed) {
-      done_.insert(number);
+    if (state == states.end()) {
+      const bool nothing = part.devices == 0 || part.over;
+      if (nothing && report.obeyed >= part.changed) done_.insert({number, node.record.node.name});
+      continue;
     }
+    const NodeReport::Job& told = *state->second;
+    if (told.members != part.members || told.view != part.view ||
+        (told.called_runtime && !job.called_runtime)) {
+      unsettled_.insert(number);
+    }
+    job.called_runtime = job.called_runtime || told.called_runtime;
+    part.members = told.members;
+    part.view = told.view;
   }
 }
 
@@ -362,14 +578,17 @@ NodeOrders ClusterExecutor::orders_for(Node& node) {
   orders.acknowledged = node.received;
   orders.next_s = pause();
   for (const JobNumber number : node.jobs) {
-    const Job& job = jobs_.at(number);
+    const ClusterJob& job = jobs_.at(number);
+    const ClusterJob::Part& part = job.parts.at(node.record.node.name);
     orders.jobs.push_back({.job = number,
                            .uid = job.uid,
                            .document = job.document,
-                           .devices = devices_at_home(job),
+                           .devices = part.devices,
                            .batch = job.batch,
                            .cancelled = job.cancelled,
-                           .at_once = node.hurries});
+                           .at_once = node.hurries || job.at_once,
+                           .guest = part.guest,
+                           .changes = job.changes});
   }
   return orders;
 }
@@ -411,12 +630,12 @@ Result<NodeOrders> ClusterExecutor::sync(const NodeReport& report) {
   node.orders = 0;
   node.received = 0;
   for (const JobNumber number : node.jobs) {
-    jobs_.at(number).changed = 1;
-    done_.erase(number);
+    jobs_.at(number).parts.at(report.node.name).changed = 1;
+    done_.erase({number, report.node.name});
   }
   NodeOrders orders = orders_for(node);
   for (const JobNumber number : node.jobs) {
-    orders.adopt.push_back(record_for_home(number, jobs_.at(number)));
+    orders.adopt.push_back(record_for(number, jobs_.at(number), report.node.name));
   }
   return orders;
 }

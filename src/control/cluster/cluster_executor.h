@@ -1,13 +1,16 @@
-// Runs jobs on nodes whose agents call the daemon (node_sync.h). Each job runs on one node at a
-// time, its *home*. The loop calls it as a JobExecutor; the threads that answer agents call sync().
+// Runs jobs on nodes whose agents call the daemon (node_sync.h). The loop calls it as a
+// JobExecutor; the threads that answer agents call sync() and ask_registry(). What a job does on
+// its nodes is decided by ClusterJob (cluster_job.h).
 //
-//   no home ──devices wanted──▶ home = node ──none wanted there, and its agent is done──▶ no home
+// The daemon keeps a copy of each job's folder (job_copy.h). When a node is done with a job, the
+// copy has everything from there; a job that is on no node begins on its next one with the copy.
+// The registry of a job that spans nodes is in the copy, too, and only its nodes may use it. This
+// class is the only writer of the job's target there; what each node has is written by its agent in
+// a registry of the node's own.
 //
-// A job gets a new home only when it has none, so its processes never run on two nodes that are
-// heard. When its agent is done with it, the daemon's copy of its folder (job_copy.h) has
-// everything, and its next home begins with that copy. A node that is not heard for a while becomes
-// *lost*: its jobs lose their home at once, and its agent's session ends, so that nothing that
-// happened there afterwards is accepted; when it comes back, it ends what it still runs.
+// A node that is not heard for a while becomes *lost*: its jobs are not on it any more, and its
+// agent's session ends, so that nothing that happens there afterwards is accepted; when it comes
+// back, it ends what it still runs.
 #pragma once
 
 #include <chrono>
@@ -16,9 +19,11 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
+#include "control/cluster/cluster_job.h"
 #include "control/cluster/node_record.h"
 #include "control/cluster/node_sync.h"
 #include "control/job_executor.h"
@@ -50,10 +55,10 @@ class ClusterExecutor final : public JobExecutor {
   // those that are lost and were heard.
   std::map<std::string, double> silent_nodes() const;
   std::vector<std::string> heard_lost_nodes() const;
-  // Nodes whose agents want to leave, and that are no job's home.
+  // Nodes whose agents want to leave, and that no job is on.
   std::vector<std::string> left_nodes() const;
 
-  bool one_node_per_job() const override { return true; }
+  bool keeps_some_together() const override { return true; }
   std::span<const LiveNode> nodes() const override { return offered_; }
   Remains remains_of(const JobRecord& job) const override;
   JobPlacement named_today(const JobPlacement& recorded) const override { return recorded; }
@@ -74,33 +79,23 @@ class ClusterExecutor final : public JobExecutor {
   // What the agent of a node says, and what it should do. The caller has made sure that it is the
   // agent. kRefused: another start of the agent has taken over; this one must end.
   Result<NodeOrders> sync(const NodeReport& report);
-  // The home of a job; empty: it has none.
-  std::string home_of(JobNumber job) const;
+  // Whether the job is on the node.
+  bool is_on(JobNumber job, const std::string& node) const;
+  // A call of desk_registry.h ("get", "at" or "swap"), for a process of the job on this node, and
+  // the answer to it.
+  nlohmann::json ask_registry(JobNumber job, const std::string& node,
+                              const nlohmann::json& request);
   // What is known of a node besides its record.
   struct Contact {
     bool heard = false;   // in this daemon's time
     double silent_s = 0;  // since it was last heard
     bool leaving = false;
-    std::vector<JobNumber> jobs{};  // whose home it is
+    std::vector<JobNumber> jobs{};  // that are on it
   };
   std::map<std::string, Contact> contacts() const;
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Job {
-    std::string uid{};
-    JobDocument document{};
-    NodeDevices wanted{};  // 0 devices: none
-    std::int64_t batch = 0;
-    bool cancelled = false;
-    bool over = false;  // its node told of its end
-    std::string home{};
-    int held = 0;
-    bool called_runtime = false;
-    std::int64_t changed = 0;  // the first orders for its home that say what is wanted now
-    std::int64_t events_offset = 0;
-    nlohmann::json errors = nlohmann::json::object();
-  };
   struct Node {
     NodeRecord record{};
     Clock::time_point heard_at{};
@@ -111,19 +106,29 @@ class ClusterExecutor final : public JobExecutor {
     std::string session{};
     std::int64_t orders = 0;     // number of the last ones
     std::int64_t received = 0;   // number of the last notice
-    std::set<JobNumber> jobs{};  // whose home it is
+    std::set<JobNumber> jobs{};  // that are on it
     std::vector<Notice> inbox{};
 
     bool offered() const { return record.usable() && !leaving; }
   };
 
   std::string folder_of(JobNumber job) const;
-  int devices_at_home(const Job& job) const;
-  void orders_change(Job& job) RUBATO_REQUIRES(mutex_);
-  void leave_home(JobNumber number, Job& job) RUBATO_REQUIRES(mutex_);
-  void find_home(JobNumber number, Job& job) RUBATO_REQUIRES(mutex_);
-  JobRecord record_for_home(JobNumber number, const Job& job) const;
+  void change_orders(ClusterJob& job, const std::string& node) RUBATO_REQUIRES(mutex_);
+  void put(JobNumber number, ClusterJob& job, const std::string& node, ClusterJob::Part part)
+      RUBATO_REQUIRES(mutex_);
+  // The job is not on the node any more.
+  void drop(JobNumber number, ClusterJob& job, const std::string& node) RUBATO_REQUIRES(mutex_);
+  void tell_held(JobNumber number, const ClusterJob& job) RUBATO_REQUIRES(mutex_);
+  void settle(JobNumber number, ClusterJob& job) RUBATO_REQUIRES(mutex_);
+  void begin(JobNumber number, ClusterJob& job, const std::string& node) RUBATO_REQUIRES(mutex_);
+  void look_for_workers(JobNumber number, ClusterJob& job) RUBATO_REQUIRES(mutex_);
+  void write_target(JobNumber number, ClusterJob& job) RUBATO_REQUIRES(mutex_);
+  void tell_end(JobNumber number, ClusterJob& job) RUBATO_REQUIRES(mutex_);
+  JobPlacement held_by(const ClusterJob& job) const RUBATO_REQUIRES(mutex_);
+  JobRecord record_for(JobNumber number, const ClusterJob& job, const std::string& node) const;
   void take_notices(Node& node, const NodeReport& report) RUBATO_REQUIRES(mutex_);
+  void take_notice(Node& node, JobNumber number, ClusterJob& job, Notice notice)
+      RUBATO_REQUIRES(mutex_);
   void take_states(const Node& node, const NodeReport& report) RUBATO_REQUIRES(mutex_);
   NodeOrders orders_for(Node& node) RUBATO_REQUIRES(mutex_);
   double pause() const RUBATO_REQUIRES(mutex_);
@@ -137,10 +142,10 @@ class ClusterExecutor final : public JobExecutor {
   std::int64_t epoch_ RUBATO_GUARDED_BY(mutex_) = 0;
   std::int64_t sessions_ RUBATO_GUARDED_BY(mutex_) = 0;
   std::map<std::string, Node> nodes_ RUBATO_GUARDED_BY(mutex_);
-  std::map<JobNumber, Job> jobs_ RUBATO_GUARDED_BY(mutex_);
-  std::vector<Notice> own_ RUBATO_GUARDED_BY(mutex_);       // that no agent told
-  std::set<JobNumber> homeless_ RUBATO_GUARDED_BY(mutex_);  // that want devices
-  std::set<JobNumber> done_ RUBATO_GUARDED_BY(mutex_);      // that may leave their home
+  std::map<JobNumber, ClusterJob> jobs_ RUBATO_GUARDED_BY(mutex_);
+  std::vector<Notice> own_ RUBATO_GUARDED_BY(mutex_);        // that no agent told
+  std::set<JobNumber> unsettled_ RUBATO_GUARDED_BY(mutex_);  // to be looked at
+  std::set<std::pair<JobNumber, std::string>> done_ RUBATO_GUARDED_BY(mutex_);  // nodes with jobs
 };
 
 }  // namespace rubato::control

@@ -157,7 +157,9 @@ Result<NodeOrders::Job> order_from(const json& object) {
                       .devices = static_cast<int>(fields.whole("devices", 0, 1 << 20)),
                       .batch = fields.counter("batch"),
                       .cancelled = fields.flag("cancelled"),
-                      .at_once = fields.flag("at_once")};
+                      .at_once = fields.flag("at_once"),
+                      .guest = fields.flag("guest"),
+                      .changes = fields.counter("changes")};
   const json& document = fields.object("document");
   if (!fields.ok()) return fields.error();
   auto read = stored_document(document);
@@ -171,7 +173,11 @@ Result<NodeOrders::Job> order_from(const json& object) {
 json to_json(const NodeReport& report) {
   json jobs = json::array();
   for (const NodeReport::Job& job : report.jobs) {
-    jobs.push_back({{"job", job.job}, {"held", job.held}, {"called_runtime", job.called_runtime}});
+    jobs.push_back({{"job", job.job},
+                    {"held", job.held},
+                    {"called_runtime", job.called_runtime},
+                    {"view", job.view},
+                    {"members", job.members}});
   }
   json notices = json::array();
   for (const NumberedNotice& notice : report.notices) notices.push_back(to_json(notice));
@@ -202,7 +208,9 @@ Result<NodeReport> node_report_from(const json& object) {
     Fields job(entry, "a job of a node");
     report.jobs.push_back({.job = job.counter("job"),
                            .held = static_cast<int>(job.whole("held", 0, report.node.devices)),
-                           .called_runtime = job.flag("called_runtime")});
+                           .called_runtime = job.flag("called_runtime"),
+                           .view = job.counter("view"),
+                           .members = static_cast<int>(job.whole("members", 0, 1 << 20))});
     if (!job.ok()) return job.error();
   }
   for (const json& entry : notices) {
@@ -224,7 +232,9 @@ json to_json(const NodeOrders& orders) {
                     {"devices", job.devices},
                     {"batch", job.batch},
                     {"cancelled", job.cancelled},
-                    {"at_once", job.at_once}});
+                    {"at_once", job.at_once},
+                    {"guest", job.guest},
+                    {"changes", job.changes}});
   }
   return {
       {"store", orders.store},     {"epoch", orders.epoch},   {"session", orders.session},

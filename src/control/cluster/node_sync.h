@@ -43,6 +43,8 @@ struct NodeReport {
     JobNumber job = 0;
     int held = 0;  // devices
     bool called_runtime = false;
+    std::int64_t view = 0;  // the newest that its launcher knows
+    int members = 0;        // processes that are or were in a view
   };
   std::vector<Job> jobs{};                // all with which it is not done
   std::vector<NumberedNotice> notices{};  // not acknowledged yet; the others follow
@@ -66,7 +68,9 @@ struct NodeOrders {
     int devices = 0;  // 0: checkpoint and stop
     std::int64_t batch = 0;
     bool cancelled = false;
-    bool at_once = false;  // with 0 devices: kill it, there is no time for a checkpoint
+    bool at_once = false;      // with 0 devices: kill it, there is no time for a checkpoint
+    bool guest = false;        // the job was begun on another node, or it goes on there
+    std::int64_t changes = 0;  // of its registry, as far as the daemon knows; for its watches
   };
   std::vector<Job> jobs{};  // all that concern the node; the agent is done with every other job
   double next_s = 0.1;      // when to call again

@@ -11,6 +11,8 @@
 //   status.json    the launcher's process and state, worker processes and their devices
 //   nodes/         status from the launchers of further nodes (elastic/job/node_status.h)
 //   result.json    written when the job finishes
+//   registry.sock  where the node's agent answers for the registry (elastic/job/desk_registry.h)
+//   spread         exists once workers of other nodes took part, since the job came to this node
 //   model.pt       the trained model, written just before (elastic/model/model_file.h)
 //   tensors.json   where the model's tensors are in a checkpoint (elastic/model/model_export.h)
 //   replay.json    written by 'rubato replay'
@@ -103,6 +105,8 @@ class JobFolder {
   std::string result_file() const { return path_ + "/result.json"; }
   std::string model_file() const { return path_ + "/model.pt"; }
   std::string tensors_file() const { return path_ + "/tensors.json"; }
+  std::string desk_socket() const { return path_ + "/registry.sock"; }
+  std::string spread_file() const { return path_ + "/spread"; }
   std::string replay_file() const { return path_ + "/replay.json"; }
   std::string checkpoint_folder() const { return path_ + "/checkpoints"; }
   std::string log_file(int worker) const;
@@ -126,6 +130,8 @@ class JobFolder {
 inline constexpr const char* kViewRecord = "view";
 inline constexpr const char* kTargetRecord = "target";
 inline constexpr const char* kWorkerRecord = "worker";
+// Of a job without a shared folder (desk_registry.h): what its result.json says.
+inline constexpr const char* kResultRecord = "result";
 
 // The newest view; number 0 before the first.
 Result<View> newest_view(Registry& registry);

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "elastic/job/desk_registry.h"
 #include "elastic/job/etcd_registry.h"
 
 namespace rubato::elastic {
@@ -151,6 +152,9 @@ Status create_registry(const std::string& url) {
 
 Result<std::unique_ptr<Registry>> open_registry(const JobFolder& folder,
                                                 const JobSettings& settings) {
+  if (is_spread(settings)) {
+    return std::unique_ptr<Registry>(std::make_unique<DeskRegistry>(folder.desk_socket()));
+  }
   if (!settings.registry.empty()) return open_registry(settings.registry);
   Result<std::unique_ptr<FileRegistry>> files = FileRegistry::open(folder.registry_folder());
   if (!files.ok()) return files.error();

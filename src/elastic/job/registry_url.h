@@ -3,6 +3,8 @@
 //   file:/FOLDER                              a folder that all workers see (FileRegistry)
 //   etcd:http://HOST:PORT,http://.../PREFIX   keys that begin with PREFIX in an etcd cluster, of
 //                                             which any number of members are named (EtcdRegistry)
+//   rubato:                                   that of a daemon, which the agent of each node asks
+//                                             for the jobs there (DeskRegistry)
 //
 // Without a URL the registry is the folder 'registry' in the job's folder. A job whose owner names
 // a place gets a registry of its own there (registry_within), and its settings name that one. So a
@@ -19,6 +21,10 @@
 #include "elastic/job/registry.h"
 
 namespace rubato::elastic {
+
+inline constexpr const char* kDaemonsRegistry = "rubato:";
+// Whether each node has a folder of its own for the job, and nothing but the registry is common.
+inline bool is_spread(const JobSettings& settings) { return settings.registry == kDaemonsRegistry; }
 
 struct ServerAddress {
   std::string host;  // a name, an IPv4 address, or an IPv6 address without brackets

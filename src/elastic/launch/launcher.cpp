@@ -1,32 +1,20 @@
 #include "elastic/launch/launcher.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <chrono>
-#include <cstring>
 #include <memory>
 #include <optional>
-#include <random>
-#include <thread>
 
 #include "base/file.h"
 #include "elastic/job/logical_workers.h"
 #include "elastic/job/registry_url.h"
 #include "elastic/launch/launcher_loop.h"
+#include "elastic/launch/lock_node.h"
 #include "elastic/memory/shared_memory.h"
-#include "elastic/transport/descriptor.h"
 
 namespace rubato::elastic {
 
 namespace {
-
-using std::chrono::steady_clock;
-
-constexpr auto kLockPatience = std::chrono::seconds(3);
 
 // Refuses to continue a job with another number of logical workers.
 Status check_logical_workers(const LaunchOptions& options, const JobSettings& before,
@@ -42,31 +30,6 @@ Status check_logical_workers(const LaunchOptions& options, const JobSettings& be
                   options.folder, agreed, agreed));
 }
 
-// One launcher per node and job: the lock ends with the process.
-Result<Descriptor> lock_node(const JobFolder& folder, const std::string& node) {
-  Status made = make_directories(folder.path() + "/nodes");
-  if (!made.ok()) return made.error();
-  const std::string path = fmt::format("{}/nodes/{}.lock", folder.path(), node);
-  Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!file.valid()) {
-    return Error{ErrorCode::kIo, fmt::format("{}: cannot open: {}", path, std::strerror(errno))};
-  }
-  // A worker that a killed launcher was about to start holds the lock until it runs.
-  bool locked = flock(file.get(), LOCK_EX | LOCK_NB) == 0;
-  for (const auto began = steady_clock::now();
-       !locked && steady_clock::now() - began < kLockPatience;) {
-    std::this_thread::sleep_for(kLauncherLook);
-    locked = flock(file.get(), LOCK_EX | LOCK_NB) == 0;
-  }
-  if (!locked) {
-    return invalid_input(
-        fmt::format("{}: node '{}' already has workers of this job; use 'rubato scale' or another "
-                    "--node",
-                    folder.path(), node));
-  }
-  return file;
-}
-
 // Refuses to continue a job with another registry: its views are in the one that it has.
 Status check_registry(const LaunchOptions& options, const JobSettings& before) {
   const std::string& asked = options.settings.registry;
@@ -79,12 +42,6 @@ Status check_registry(const LaunchOptions& options, const JobSettings& before) {
       "{}: holds a job with the registry {}; continue it without --registry or choose another "
       "folder",
       options.folder, before.registry.empty() ? "in this folder" : before.registry));
-}
-
-// No other job, on any machine, has the same.
-std::string random_token() {
-  std::random_device random;  // of the system
-  return fmt::format("{:x}{:08x}{:08x}", getpid(), random(), random());
 }
 
 }  // namespace

@@ -22,6 +22,9 @@ struct LaunchOptions {
   NodeIdentity node{.name = default_node_name()};
   // Continue a job of another node here: nothing of it runs anywhere.
   bool anywhere = false;
+  // Of a job whose registry is the daemon's (is_spread): the checkpoints in the folder are the
+  // newest ones, and nobody of the job is alive on another node.
+  bool founds = false;
   bool quiet = false;
   bool keep_target = false;  // the registry already holds the target; `workers` is ignored
   bool listed = true;        // shown by 'rubato ps'
@@ -29,7 +32,9 @@ struct LaunchOptions {
 };
 
 struct LaunchResult {
-  enum class State { kFinished, kStopped, kFailed } state = State::kFailed;
+  // kGone: a job on several nodes has lost all its workers. Whoever started the launchers begins
+  // the job again where its newest checkpoint is.
+  enum class State { kFinished, kStopped, kGone, kFailed } state = State::kFailed;
   std::string message;
 };
 
@@ -46,6 +51,13 @@ Result<LaunchResult> launch(const LaunchOptions& options);
 // Runs workers of a running job on another node until the job ends. After an interrupt the workers
 // leave. Uses only the options folder, workers, node, quiet and processes.
 Result<LaunchResult> join(const LaunchOptions& options);
+
+// Runs the workers of one node of a job whose registry is the daemon's. What this node should have
+// is the target in the folder's own registry, which belongs to this launcher alone; the target of
+// the whole job is in the daemon's registry, and both agree before long. On a node that does not
+// found the job, the folder has its settings and its secret. Returns when the job has finished, or
+// this node's target is to stop and its processes have left.
+Result<LaunchResult> launch_share(const LaunchOptions& options);
 
 // Finds a job by name or by folder. Names are links in the user's state folder: RUBATO_HOME, else
 // RUBATO_STATE, else $XDG_STATE_HOME/rubato (~/.local/state/rubato).

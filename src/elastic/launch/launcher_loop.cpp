@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/json_text.h"
 #include "elastic/job/event_text.h"
+#include "elastic/job/registry_url.h"
 #include "elastic/launch/interrupts.h"
 #include "elastic/memory/shared_memory.h"
 
@@ -36,6 +37,9 @@ Launcher::Launcher(const LaunchOptions& options, JobSettings settings,
       settings_(std::move(settings)),
       folder_(options.folder),
       registry_(std::make_unique<RememberedRegistry>(std::move(registry))),
+      own_(is_spread(settings_) ? std::make_unique<FileRegistry>(folder_.registry_folder())
+                                : nullptr),
+      spread_(shares() && is_file(folder_.spread_file())),
       processes_(folder_, options.processes, settings_.command),
       ties_(options.processes.term_after_s, options.processes.kill_after_s),
       others_(folder_, options.node.name, node_patience(settings_)),
@@ -55,10 +59,11 @@ LaunchResult Launcher::run() {
   remove_segments(prefix());
   state_ = result.state == LaunchResult::State::kFinished  ? "finished"
            : result.state == LaunchResult::State::kStopped ? "stopped"
+           : result.state == LaunchResult::State::kGone    ? "gone"
            : interrupts() >= 2                             ? "killed"
                                                            : "failed";
   write_status(result.message);
-  if (!home()) remove_node_status(folder_, node());
+  if (!writes_status()) remove_node_status(folder_, node());
   print_new_events();
   return result;
 }
@@ -90,6 +95,7 @@ Status Launcher::clear_view(const std::string& cause, const std::string& reason)
   const Result<bool> won =
       registry_->compare_and_swap(kViewRecord, latest->number, compact_json(to_json(empty)));
   if (!won.ok()) return won.error();
+  if (*won && shares()) founds_after_ = empty.number;
   if (*won && cause == "restart") tell_lost(*latest, empty.number, reason);
   remove_segments(prefix());
   return ok_status();
@@ -119,7 +125,8 @@ LaunchResult Launcher::watch() {
     return LaunchResult{LaunchResult::State::kFailed, std::move(message)};
   };
   write_status("");
-  if (home()) std::remove(folder_.hopeless_file().c_str());  // the program may have been mended
+  // The program may have been mended.
+  if (writes_status()) std::remove(folder_.hopeless_file().c_str());
   bool stop_asked = false;
   if (home() && !speaks()) {
     const Result<std::optional<LaunchResult>> over = ordinary_.resume();
@@ -133,7 +140,8 @@ LaunchResult Launcher::watch() {
     }
     processes_.limit_logs();
     print_new_events();
-    if (is_file(folder_.result_file())) {
+    if (shares()) publish_result();
+    if (finished()) {
       if (processes_.empty()) return {LaunchResult::State::kFinished, ""};
       end_unheard_newcomers();
     }
@@ -143,10 +151,10 @@ LaunchResult Launcher::watch() {
       const Status asked = ask_for_stop();
       stop_asked = asked.ok() || !can_wait_for(asked.error());
     }
-    if (!home()) beat();
+    if (!writes_status()) beat();
     Result<View> view = newest_view(*registry_);
     std::int64_t version = 0;
-    Result<Target> target = newest_target(*registry_, &version);
+    Result<Target> target = newest_target(targets(), &version);
     if (!view.ok() || !target.ok()) {
       const Error& error = view.ok() ? target.error() : view.error();
       if (!can_wait_for(error)) return give_up(error.message);
@@ -155,7 +163,8 @@ LaunchResult Launcher::watch() {
     }
     away_since_.reset();
     told_away_ = false;
-    if (home()) ties_.obey(version, target->devices);
+    if (writes_status()) ties_.obey(version, target->devices);
+    if (shares()) follow_views(*view);
     if (target->stop && processes_.empty()) {
       return {LaunchResult::State::kStopped,
               fmt::format("stopped before step {}", view->first_step)};
@@ -163,8 +172,11 @@ LaunchResult Launcher::watch() {
     if (stop_asked && !home() && processes_.empty()) {
       return {LaunchResult::State::kStopped, fmt::format("node {} has left the job", node())};
     }
-    if (home()) forget_gone_nodes(*target);
-    if (!is_file(folder_.result_file())) {
+    if (home() && !shares()) forget_gone_nodes(*target);
+    if (shares() && !finished() && given_up(*view)) {
+      return {LaunchResult::State::kGone, "all workers of the job are gone"};
+    }
+    if (!finished()) {
       std::string problem = keep_alive(*view, *target);
       if (!problem.empty()) return give_up(std::move(problem));
     }
@@ -191,8 +203,8 @@ bool Launcher::can_wait_for(const Error& error) {
 }
 
 Status Launcher::ask_for_stop() {
-  return change_target(*registry_, [&](Target& target) {
-    if (home()) {
+  return change_target(targets(), [&](Target& target) {
+    if (writes_status()) {
       target.stop = true;
     } else {
       target.workers = std::max(1, target.workers - target.on_node(node(), settings_.home));
@@ -256,7 +268,7 @@ void Launcher::tell_lost(const View& view, std::int64_t next_view,
 
 // Writes status.json if its content has changed.
 void Launcher::write_status(const std::string& message) {
-  if (!home()) return;
+  if (!writes_status()) return;
   nlohmann::json newcomers = nlohmann::json::array();
   nlohmann::json workers = nlohmann::json::array();
   for (const WorkerProcess& process : processes_.all()) {
@@ -270,6 +282,11 @@ void Launcher::write_status(const std::string& message) {
                            {"message", message},        {"newcomers", newcomers},
                            {"workers", workers},        {"target", ties_.target_version()},
                            {"devices", ties_.devices()}};
+  if (shares()) {
+    status["view"] = views_followed_;
+    status["members"] = std::count_if(processes_.all().begin(), processes_.all().end(),
+                                      [](const auto& process) { return process.was_member; });
+  }
   if (state_ != "running") status["step"] = last_step_ + 1;
   if (status == status_) return;
   const std::string text = compact_json(status) + "\n";

@@ -38,12 +38,17 @@ class Launcher {
   // not see.
   Status clear_view(const std::string& cause, const std::string& reason = "gone");
   void hide_earlier_events();
+  // Call it before run() if this launcher runs a share of a job.
+  Status begin_share();
 
  private:
   using Clock = std::chrono::steady_clock;
 
   const std::string& node() const { return options_.node.name; }
   bool home() const { return settings_.home == node(); }
+  // Runs a share of a job whose registry is the daemon's (launch_share).
+  bool shares() const { return own_ != nullptr; }
+  bool writes_status() const { return home() || shares(); }
   std::string prefix() const;
   const Member* member_here(const View& view) const;
   bool on_other_nodes(const View& view) const;
@@ -59,6 +64,18 @@ class Launcher {
   void tell_lost(const View& view, std::int64_t next_view, const std::string& reason) const;
   void write_status(const std::string& message);
   void print_new_events();
+
+  // --- Jobs on several nodes without a common folder (launcher_share.cpp) ---
+  // The registry with this node's target.
+  Registry& targets() { return own_ ? *own_ : static_cast<Registry&>(*registry_); }
+  void follow_views(const View& newest);
+  void note_spread(const View& view);
+  bool spread() const { return spread_; }
+  bool all_members_here(const View& view) const;
+  // Whether the job begins again elsewhere, or somebody else lets it.
+  bool given_up(const View& view) const;
+  void publish_result();
+  bool finished();
 
   // --- Starts and ends of workers (launcher_workers.cpp) ---
   // Starts missing workers. Returns why the job must be given up, or "".
@@ -98,6 +115,13 @@ class Launcher {
   JobSettings settings_;
   JobFolder folder_;
   const std::unique_ptr<RememberedRegistry> registry_;
+  // --- Of a share
+  const std::unique_ptr<Registry> own_;  // in the folder; null: not a share
+  std::int64_t views_followed_ = 0;
+  std::optional<std::int64_t> founds_after_;  // the empty view after which this node founds the job
+  bool spread_ = false;
+  bool published_ = false;
+  bool finished_ = false;
   WorkerProcesses processes_;
   DeviceTies ties_;
   NodeWatch others_;

@@ -46,7 +46,8 @@ std::string Launcher::keep_alive(const View& view, const Target& target) {
   node_had_members_ = node_had_members_ || now.members > 0;
   bool members_elsewhere = false;
   if (!view.empty() && now.members == 0) {
-    members_elsewhere = !home() || (on_other_nodes(view) && others_.any_alive(view));
+    members_elsewhere = shares() ? !all_members_here(view)
+                                 : !home() || (on_other_nodes(view) && others_.any_alive(view));
     // The survivors, or the home launcher if there are none, will exclude this node's dead
     // workers. Until then newcomers would only find their remains.
     if (members_elsewhere && member_here(view) != nullptr) return "";
@@ -92,7 +93,8 @@ std::string Launcher::begin_again(const View& view) {
 
 int Launcher::missing_workers(const View& view, const Target& target, const Counted& now) {
   const int useful = most_workers();
-  int wanted = std::min(target.on_node(node(), settings_.home), useful) + settings_.spares;
+  const int share = shares() ? target.workers : target.on_node(node(), settings_.home);
+  int wanted = std::min(share, useful) + settings_.spares;
   for (const int worker : target.migrate) {
     const Member* const member = view.find(worker);
     wanted += member != nullptr && member->address.node == node() ? 1 : 0;
@@ -107,7 +109,7 @@ int Launcher::missing_workers(const View& view, const Target& target, const Coun
   // Who does not know the runtime must not run several times. Who could not be started is not tried
   // with many processes at once.
   const bool one_at_most = !speaks() || (view.empty() && failures_.starts_failed());
-  const bool first = node() == target.first_node(settings_.home);
+  const bool first = shares() || node() == target.first_node(settings_.home);
   if (one_at_most) missing = std::min(missing, first && processes_.empty() ? 1 : 0);
   return missing;
 }
@@ -214,6 +216,9 @@ Status Launcher::check_start() {
 Status Launcher::start_worker() {
   const Result<int> worker = next_worker_id(*registry_);
   if (!worker.ok()) return worker.error();
+  if (shares()) {
+    processes_.set_variable(kFoundsVariable, std::to_string(founds_after_.value_or(-1)));
+  }
   if (board_number_ < 0) board_number_ = *worker;
   processes_.set_variable(kBoardVariable, std::to_string(board_number_));
   if (!speaks()) {
@@ -229,8 +234,8 @@ Status Launcher::start_worker() {
 // end, if others train without it, or if another node decides.
 bool Launcher::may_end_before_it_joins(const WorkerProcess& child, const Result<View>& view) const {
   if (child.told_to_end || !home() || !view.ok() || !view->empty()) return true;
-  const Result<Target> target = newest_target(*registry_);
-  return is_file(folder_.result_file()) || !target.ok() || target->stop;
+  const Result<Target> target = newest_target(own_ ? *own_ : static_cast<Registry&>(*registry_));
+  return is_file(folder_.result_file()) || finished_ || !target.ok() || target->stop;
 }
 
 Launcher::WorkerEnd Launcher::describe_end(const WorkerProcess& child, int status,
@@ -254,8 +259,8 @@ Launcher::WorkerEnd Launcher::describe_end(const WorkerProcess& child, int statu
   if (code == kWorkerDone) {
     // A normal end, unless the worker is expected to train: then the program ended in the middle
     // of a step.
-    const bool trains =
-        !is_file(folder_.result_file()) && view.ok() && view->find(child.worker) != nullptr;
+    const bool trains = !is_file(folder_.result_file()) && !finished_ && view.ok() &&
+                        view->find(child.worker) != nullptr;
     return {.how = "ended in the middle of training", .failed = trains};
   }
   return {.how = fmt::format("ended with code {}", code), .failed = code != kWorkerExcluded};
@@ -287,7 +292,7 @@ std::optional<LaunchResult> Launcher::note_end(const WorkerProcesses::End& end) 
   std::string words = last_line(log);
   if (words.empty()) words = fmt::format("no output in {}", log);
   note_failure(child.worker, fmt::format("{} (worker {} {})", words, child.worker, known.how));
-  if (const std::string why = last_line(folder_.hopeless_file()); home() && !why.empty()) {
+  if (const std::string why = last_line(folder_.hopeless_file()); writes_status() && !why.empty()) {
     return LaunchResult{LaunchResult::State::kFailed, why};
   }
   return std::nullopt;

@@ -51,6 +51,9 @@ struct Setup {
   std::vector<Program::Trait> traits;
   JobRules rules;
   Step first_step = 0;  // founder: the step its state is at
+  // If set, it may found the job only right after the view with this number, which is empty, or 0:
+  // that is when it took its state. Otherwise it waits for others to have one.
+  std::optional<ViewNumber> founds_after{};
   Timing timing;
 };
 

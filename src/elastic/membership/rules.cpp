@@ -36,8 +36,13 @@ bool Machine::rules_of(state::Arriving& arriving) {
     effect(AdoptBoard{newest});
     return false;
   }
+  const ViewNumber before = newest ? newest->number : ViewNumber{0};
+  if (setup_.founds_after && *setup_.founds_after != before) {
+    leave("the job begins again with other workers", Why::kExcluded);
+    return false;
+  }
   View first;
-  first.number = newest ? newest->number + 1 : 1;
+  first.number = before + 1;
   first.first_step = setup_.first_step;
   first.cause = newest ? "restart" : "start";
   first.leader = id();

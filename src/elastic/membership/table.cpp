@@ -13,6 +13,7 @@ using enum StateKind;
 constexpr std::array kTransitions = {
     Transition{kArriving, Why::kFounded, kFounding},
     Transition{kArriving, Why::kFoundAView, kNewcomer},
+    Transition{kArriving, Why::kExcluded, kGone},
     Transition{kArriving, Why::kFailed, kGone},
     Transition{kFounding, Why::kStarted, kRestoring},
     Transition{kFounding, Why::kExcluded, kGone},

@@ -49,6 +49,7 @@ Result<std::unique_ptr<Coordinator>> Coordinator::start(const Options& options, 
       .traits = options.fingerprint,
       .rules = {options.batches, options.settings.logical_workers, options.settings.home},
       .first_step = options.first_step,
+      .founds_after = options.founds_after.value_or(-1),
       .timing = {.registry_interval = registry.look_interval()}});
   c->async_registry_.emplace(
       registry, [c](Input input) { c->port_.add_input(std::move(input)); },

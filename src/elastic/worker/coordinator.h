@@ -39,9 +39,10 @@ class Coordinator final : private Mesh::Listener {
     ProgramShape shape;
     std::string description;  // what is trained and in which shape; must be equal on all workers
     std::vector<Program::Trait> fingerprint;
-    std::int64_t first_step = 0;  // founder: the step its state is at
-    int logical_slots = 1;        // founder: the number of logical workers the board has room for
-    std::int64_t batch = 1;       // consistent job: samples per logical worker
+    std::int64_t first_step = 0;                 // founder: the step its state is at
+    std::optional<std::int64_t> founds_after{};  // the empty view after which it may found the job
+    int logical_slots = 1;   // founder: the number of logical workers the board has room for
+    std::int64_t batch = 1;  // consistent job: samples per logical worker
     BatchRule batches;
     std::optional<DataBoardShape> data;                 // adaptive job
     std::function<void(const nlohmann::json&)> record;  // writes an event to the job's event log

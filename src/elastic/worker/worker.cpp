@@ -127,6 +127,12 @@ Result<std::optional<LoadedCheckpoint>> load_checkpoint(const JobFolder& folder,
   return std::optional<LoadedCheckpoint>(std::move(found->newest));
 }
 
+// Of a job on several nodes, only the launcher that has its checkpoints lets a worker found it.
+bool may_found_after(std::int64_t view) {
+  const char* const allowed = std::getenv(kFoundsVariable);
+  return allowed == nullptr || parse_int(allowed) == view;
+}
+
 int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
                      const WorkerOptions& options) {
   Result<JobSettings> settings = folder.read_settings();
@@ -169,7 +175,8 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
   std::optional<LoadedCheckpoint> restored;
   Result<View> latest = newest_view(**registry);
   if (!latest.ok()) return failed(latest.error());
-  if (latest->empty()) {
+  const bool may_found = latest->empty() && may_found_after(latest->number);
+  if (may_found) {
     Result<std::optional<LoadedCheckpoint>> loaded =
         load_checkpoint(folder, *settings, description, program, *own);
     if (!loaded.ok()) return failed(loaded.error());
@@ -188,6 +195,7 @@ int run_in_unguarded(const JobFolder& folder, int worker, Program& program,
                           .description = description,
                           .fingerprint = program.fingerprint(),
                           .first_step = restored ? restored->step : 0,
+                          .founds_after = may_found ? std::optional(latest->number) : std::nullopt,
                           .logical_slots = logical_slots,
                           .batch = order.options().batch,
                           .batches = plan->batches,

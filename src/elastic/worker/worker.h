@@ -32,6 +32,9 @@ inline constexpr int kWorkerExcluded = 4;  // the job continued or ended without
 // the worker is a job of its own.
 inline constexpr const char* kJobFolderVariable = "RUBATO_JOB_DIR";
 inline constexpr const char* kWorkerVariable = "RUBATO_WORKER";
+// Of a job whose registry is the daemon's: number of the empty view after which the worker may
+// found the job, or -1.
+inline constexpr const char* kFoundsVariable = "RUBATO_FOUNDS_AFTER";
 // The folder of a finished adaptive job. If set, the worker does not train but repeats that job
 // (elastic/job/replay.h) and writes the outcome to the folder.
 inline constexpr const char* kReplayVariable = "RUBATO_REPLAY_DIR";
