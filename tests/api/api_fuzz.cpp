@@ -204,7 +204,8 @@ class Maker {
     if (!contents.contains("application/json")) return bytes(300);
     const json& content = contents["application/json"];
     const std::string ref = content["schema"].value("$ref", "");
-    const json& schema = openapi_[json::json_pointer(ref.substr(1))];
+    const json& schema =
+        ref.empty() ? content["schema"] : openapi_[json::json_pointer(ref.substr(1))];
     switch (random_.below(8)) {
       case 0:
         return bytes(300);
