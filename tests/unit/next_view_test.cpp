@@ -168,6 +168,15 @@ TEST(NextView, AStragglerHostsFewer) {
   EXPECT_EQ(leader.cause(), "none");  // not without a reason to look
 }
 
+TEST(NextView, NewcomersAreTakenToBeAsFastAsTheOthers) {
+  Leader leader;  // with three members and seconds that were measured, not guessed
+  leader.seconds = {{0, 0.02}, {1, 0.02}, {2, 0.02}};
+  leader.target.workers = 4;
+  leader.joins(at(3));
+  const Decision decision = leader.decide();
+  for (const Member& member : decision.next->view.members) EXPECT_EQ(member.hosts.size(), 2);
+}
+
 TEST(NextView, AStopWaitsForNobody) {
   Leader leader;
   leader.target.stop = true;

@@ -1,6 +1,7 @@
 #include "elastic/membership/next_view.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -147,11 +148,14 @@ void host_evenly(const JobRules& rules, const Target& target, const std::map<int
   std::sort(workers.begin(), workers.end(), [&](const WorkerAddress& a, const WorkerAddress& b) {
     return std::pair(lowest[a.node], a.id) < std::pair(lowest[b.node], b.id);
   });
+  // A newcomer is as fast as those of whom nothing bad is known.
+  double usual = seconds.empty() ? 1.0 : std::numeric_limits<double>::max();
+  for (const auto& [worker, each] : seconds) usual = std::min(usual, each);
   std::vector<double> speeds;
   speeds.reserve(workers.size());
   for (const WorkerAddress& worker : workers) {
     const auto found = seconds.find(worker.id);
-    speeds.push_back(found == seconds.end() ? 1.0 : found->second);
+    speeds.push_back(found == seconds.end() ? usual : found->second);
   }
   const auto count = static_cast<int>(workers.size());
   const std::vector<LogicalRange> ranges =
