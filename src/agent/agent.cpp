@@ -118,7 +118,9 @@ void Agent::begin_fetch(JobNumber number, Job& job) {
     tell_problem(number, made.error().message);
     return;
   }
-  courier_->fetch(number, folder, {.events_length = job.events_offset, .guest = job.order.guest});
+  courier_->fetch(number, folder,
+                  {.events_length = job.order.events_offset,
+                   .guest_of = job.order.guest ? options_.machine.name : ""});
 }
 
 void Agent::attend(JobNumber number, const control::JobDocument& document) {
@@ -132,6 +134,14 @@ void Agent::attend(JobNumber number, const control::JobDocument& document) {
   if (!spread || desk_->is_open(number)) return;
   const Status opened = desk_->open(number, folder);
   if (!opened.ok()) fmt::print(stderr, "rubatod agent: {}\n", opened.error().message);
+}
+
+// Its earlier events were told by the nodes on which it was before.
+void Agent::begin_here(JobNumber number, const Job& job) {
+  control::JobRecord record{.number = number, .document = job.order.document, .uid = job.order.uid};
+  record.progress = {{"events_offset", job.order.events_offset}};
+  const Status adopted = executor_->adopt(record);
+  if (!adopted.ok()) tell_problem(number, adopted.error().message);
 }
 
 void Agent::want(JobNumber number, Job& job) {
@@ -181,6 +191,7 @@ bool Agent::step(JobNumber number, Job& job) {
       std::filesystem::remove(folder + "/fetching", error);
       job.stage = Stage::kHere;
       attend(number, job.order.document);
+      begin_here(number, job);
       want(number, job);
       return false;
     }

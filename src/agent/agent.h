@@ -62,7 +62,6 @@ class Agent {
   struct Job {
     Stage stage = Stage::kFetching;
     control::NodeOrders::Job order{};     // the newest; 0 devices if there is none any more
-    std::int64_t events_offset = 0;       // where they begin for a folder that was fetched
     bool over = false;                    // it has ended by itself
     std::vector<control::Notice> last{};  // its end, told when the daemon has everything
     bool removing = false;
@@ -89,6 +88,7 @@ class Agent {
   // Takes the next step. True: there is nothing left of the job.
   bool step(control::JobNumber number, Job& job);
   void begin_fetch(control::JobNumber number, Job& job);
+  void begin_here(control::JobNumber number, const Job& job);
   void want(control::JobNumber number, Job& job);
   // The job is here: its files are sent, and its registry is answered for.
   void attend(control::JobNumber number, const control::JobDocument& document);

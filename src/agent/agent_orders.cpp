@@ -188,11 +188,6 @@ void Agent::apply(const NodeOrders& orders) {
     Job& job = jobs_[order.job];
     const bool fresh = known == jobs_.end();
     job.order = order;
-    for (const JobRecord& record : orders.adopt) {
-      if (record.number == order.job) {
-        job.events_offset = control::whole_in(record.progress, "events_offset");
-      }
-    }
     if (fresh) begin_fetch(order.job, job);
     if (job.stage == Stage::kHere) want(order.job, job);
     desk_->note_changes(order.job, order.changes);

@@ -53,8 +53,7 @@ Status write_all(int file, const std::string& path, std::string_view bytes) {
 }
 
 Status fetch_file(DaemonLink& link, JobNumber job, const control::CopiedFile& source,
-                  const std::string& folder) {
-  const std::string path = folder + "/" + source.path;
+                  const std::string& path) {
   const Status made = make_directories(path.substr(0, path.rfind('/')));
   if (!made.ok()) return made;
   const elastic::Descriptor file(
@@ -93,11 +92,15 @@ Status fetch_folder(DaemonLink& link, JobNumber job, const std::string& folder,
   for (const control::CopiedFile& file : *files) {
     const std::string_view problem = control::relative_path_problem(file.path);
     if (!problem.empty() || file.path == "owner") continue;
+    const bool guest = !options.guest_of.empty();
+    const std::string own_events = fmt::format("nodes/{}/{}", options.guest_of, kEvents);
+    const bool events = guest && file.path == own_events;
     const bool needed =
-        !options.guest || file.path.starts_with("registry/view.") ||
+        !guest || events || file.path.starts_with("registry/view.") ||
         std::find(kFilesOfGuest.begin(), kFilesOfGuest.end(), file.path) != kFilesOfGuest.end();
-    if (!needed || file.path.starts_with("nodes/")) continue;
-    const Status fetched = fetch_file(link, job, file, folder);
+    if (!needed || (file.path.starts_with("nodes/") && !events)) continue;
+    const Status fetched =
+        fetch_file(link, job, file, folder + "/" + (events ? std::string(kEvents) : file.path));
     if (!fetched.ok()) return fetched;
   }
   return options.events_length > 0 ? lengthen_events(folder, options.events_length) : ok_status();

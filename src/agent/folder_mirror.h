@@ -21,8 +21,9 @@ struct FetchOptions {
   // events.jsonl gets at least this length: its lines were told to the daemon, even if some were
   // lost with a node.
   std::int64_t events_length = 0;
-  // The job was begun on another node: only what workers need to join it.
-  bool guest = false;
+  // This node, if the job was begun on another one: only what workers need to join it, and what
+  // happened here before.
+  std::string guest_of{};
 };
 // Writes the files of the copy into the folder, which exists.
 Status fetch_folder(DaemonLink& link, control::JobNumber job, const std::string& folder,

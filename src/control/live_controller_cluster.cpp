@@ -68,7 +68,7 @@ Status LiveController::admit(const Caller& caller, const NodeReport& report) {
     if (known != nodes.end() && known->second.token_sha256 != report.token_sha256) {
       return Error{ErrorCode::kRefused,
                    fmt::format("there is a node {0} already; give this one another name with "
-                               "--name, or remove that one: rubato nodes remove {0}",
+                               "--node, or remove that one: rubato nodes remove {0}",
                                report.node.name)};
     }
     if (known == nodes.end() && nodes.size() >= kMostNodes) {

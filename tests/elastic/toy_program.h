@@ -3,10 +3,12 @@
 // state).
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -42,6 +44,9 @@ class ToyProgram final : public Program {
     std::string fault_file;
     // Where to log prefetched samples, one line per call; "throw": fail. Empty: not wanted.
     std::string prefetch;
+    // Where every worker adds a line for every update: seconds since 1970, worker, step. Empty:
+    // not.
+    std::string trace;
     int worker = -1;
   };
   explicit ToyProgram(const Options& options) : options_(options) {
@@ -116,6 +121,7 @@ class ToyProgram final : public Program {
   }
   void apply(const StepInfo& info, const float* gradient,
              std::span<const std::uint8_t> update) override {
+    if (!options_.trace.empty()) trace(info.step);
     const float rate = static_cast<float>(info.rate_factor) * 0.1F /
                        (1.0F + 0.01F * static_cast<float>(info.step));
     for (std::size_t u = 0; u < options_.units; ++u) {
@@ -136,6 +142,17 @@ class ToyProgram final : public Program {
   std::vector<Trait> fingerprint() const override { return {{"arithmetic", options_.trait}}; }
 
  private:
+  void trace(std::int64_t step) const {
+    const double now =
+        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    char line[96];
+    const int length = std::snprintf(line, sizeof line, "%.6f %d %lld\n", now, options_.worker,
+                                     static_cast<long long>(step));
+    const int file =
+        ::open(options_.trace.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (file < 0 || ::write(file, line, static_cast<std::size_t>(length)) != length) std::abort();
+    ::close(file);
+  }
   // Memory of a buffer; if it is never published, memory of this program.
   float* memory_of(int buffer) {
     const auto index = static_cast<std::size_t>(buffer);

@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
   if (const char* trait = std::getenv("TOY_TRAIT")) toy.trait = trait;
   if (const char* file = std::getenv("TOY_FAULT_FILE")) toy.fault_file = file;
   if (const char* file = std::getenv("TOY_HURRY_FILE")) toy.hurry_file = file;
+  if (const char* trace = std::getenv("TOY_TRACE")) toy.trace = trace;
   if (const char* prefetch = std::getenv("TOY_PREFETCH")) toy.prefetch = prefetch;
   if (const char* number = std::getenv("RUBATO_WORKER")) toy.worker = std::atoi(number);
   rubato::elastic::ToyProgram program(toy);

@@ -25,6 +25,9 @@ using nlohmann::json;
 constexpr std::size_t kLongestRecord = 64;
 constexpr double kShortestPause = 0.1;
 constexpr double kLongestPause = 1.5;
+constexpr auto kLookPause = std::chrono::milliseconds(200);  // between looks for a job's workers
+// If no node is heard at all, it is more likely the daemon that is out of reach.
+constexpr double kDeafPatience = 10;  // in multiples of lost_after_s
 
 double since(std::chrono::steady_clock::time_point then) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
@@ -99,9 +102,11 @@ void ClusterExecutor::hurry(const std::string& name) {
 std::map<std::string, double> ClusterExecutor::silent_nodes() const {
   std::map<std::string, double> silent;
   const MutexLock lock(mutex_);
+  const double patience =
+      hears_nobody() ? kDeafPatience * options_.lost_after_s : options_.lost_after_s;
   for (const auto& [name, node] : nodes_) {
     const double seconds = since(node.heard_at);
-    if (node.record.lost_at == 0 && seconds > options_.lost_after_s) silent[name] = seconds;
+    if (node.record.lost_at == 0 && seconds > patience) silent[name] = seconds;
   }
   return silent;
 }
@@ -187,13 +192,32 @@ void ClusterExecutor::tell_held(JobNumber number, const ClusterJob& job) {
   own_.push_back({.job = number, .devices = job.held(), .nodes = held_by(job)});
 }
 
+// Ends the newest view with an empty one. What is left of its workers is fenced, wherever it is,
+// and its launchers end. False if that cannot be done now.
+bool ClusterExecutor::end_view(JobNumber number, ClusterJob& job) {
+  JobRegistry registry(folder_of(number));
+  const auto view = elastic::newest_view(registry);
+  if (!view.ok()) return false;
+  if (view->number == 0 || view->empty()) return true;
+  const elastic::View empty{
+      .number = view->number + 1, .first_step = view->first_step, .cause = "restart"};
+  const auto won = registry.compare_and_swap(elastic::kViewRecord, view->number,
+                                             compact_json(elastic::to_json(empty)));
+  if (!won.ok() || !*won) return false;
+  ++job.changes;
+  return true;
+}
+
 // The job is on no node. Whoever continues it must not find the end of an earlier try.
 void ClusterExecutor::begin(JobNumber number, ClusterJob& job, const std::string& node) {
+  if (spans_nodes(job.document)) {
+    static_cast<void>(JobRegistry::create(folder_of(number)));
+    if (!end_view(number, job)) return;  // tried again in the next turn
+  }
   job.restarts = job.at_once = job.shares = false;
   job.nobody_since.reset();
   job.home = node;
   if (spans_nodes(job.document)) {
-    static_cast<void>(JobRegistry::create(folder_of(number)));
     const elastic::JobFolder folder(folder_of(number));
     std::error_code none;
     if (!is_file(folder.result_file())) {
@@ -205,25 +229,19 @@ void ClusterExecutor::begin(JobNumber number, ClusterJob& job, const std::string
 }
 
 void ClusterExecutor::look_for_workers(JobNumber number, ClusterJob& job) {
-  if (job.parts.size() < 2 || job.has_members()) {
+  if (!job.may_have_nobody()) {
     job.nobody_since.reset();
     return;
   }
+  const auto now = Clock::now();
+  if (now < job.next_look) return;
+  job.next_look = now + kLookPause;
   JobRegistry registry(folder_of(number));
   const auto view = elastic::newest_view(registry);
   const auto result = registry.get(elastic::kResultRecord);
   if (!view.ok() || !result.ok() || result->version > 0) return;
-  if (!job.nobody_left(view->number, Clock::now())) return;
-  // Fences whatever may be left of it, and ends its launchers.
-  if (!view->empty()) {
-    const elastic::View empty{
-        .number = view->number + 1, .first_step = view->first_step, .cause = "restart"};
-    const auto won = registry.compare_and_swap(elastic::kViewRecord, view->number,
-                                               compact_json(elastic::to_json(empty)));
-    if (!won.ok() || !*won) return;
-    ++job.changes;
-  }
-  job.restarts = job.at_once = true;
+  if (!job.nobody_left(view->number, view->empty(), now)) return;
+  if (end_view(number, job)) job.restarts = job.at_once = true;
 }
 
 // What its membership aims at. A job that stops does so in one view.
@@ -487,10 +505,7 @@ JobRecord ClusterExecutor::record_for(JobNumber number, const ClusterJob& job,
   record.held = part.held;
   record.batch = job.batch;
   record.phase = job.ends() || part.over ? Phase::kCancelled : Phase::kRunning;
-  const auto offset = job.node_offsets.find(node);
-  record.progress = {{"events_offset", !part.guest                        ? job.events_offset
-                                       : offset == job.node_offsets.end() ? 0
-                                                                          : offset->second}};
+  record.progress = {{"events_offset", job.events_offset_of(node)}};
   record.errors = job.errors;
   return record;
 }
@@ -588,6 +603,7 @@ NodeOrders ClusterExecutor::orders_for(Node& node) {
                            .cancelled = job.cancelled,
                            .at_once = node.hurries || job.at_once,
                            .guest = part.guest,
+                           .events_offset = job.events_offset_of(node.record.node.name),
                            .changes = job.changes});
   }
   return orders;
@@ -610,8 +626,12 @@ Result<NodeOrders> ClusterExecutor::sync(const NodeReport& report) {
         ErrorCode::kRefused,
         fmt::format("node {}: another agent has taken over; this one must end", report.node.name)};
   }
+  // If the daemon was out of reach, the others could not call either.
+  if (hears_nobody()) {
+    for (auto& [name, each] : nodes_) each.heard_at = Clock::now();
+  }
   node.heard = true;
-  node.heard_at = Clock::now();
+  node.heard_at = heard_anybody_at_ = Clock::now();
   node.leaving = report.leaving;
   if (node.record.lost_at > 0) {  // until the loop has taken it back
     NodeOrders nothing{.store = store_, .epoch = epoch_};
@@ -638,6 +658,10 @@ Result<NodeOrders> ClusterExecutor::sync(const NodeReport& report) {
     orders.adopt.push_back(record_for(number, jobs_.at(number), report.node.name));
   }
   return orders;
+}
+
+bool ClusterExecutor::hears_nobody() const {
+  return since(heard_anybody_at_) > options_.lost_after_s / 2;
 }
 
 double ClusterExecutor::pause() const {

@@ -52,7 +52,8 @@ class ClusterExecutor final : public JobExecutor {
   // The time for the jobs of this drained node to stop is over: they are killed.
   void hurry(const std::string& name);
   // Nodes that are not lost by their record and were not heard for too long, with the seconds; and
-  // those that are lost and were heard.
+  // those that are lost and were heard. If no node at all is heard, the daemon itself may be out of
+  // reach, so it waits ten times as long.
   std::map<std::string, double> silent_nodes() const;
   std::vector<std::string> heard_lost_nodes() const;
   // Nodes whose agents want to leave, and that no job is on.
@@ -121,6 +122,7 @@ class ClusterExecutor final : public JobExecutor {
   void tell_held(JobNumber number, const ClusterJob& job) RUBATO_REQUIRES(mutex_);
   void settle(JobNumber number, ClusterJob& job) RUBATO_REQUIRES(mutex_);
   void begin(JobNumber number, ClusterJob& job, const std::string& node) RUBATO_REQUIRES(mutex_);
+  bool end_view(JobNumber number, ClusterJob& job) RUBATO_REQUIRES(mutex_);
   void look_for_workers(JobNumber number, ClusterJob& job) RUBATO_REQUIRES(mutex_);
   void write_target(JobNumber number, ClusterJob& job) RUBATO_REQUIRES(mutex_);
   void tell_end(JobNumber number, ClusterJob& job) RUBATO_REQUIRES(mutex_);
@@ -132,6 +134,7 @@ class ClusterExecutor final : public JobExecutor {
   void take_states(const Node& node, const NodeReport& report) RUBATO_REQUIRES(mutex_);
   NodeOrders orders_for(Node& node) RUBATO_REQUIRES(mutex_);
   double pause() const RUBATO_REQUIRES(mutex_);
+  bool hears_nobody() const RUBATO_REQUIRES(mutex_);
 
   void offer_nodes() RUBATO_REQUIRES(mutex_);
 
@@ -141,6 +144,7 @@ class ClusterExecutor final : public JobExecutor {
   mutable Mutex mutex_;
   std::int64_t epoch_ RUBATO_GUARDED_BY(mutex_) = 0;
   std::int64_t sessions_ RUBATO_GUARDED_BY(mutex_) = 0;
+  Clock::time_point heard_anybody_at_ RUBATO_GUARDED_BY(mutex_) = Clock::now();
   std::map<std::string, Node> nodes_ RUBATO_GUARDED_BY(mutex_);
   std::map<JobNumber, ClusterJob> jobs_ RUBATO_GUARDED_BY(mutex_);
   std::vector<Notice> own_ RUBATO_GUARDED_BY(mutex_);        // that no agent told

@@ -28,6 +28,13 @@ int ClusterJob::held() const {
   return devices;
 }
 
+std::int64_t ClusterJob::events_offset_of(const std::string& node) const {
+  const auto part = parts.find(node);
+  if (part == parts.end() || !part->second.guest) return events_offset;
+  const auto offset = node_offsets.find(node);
+  return offset == node_offsets.end() ? 0 : offset->second;
+}
+
 bool ClusterJob::has_members() const {
   return std::any_of(parts.begin(), parts.end(),
                      [](const auto& entry) { return entry.second.members > 0; });
@@ -93,12 +100,17 @@ std::vector<std::string> ClusterJob::newcomers() const {
   return joinable ? nodes : std::vector<std::string>();
 }
 
-bool ClusterJob::nobody_left(std::int64_t view, Clock::time_point now) {
-  const bool possible =
-      parts.size() > 1 && view > 0 && !restarts && !ends() &&
-      std::all_of(parts.begin(), parts.end(), [&](const auto& entry) {
-        return entry.second.members == 0 && (entry.second.over || entry.second.view == view);
-      });
+bool ClusterJob::may_have_nobody() const {
+  return spans_nodes(document) && !parts.empty() && !restarts && !ends() && !has_members();
+}
+
+bool ClusterJob::nobody_left(std::int64_t view, bool empty, Clock::time_point now) {
+  // The node on which it was begun begins it again after an empty view, and after one of its own.
+  const bool possible = may_have_nobody() && view > 0 &&
+                        std::all_of(parts.begin(), parts.end(), [&](const auto& entry) {
+                          const Part& part = entry.second;
+                          return part.over || (part.view == view && (part.guest || !empty));
+                        });
   if (!possible) {
     nobody_since.reset();
     return false;
@@ -110,7 +122,7 @@ bool ClusterJob::nobody_left(std::int64_t view, Clock::time_point now) {
 bool ClusterJob::unsettled() const {
   if (parts.empty()) return end.has_value() || restarts || is_wanted();
   if (restarts || !newcomers().empty()) return true;
-  if (parts.size() > 1 && !has_members()) return true;
+  if (may_have_nobody()) return true;
   return std::any_of(parts.begin(), parts.end(),
                      [&](const auto& entry) { return entry.second.leaves_since.has_value(); });
 }

@@ -59,11 +59,14 @@ class ClusterJob {
   bool restarts = false;
   bool at_once = false;  // there is nothing to save
   std::optional<Clock::time_point> nobody_since{};
+  Clock::time_point next_look{};
 
   bool ends() const { return cancelled || over; }
   bool is_wanted() const { return !ends() && !wanted.empty(); }
   int wanted_on(const std::string& node) const;
   int held() const;
+  // Up to which the events are known that this node tells of.
+  std::int64_t events_offset_of(const std::string& node) const;
   bool has_members() const;
   // The node whose launcher tells of its progress.
   const std::string* speaker() const;
@@ -72,9 +75,11 @@ class ClusterJob {
   std::vector<std::string> settle(Clock::time_point now);
   // Nodes that should take it up besides those that it is on.
   std::vector<std::string> newcomers() const;
-  // Whether all its workers may be gone for good: it is on several nodes, and none has a member of
-  // the newest view that it knows. `view` is the newest.
-  bool nobody_left(std::int64_t view, Clock::time_point now);
+  // Whether nobody trains, by what its nodes told last.
+  bool may_have_nobody() const;
+  // Whether all its workers are gone for good, and none of its nodes may begin it again: `view` is
+  // the newest, and has no members if it is `empty`.
+  bool nobody_left(std::int64_t view, bool empty, Clock::time_point now);
   // Whether more is to be done than waiting for its nodes.
   bool unsettled() const;
 

@@ -159,6 +159,7 @@ Result<NodeOrders::Job> order_from(const json& object) {
                       .cancelled = fields.flag("cancelled"),
                       .at_once = fields.flag("at_once"),
                       .guest = fields.flag("guest"),
+                      .events_offset = fields.counter("events_offset"),
                       .changes = fields.counter("changes")};
   const json& document = fields.object("document");
   if (!fields.ok()) return fields.error();
@@ -234,6 +235,7 @@ json to_json(const NodeOrders& orders) {
                     {"cancelled", job.cancelled},
                     {"at_once", job.at_once},
                     {"guest", job.guest},
+                    {"events_offset", job.events_offset},
                     {"changes", job.changes}});
   }
   return {

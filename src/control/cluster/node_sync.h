@@ -68,9 +68,10 @@ struct NodeOrders {
     int devices = 0;  // 0: checkpoint and stop
     std::int64_t batch = 0;
     bool cancelled = false;
-    bool at_once = false;      // with 0 devices: kill it, there is no time for a checkpoint
-    bool guest = false;        // the job was begun on another node, or it goes on there
-    std::int64_t changes = 0;  // of its registry, as far as the daemon knows; for its watches
+    bool at_once = false;            // with 0 devices: kill it, there is no time for a checkpoint
+    bool guest = false;              // the job was begun on another node, or it goes on there
+    std::int64_t events_offset = 0;  // up to which the daemon has its events.jsonl
+    std::int64_t changes = 0;        // of its registry, as far as the daemon knows; for its watches
   };
   std::vector<Job> jobs{};  // all that concern the node; the agent is done with every other job
   double next_s = 0.1;      // when to call again

@@ -134,8 +134,7 @@ LaunchResult Launcher::watch() {
     if (over->has_value()) return **over;
   }
   for (;;) {
-    for (const WorkerProcesses::End& end : processes_.reap()) {
-      registry_->forget();  // it may have left with a view that is not known here yet
+    for (const WorkerProcesses::End& end : ends_to_judge()) {
       if (std::optional<LaunchResult> over = note_end(end)) return *over;
     }
     processes_.limit_logs();

@@ -76,6 +76,9 @@ class Launcher {
   bool given_up(const View& view) const;
   void publish_result();
   bool finished();
+  // What ended since the last look, and what was postponed: a worker that says that the job has
+  // finished is believed for a while, until the other node has published the result.
+  std::vector<WorkerProcesses::End> ends_to_judge();
 
   // --- Starts and ends of workers (launcher_workers.cpp) ---
   // Starts missing workers. Returns why the job must be given up, or "".
@@ -121,6 +124,7 @@ class Launcher {
   std::optional<std::int64_t> founds_after_;  // the empty view after which this node founds the job
   bool spread_ = false;
   bool published_ = false;
+  std::vector<std::pair<Clock::time_point, WorkerProcesses::End>> postponed_;
   bool finished_ = false;
   WorkerProcesses processes_;
   DeviceTies ties_;

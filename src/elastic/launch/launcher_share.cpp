@@ -8,6 +8,7 @@
 // empty view, which ends all of them.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 
@@ -16,8 +17,16 @@
 #include "elastic/launch/launcher_loop.h"
 #include "elastic/launch/lock_node.h"
 #include "elastic/memory/shared_memory.h"
+#include "elastic/worker/worker.h"
 
 namespace rubato::elastic {
+
+namespace {
+
+// The node of the leader may be slow to publish the result, or out of reach for a moment.
+constexpr auto kResultPatience = std::chrono::seconds(10);
+
+}  // namespace
 
 bool Launcher::all_members_here(const View& view) const {
   return std::all_of(view.members.begin(), view.members.end(),
@@ -62,6 +71,29 @@ bool Launcher::finished() {
   const Result<Record> result = registry_->get(kResultRecord);
   finished_ = result.ok() && result->version > 0;
   return finished_;
+}
+
+std::vector<WorkerProcesses::End> Launcher::ends_to_judge() {
+  std::vector<WorkerProcesses::End> ends = processes_.reap();
+  if (!ends.empty()) registry_->forget();  // they may have left with a view that is not known yet
+  if (!shares()) return ends;
+  const auto now = Clock::now();
+  std::vector<WorkerProcesses::End> judged;
+  const bool over = finished();
+  for (WorkerProcesses::End& end : ends) {
+    const bool done = WIFEXITED(end.status) && WEXITSTATUS(end.status) == kWorkerDone;
+    if (done && !over) {
+      postponed_.emplace_back(now, std::move(end));
+    } else {
+      judged.push_back(std::move(end));
+    }
+  }
+  std::erase_if(postponed_, [&](auto& entry) {
+    if (!over && now - entry.first < kResultPatience) return false;
+    judged.push_back(std::move(entry.second));
+    return true;
+  });
+  return judged;
 }
 
 Result<LaunchResult> launch_share(const LaunchOptions& options) {
