@@ -1,11 +1,10 @@
 # librubato.so: the training runtime behind the C interface of include/rubato/rubato.h. Programs load it
-# next to any libstdc++ and any libfmt, so it brings its own and shows only the functions of the
-# header.
+# next to any libstdc++ and any libfmt, so it brings its own (capi/own_fmt.cpp) and shows only the
+# functions of the header.
 #
 # build/python holds the Python package as it is used from the build tree.
 foreach(layer base elastic)
   set_target_properties(rubato_${layer} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  target_compile_definitions(rubato_${layer} PRIVATE FMT_HEADER_ONLY=1)
 endforeach()
 file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/include/capi")
 file(CREATE_LINK "${CMAKE_SOURCE_DIR}/src/capi" "${CMAKE_BINARY_DIR}/include/capi/capi" SYMBOLIC)
@@ -20,7 +19,7 @@ set_target_properties(rubato_c PROPERTIES
 target_include_directories(rubato_c PUBLIC "${CMAKE_SOURCE_DIR}/include"
   PRIVATE "${CMAKE_BINARY_DIR}/include/capi")
 target_link_libraries(rubato_c PRIVATE rubato_elastic rubato_warnings)
-target_compile_definitions(rubato_c PRIVATE FMT_HEADER_ONLY=1 RUBATO_VERSION="${PROJECT_VERSION}")
+target_compile_definitions(rubato_c PRIVATE RUBATO_VERSION="${PROJECT_VERSION}")
 target_link_options(rubato_c PRIVATE
   -static-libstdc++ -static-libgcc LINKER:--as-needed,--no-undefined
   "LINKER:--version-script=${CMAKE_SOURCE_DIR}/src/capi/exports.map")

@@ -59,7 +59,7 @@ Status Agent::turn() {
   for (const control::FolderRemover::Done& done : remover_->take_done()) {
     if (!done.problem.empty()) fmt::print(stderr, "rubatod agent: {}\n", done.problem);
   }
-  if (const Status taken = take_answer(); !taken.ok()) return taken;
+  if (Status taken = take_answer(); !taken.ok()) return taken;
   if (sync_.busy() || Clock::now() < next_call_) return ok_status();
   sync_.call(report(), unknown_);
   return ok_status();

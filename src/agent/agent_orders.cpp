@@ -67,7 +67,7 @@ Status Agent::take_answer() {
   if (answer->ok()) {
     const NodeOrders& orders = answer->value();
     failures_ = 0;
-    if (std::exchange(told_problem_, "") != "") fmt::print(stderr, "rubatod agent: connected\n");
+    if (!std::exchange(told_problem_, "").empty()) fmt::print(stderr, "rubatod agent: connected\n");
     unknown_ = false;
     next_call_ = Clock::now() + std::chrono::milliseconds(static_cast<int>(1000 * orders.next_s));
     return obey(orders);
@@ -96,10 +96,10 @@ void Agent::acknowledge(std::int64_t number) {
 
 Status Agent::obey(const NodeOrders& orders) {
   if (orders.epoch < memory_.epoch()) return ok_status();  // of a daemon that was replaced
-  if (const Status noted = memory_.obey(orders.epoch); !noted.ok()) return noted;
+  if (Status noted = memory_.obey(orders.epoch); !noted.ok()) return noted;
   if (orders.session.empty()) return ok_status();  // the daemon is not ready for this node
   if (orders.session != session_) {
-    if (const Status begun = begin_session(orders); !begun.ok()) return begun;
+    if (Status begun = begin_session(orders); !begun.ok()) return begun;
   }
   acknowledge(orders.acknowledged);
   apply(orders);
@@ -132,14 +132,14 @@ Status Agent::begin_session(const NodeOrders& orders) {
   jobs_.clear();
   untold_.clear();
   told_ = 0;
-  if (const Status made = make_executor(); !made.ok()) return made;
+  if (Status made = make_executor(); !made.ok()) return made;
   const bool same_life = memory_.store() == orders.store && memory_.life() == orders.life;
   if (same_life) {
     for (const JobRecord& record : orders.adopt) take_over(record);
   }
   end_strangers();
   if (!same_life) {
-    const Status begun = memory_.begin_life(orders.store, orders.life);
+    Status begun = memory_.begin_life(orders.store, orders.life);
     if (!begun.ok()) return begun;
   }
   session_ = orders.session;

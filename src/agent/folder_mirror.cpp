@@ -54,7 +54,7 @@ Status write_all(int file, const std::string& path, std::string_view bytes) {
 
 Status fetch_file(DaemonLink& link, JobNumber job, const control::CopiedFile& source,
                   const std::string& path) {
-  const Status made = make_directories(path.substr(0, path.rfind('/')));
+  Status made = make_directories(path.substr(0, path.rfind('/')));
   if (!made.ok()) return made;
   const elastic::Descriptor file(
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -62,10 +62,10 @@ Status fetch_file(DaemonLink& link, JobNumber job, const control::CopiedFile& so
     return Error{ErrorCode::kIo, fmt::format("{}: cannot write: {}", path, std::strerror(errno))};
   }
   for (std::int64_t at = 0; at < source.size;) {
-    const auto bytes = link.get(job, source.path, at);
+    auto bytes = link.get(job, source.path, at);
     if (!bytes.ok()) return bytes.error();
     if (bytes->empty()) break;
-    if (const Status written = write_all(file.get(), path, *bytes); !written.ok()) return written;
+    if (Status written = write_all(file.get(), path, *bytes); !written.ok()) return written;
     at += static_cast<std::int64_t>(bytes->size());
   }
   return ok_status();
@@ -87,7 +87,7 @@ Status lengthen_events(const std::string& folder, std::int64_t length) {
 
 Status fetch_folder(DaemonLink& link, JobNumber job, const std::string& folder,
                     const FetchOptions& options) {
-  const auto files = link.list(job);
+  auto files = link.list(job);
   if (!files.ok()) return files.error();
   for (const control::CopiedFile& file : *files) {
     const std::string_view problem = control::relative_path_problem(file.path);
@@ -99,7 +99,7 @@ Status fetch_folder(DaemonLink& link, JobNumber job, const std::string& folder,
         !guest || events || file.path.starts_with("registry/view.") ||
         std::find(kFilesOfGuest.begin(), kFilesOfGuest.end(), file.path) != kFilesOfGuest.end();
     if (!needed || (file.path.starts_with("nodes/") && !events)) continue;
-    const Status fetched =
+    Status fetched =
         fetch_file(link, job, file, folder + "/" + (events ? std::string(kEvents) : file.path));
     if (!fetched.ok()) return fetched;
   }
@@ -243,7 +243,7 @@ Status FolderMirror::remove_missing(DaemonLink& link, const std::vector<Source>&
       ++sent;
       continue;
     }
-    const Status removed = link.remove(job_, sent->first);
+    Status removed = link.remove(job_, sent->first);
     if (!removed.ok()) return removed;
     sent = sent_.erase(sent);
   }

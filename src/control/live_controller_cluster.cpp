@@ -49,7 +49,7 @@ std::optional<Caller> LiveController::agent_with(const std::string& token_sha256
 Status LiveController::record_node(const Event& event) {
   const std::string name = event.body.at("name").get<std::string>();
   const bool removed = event.type == "node_removed";
-  if (const Status durable = append({event}); !durable.ok()) return durable;
+  if (Status durable = append({event}); !durable.ok()) return durable;
   if (removed) {
     nodes_->remove_node(name);
   } else {

@@ -3,12 +3,12 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <thread>
 
@@ -128,6 +128,7 @@ pid_t Hosts::start(int host, const std::vector<std::string>& command, const std:
                    const std::vector<std::string>& environment) const {
   std::vector<std::string> words = command;
   std::vector<char*> raw;
+  raw.reserve(words.size() + 1);
   for (std::string& word : words) raw.push_back(word.data());
   raw.push_back(nullptr);
   const pid_t pid = ::fork();

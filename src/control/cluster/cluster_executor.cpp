@@ -89,7 +89,6 @@ void ClusterExecutor::remove_node(const std::string& name) {
   for (const JobNumber number : std::set<JobNumber>(node->second.jobs)) {
     drop(number, jobs_.at(number), name);
   }
-  std::move(node->second.inbox.begin(), node->second.inbox.end(), std::back_inserter(own_));
   nodes_.erase(node);
 }
 
@@ -189,7 +188,7 @@ JobPlacement ClusterExecutor::held_by(const ClusterJob& job) const {
 }
 
 void ClusterExecutor::tell_held(JobNumber number, const ClusterJob& job) {
-  own_.push_back({.job = number, .devices = job.held(), .nodes = held_by(job)});
+  notices_.push_back({.job = number, .devices = job.held(), .nodes = held_by(job)});
 }
 
 // Ends the newest view with an empty one. What is left of its workers is fenced, wherever it is,
@@ -272,10 +271,10 @@ void ClusterExecutor::write_target(JobNumber number, ClusterJob& job) {
 
 void ClusterExecutor::tell_end(JobNumber number, ClusterJob& job) {
   if (job.end) {
-    own_.push_back(std::move(*job.end));
+    notices_.push_back(std::move(*job.end));
     job.end.reset();
   } else if (!job.restarts && (job.ends() || job.wanted.empty())) {
-    own_.push_back({.job = number, .kind = Notice::Kind::kStopped});
+    notices_.push_back({.job = number, .kind = Notice::Kind::kStopped});
   }
 }
 
@@ -342,7 +341,7 @@ Status ClusterExecutor::adopt(const JobRecord& record) {
          .devices = job.wanted_on(part.node),
          .held = record.held_nodes.empty() ? 0 : part.devices});
   }
-  if (record.held > 0 && job.parts.empty()) tell_held(record.number, job);
+  if (held_by(job) != record.held_nodes) tell_held(record.number, job);  // some nodes are lost
   unsettled_.insert(record.number);
   return ok_status();
 }
@@ -393,7 +392,9 @@ bool ClusterExecutor::forget(JobNumber number) {
   const MutexLock lock(mutex_);
   const auto found = jobs_.find(number);
   if (found == jobs_.end()) return true;
-  if (!found->second.parts.empty() || found->second.end || !own_.empty()) return false;
+  const bool untold = std::any_of(notices_.begin(), notices_.end(),
+                                  [&](const Notice& notice) { return notice.job == number; });
+  if (!found->second.parts.empty() || found->second.end || untold) return false;
   unsettled_.erase(number);
   jobs_.erase(found);
   return true;
@@ -402,11 +403,7 @@ bool ClusterExecutor::forget(JobNumber number) {
 std::vector<Notice> ClusterExecutor::poll() {
   const MutexLock lock(mutex_);
   offer_nodes();
-  std::vector<Notice> notices = std::exchange(own_, {});
-  for (auto& [name, node] : nodes_) {
-    for (Notice& notice : node.inbox) notices.push_back(std::move(notice));
-    node.inbox.clear();
-  }
+  std::vector<Notice> notices = std::exchange(notices_, {});
   // Their last notices are among these. What a job loses by leaving is told the next time.
   for (const auto& [number, node] : std::set(done_)) {
     ClusterJob& job = jobs_.at(number);
@@ -559,7 +556,7 @@ void ClusterExecutor::take_notice(Node& node, JobNumber number, ClusterJob& job,
     default:
       break;
   }
-  node.inbox.push_back(std::move(notice));
+  notices_.push_back(std::move(notice));
 }
 
 void ClusterExecutor::take_states(const Node& node, const NodeReport& report) {

@@ -61,30 +61,30 @@ class ClusterExecutor final : public JobExecutor {
 
   bool keeps_some_together() const override { return true; }
   std::span<const LiveNode> nodes() const override { return offered_; }
-  Remains remains_of(const JobRecord& job) const override;
+  Remains remains_of(const JobRecord& record) const override;
   JobPlacement named_today(const JobPlacement& recorded) const override { return recorded; }
   Status adopt(const JobRecord& record) override;
-  Status claim(JobNumber job, const FolderOwner& owner) override;
-  Status want(JobNumber job, const JobDocument& document, const JobPlacement& placement,
+  Status claim(JobNumber number, const FolderOwner& owner) override;
+  Status want(JobNumber number, const JobDocument& document, const JobPlacement& placement,
               std::int64_t batch) override;
-  void cancel(JobNumber job) override;
-  bool forget(JobNumber job) override;
+  void cancel(JobNumber number) override;
+  bool forget(JobNumber number) override;
   std::vector<Notice> poll() override;
-  JobPlacement held(JobNumber job) const override;
+  JobPlacement held(JobNumber number) const override;
   int held() const override;
-  bool has_called_runtime(JobNumber job) const override;
+  bool has_called_runtime(JobNumber number) const override;
 
   // --- From any thread
-  std::vector<std::string> log_files(const JobRecord& job) const override;
-  Result<ResultPlace> result_place(const JobRecord& job) const override;
+  std::vector<std::string> log_files(const JobRecord& record) const override;
+  Result<ResultPlace> result_place(const JobRecord& record) const override;
   // What the agent of a node says, and what it should do. The caller has made sure that it is the
   // agent. kRefused: another start of the agent has taken over; this one must end.
   Result<NodeOrders> sync(const NodeReport& report);
   // Whether the job is on the node.
-  bool is_on(JobNumber job, const std::string& node) const;
+  bool is_on(JobNumber number, const std::string& node) const;
   // A call of desk_registry.h ("get", "at" or "swap"), for a process of the job on this node, and
   // the answer to it.
-  nlohmann::json ask_registry(JobNumber job, const std::string& node,
+  nlohmann::json ask_registry(JobNumber number, const std::string& node,
                               const nlohmann::json& request);
   // What is known of a node besides its record.
   struct Contact {
@@ -108,7 +108,6 @@ class ClusterExecutor final : public JobExecutor {
     std::int64_t orders = 0;     // number of the last ones
     std::int64_t received = 0;   // number of the last notice
     std::set<JobNumber> jobs{};  // that are on it
-    std::vector<Notice> inbox{};
 
     bool offered() const { return record.usable() && !leaving; }
   };
@@ -147,8 +146,10 @@ class ClusterExecutor final : public JobExecutor {
   Clock::time_point heard_anybody_at_ RUBATO_GUARDED_BY(mutex_) = Clock::now();
   std::map<std::string, Node> nodes_ RUBATO_GUARDED_BY(mutex_);
   std::map<JobNumber, ClusterJob> jobs_ RUBATO_GUARDED_BY(mutex_);
-  std::vector<Notice> own_ RUBATO_GUARDED_BY(mutex_);        // that no agent told
-  std::set<JobNumber> unsettled_ RUBATO_GUARDED_BY(mutex_);  // to be looked at
+  // For the next poll(), in the order in which the states of the jobs changed: what a job holds is
+  // told as a whole, so an older notice after a newer one would undo it.
+  std::vector<Notice> notices_ RUBATO_GUARDED_BY(mutex_);
+  std::set<JobNumber> unsettled_ RUBATO_GUARDED_BY(mutex_);                     // to be looked at
   std::set<std::pair<JobNumber, std::string>> done_ RUBATO_GUARDED_BY(mutex_);  // nodes with jobs
 };
 

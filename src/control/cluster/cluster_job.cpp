@@ -86,7 +86,8 @@ std::vector<std::string> ClusterJob::settle(Clock::time_point now) {
 
 std::vector<std::string> ClusterJob::newcomers() const {
   std::vector<std::string> nodes;
-  if (!is_wanted() || restarts || end) return nodes;
+  if (!is_wanted() || end) return nodes;
+  if (restarts && !parts.empty()) return nodes;  // all give it up first
   const bool joinable = spans_nodes(document) && called_runtime && shares && has_members();
   for (const NodeDevices& part : wanted) {
     if (part.devices > 0 && !parts.contains(part.node)) nodes.push_back(part.node);

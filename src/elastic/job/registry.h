@@ -49,8 +49,7 @@ class Registry {
   // Calls `changed`, in a thread of its own, soon after a record has a new version. This is a hint:
   // it may come late, too often, and not at all while the storage cannot be reached. So whoever
   // waits for a change looks each time, and also every look_interval(). Null: there are no hints.
-  virtual std::unique_ptr<RegistryWatch> watch(std::function<void()> changed) {
-    static_cast<void>(changed);
+  virtual std::unique_ptr<RegistryWatch> watch(std::function<void()> /*changed*/) {
     return nullptr;
   }
   // How often to look, besides looking when the watch says so.

@@ -143,7 +143,7 @@ Status Launcher::begin_share() {
   views_followed_ = known->version;
   note_spread(*view);
   if (!options_.founds || (spread_ && !view->empty())) return ok_status();
-  const Status cleared = clear_view("restart", "gone with its launcher");
+  Status cleared = clear_view("restart", "gone with its launcher");
   if (!cleared.ok()) return cleared;
   const Result<View> empty = newest_view(*registry_);
   if (!empty.ok()) return empty.error();
