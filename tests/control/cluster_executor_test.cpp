@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "control/cluster/cluster_job.h"
+#include "control/job_owner.h"
 #include "control/temporary_folder.h"
 
 namespace rubato::control {
