@@ -8,6 +8,7 @@
 #include "control/job_files.h"
 #include "control/json_fields.h"
 #include "control/live_controller.h"
+#include "control/notice_order.h"
 #include "elastic/job/job_folder.h"
 
 namespace rubato::control {
@@ -48,20 +49,10 @@ void LiveController::keep(std::vector<double>& samples, double value) {
 }
 
 void LiveController::handle(std::vector<Notice> notices) {
-  // Events of jobs come first, because nobody reads a job's lines again once it holds nothing. Then
-  // devices are given back before another job takes them, in the log as well.
-  const auto rank = [&](const Notice& notice) {
-    if (notice.kind == Notice::Kind::kEvent || notice.kind == Notice::Kind::kError) return 0;
-    const auto job = store_->state().jobs.find(notice.job);
-    const bool gives_back = notice.kind == Notice::Kind::kHeld &&
-                            job != store_->state().jobs.end() && notice.devices < job->second.held;
-    return gives_back ? 1 : 2;
-  };
-  std::stable_sort(notices.begin(), notices.end(),
-                   [&](const Notice& a, const Notice& b) { return rank(a) < rank(b); });
   notices.insert(notices.begin(), std::make_move_iterator(unwritten_.begin()),
                  std::make_move_iterator(unwritten_.end()));
   unwritten_.clear();
+  notices = in_recorded_order(std::move(notices), store_->state());
   Turn turn;
   std::vector<Deed> deeds;
   for (const Notice& notice : notices) {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "elastic/job/view.h"
 
 namespace rubato::cluster {
@@ -35,7 +36,7 @@ Result<std::vector<Committed>> views_in(const std::string& folder) {
     if (::stat(file.c_str(), &status) != 0) return views;
     const Result<std::string> text = read_file(file);
     if (!text.ok()) return text.error();
-    Result<elastic::View> view = elastic::parse_view(*text);
+    Result<elastic::View> view = elastic::parse_view(parse_json(*text));
     if (!view.ok()) return view.error();
     views.push_back({std::move(*view), static_cast<double>(status.st_mtim.tv_sec) +
                                            1e-9 * static_cast<double>(status.st_mtim.tv_nsec)});
