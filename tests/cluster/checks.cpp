@@ -16,6 +16,7 @@ namespace rubato::cluster {
 
 namespace {
 
+using elastic::View;
 using nlohmann::json;
 
 struct Update {
@@ -64,6 +65,14 @@ End end_of(const std::vector<Committed>& views, int worker) {
   return end;
 }
 
+// The first view that has this worker, or null.
+const View* first_with(const std::vector<Committed>& views, int worker) {
+  for (const Committed& each : views) {
+    if (has(each.view, worker)) return &each.view;
+  }
+  return nullptr;
+}
+
 bool on_one_node(const elastic::View& view) {
   std::set<std::string> nodes;
   for (const elastic::Member& member : view.members) nodes.insert(member.address.node);
@@ -103,7 +112,6 @@ std::string check_views(const std::string& folder, const std::string& trace, std
   if (!views.ok()) return views.error().message;
   if (views->empty()) return "there are no views";
   std::map<int, std::vector<Update>> updates;
-  std::set<std::int64_t> made;
   std::ifstream file(trace);
   for (std::string line; std::getline(file, line);) {
     double at = 0;
@@ -111,15 +119,20 @@ std::string check_views(const std::string& folder, const std::string& trace, std
     long long step = 0;
     if (std::sscanf(line.c_str(), "%lf %d %lld", &at, &worker, &step) != 3) continue;
     updates[worker].push_back({at, step});
-    made.insert(step);
+  }
+  std::set<std::int64_t> made;  // by members
+  for (const auto& [worker, own] : updates) {
+    const View* const first = first_with(*views, worker);
+    for (const Update& update : own) {
+      if (first != nullptr && update.step >= first->first_step) made.insert(update.step);
+    }
   }
   for (std::int64_t step = 0; step < steps; ++step) {
     if (!made.contains(step)) return fmt::format("nobody made step {}", step);
   }
   for (const auto& [worker, own] : updates) {
-    bool was_member = false;
-    for (const Committed& each : *views) was_member = was_member || has(each.view, worker);
-    if (!was_member) return fmt::format("worker {} trained, but was in no view", worker);
+    // Until it is a member, a worker makes what members have made, with what they send.
+    if (first_with(*views, worker) == nullptr) continue;
     const auto [last, next] = end_of(*views, worker);
     if (next == nullptr) continue;
     const std::string& cause = next->view.cause;

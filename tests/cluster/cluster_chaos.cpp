@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 #include "base/file.h"
@@ -277,13 +278,22 @@ class Schedule {
     }
     world_.start_agent(host);
   }
-  bool known(const std::string& node) const {
+  // Whether it is one of these; true if nobody can tell now.
+  bool is_node(const std::string& node, const std::function<bool(const json&)>& which) const {
     const auto list = world_.get("/api/v1/nodes");
     if (!list || !list->contains("nodes")) return true;
-    return std::any_of((*list)["nodes"].begin(), (*list)["nodes"].end(),
-                       [&](const json& each) { return each.value("node", "") == node; });
+    return std::any_of((*list)["nodes"].begin(), (*list)["nodes"].end(), [&](const json& each) {
+      return each.value("name", "") == node && which(each);
+    });
+  }
+  bool known(const std::string& node) const {
+    return is_node(node, [](const json&) { return true; });
+  }
+  bool drained(const std::string& node) const {
+    return is_node(node, [](const json& each) { return each.value("state", "") != "ready"; });
   }
   void undrain(const std::string& node) {
+    if (!drained(node)) return;  // the request to drain it was lost, or the node was forgotten
     if (!world_.post(fmt::format("/api/v1/nodes/{}/undrain", node), json::object())) {
       later(0.5, 1, [this, node] { undrain(node); });
     }
