@@ -94,11 +94,13 @@ fuzz: build/fuzz/build.ninja tests ## hostile bytes into wire protocol, job docu
 
 SEEDS ?= 400
 SCHEDULES ?= 1000000
-chaos: tests ## random schedules of resizes, kills, stops against real training jobs (SEEDS=400) and simulated ones (SCHEDULES)
+CLUSTERS ?= 200
+chaos: tests ## random schedules of resizes, kills, stops against real training jobs (SEEDS=400), clusters (CLUSTERS) and simulated jobs (SCHEDULES)
 	@build/bin/chaos --seeds $(SEEDS) --programs mlp,cnn,lm,toy,device
 	@build/bin/chaos --adaptive --seeds $(SEEDS) --programs mlp,cnn,lm,toy
 	@PYTHONPATH=build/python RUBATO_PYTHON=/usr/bin/python3 build/bin/chaos --seeds $(SEEDS) \
 	  --programs examples/python/cnn.py,examples/python/gpt.py,examples/python/resnet.py
+	@build/bin/cluster_chaos --seeds $(CLUSTERS) || [ $$? = 77 ] # without network namespaces
 	@build/bin/membership_sim --mixed --count $(SCHEDULES)
 
 MEMBERSHIP = membership_sim rubato_elastic
