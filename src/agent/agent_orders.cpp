@@ -23,7 +23,7 @@ using control::NodeOrders;
 using control::NodeReport;
 
 constexpr auto kRetryFirst = std::chrono::milliseconds(200);
-constexpr int kMostDoublings = 4;
+constexpr int kMostDoublings = 3;
 
 }  // namespace
 

@@ -59,7 +59,7 @@ class LocalExecutorImpl final : public LocalExecutor {
     job.want(record.document, record.granted, record.batch);
     if (ended(record.phase)) job.cancel();
     // A daemon that died while it started the job recorded only what it had granted.
-    job.adopt(record.held > 0 || record.granted > 0);
+    job.adopt(record.held > 0 || record.granted > 0, record.held);
     job.leave_missing(names_);
     return ok_status();
   }

@@ -100,6 +100,7 @@ void SupervisedJob::observe(std::vector<Notice>& notices) {
   if (state_ == State::kIdle) {
     // Lines that an earlier daemon may not have reported.
     if (asked_ && !read_last_events(notices)) return;
+    tell_held(notices);  // it may have ended while nobody looked
     if (!asked_ || !(should_stop() || status_.known)) return;
     conclude(notices, false);
     if (!asked_) remove_memory();

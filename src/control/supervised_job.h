@@ -56,7 +56,8 @@ class SupervisedJob {
   std::int64_t events_offset() const { return events_.offset(); }  // after the last line reported
   // Takes over what an earlier daemon left. `started`: it knew processes of the job, or may have
   // started some. Call `want` or `cancel` before.
-  void adopt(bool started);
+  // `told` devices are what it held by the last notice.
+  void adopt(bool started, int told);
   // If the job occupies a device that is not in the list, it stops first, and starts again on
   // others if it is still wanted.
   void leave_missing(const std::vector<std::string>& present);

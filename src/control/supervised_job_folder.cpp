@@ -125,7 +125,8 @@ void SupervisedJob::expect_starter() {
   if (age < kPatienceWithUnlocked) starter_until_ = Clock::now() + kPatienceWithUnlocked;
 }
 
-void SupervisedJob::adopt(bool started) {
+void SupervisedJob::adopt(bool started, int told) {
+  told_held_ = told;
   const Result<Supervision> order = read_supervision(folder_.path());
   registry_ = std::make_unique<JobRegistry>(folder_.path());
   // Until the job is retired, a supervisor may be running or about to start. The job may have

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -79,6 +80,19 @@ bool on_one_node(const elastic::View& view) {
   return nodes.size() == 1;
 }
 
+// Whether all its nodes were lost before the next view was committed.
+bool out_of_reach(const Committed& last, const Committed& next, const std::vector<json>& events) {
+  constexpr double kCoarse = 0.05;  // of a file's time
+  std::set<std::string> lost;
+  for (const json& event : events) {
+    const double at = event.value("at", 0.0);
+    if (event.value("type", "") != "node_lost") continue;
+    if (at >= last.at && at <= next.at + kCoarse) lost.insert(event["body"].value("name", ""));
+  }
+  return std::all_of(last.view.members.begin(), last.view.members.end(),
+                     [&](const auto& member) { return lost.contains(member.address.node); });
+}
+
 }  // namespace
 
 std::string check_devices(const std::vector<json>& events,
@@ -107,7 +121,8 @@ std::string check_devices(const std::vector<json>& events,
   return "";
 }
 
-std::string check_views(const std::string& folder, const std::string& trace, std::int64_t steps) {
+std::string check_views(const std::string& folder, const std::string& trace, std::int64_t steps,
+                        const std::vector<json>& events) {
   const auto views = views_in(folder);
   if (!views.ok()) return views.error().message;
   if (views->empty()) return "there are no views";
@@ -137,7 +152,7 @@ std::string check_views(const std::string& folder, const std::string& trace, std
     if (next == nullptr) continue;
     const std::string& cause = next->view.cause;
     const bool failure = cause == "failure" || cause == "restart" || next->view.empty();
-    if (failure && on_one_node(last->view)) continue;
+    if (failure && (on_one_node(last->view) || out_of_reach(*last, *next, events))) continue;
     int late = 0;
     for (const Update& update : own) {
       if (failure && cause != "stop") {

@@ -320,7 +320,8 @@ class Schedule {
       if (world_.hash(job) != bits.at(static_cast<std::size_t>(seed - 1))) {
         return fmt::format("j{} has other bits", job);
       }
-      problem = check_views(world_.copy(job), fmt::format("{}/trace-{}", folder_, job), kSteps);
+      problem =
+          check_views(world_.copy(job), fmt::format("{}/trace-{}", folder_, job), kSteps, events);
       if (!problem.empty()) return fmt::format("j{}: {}", job, problem);
       for (const json& event : events) {
         const bool view =

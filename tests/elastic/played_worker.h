@@ -89,6 +89,7 @@ class PlayedWorker {
                             .shape = job.shape(),
                             .description = "played",
                             .fingerprint = {},
+                            .founds_after = 0,
                             .logical_slots = job.settings().logical_workers,
                             .batches = BatchRule::consistent(job.settings().logical_workers, 1),
                             .data = std::nullopt,
