@@ -11,12 +11,24 @@
 #include <map>
 #include <set>
 
+#include "api/route.h"
 #include "live/live_daemon.h"
 #include "live/live_jobs.h"
 #include "live/live_processes.h"
 #include "test_paths.h"
 
 namespace rubato::live {
+
+// Names of the routes that change something: those about nodes, or all others.
+inline std::vector<std::string> routes_that_change(bool of_nodes) {
+  std::vector<std::string> names;
+  for (const api::Route& route : api::routes()) {
+    if (route.method == "GET") continue;
+    if (route.name == "planJob" || route.name == "missingUploads") continue;  // only answer
+    if (route.path.starts_with("/api/v1/nodes/") == of_nodes) names.push_back(route.name);
+  }
+  return names;
+}
 
 class KillPoints : public testing::Test {
  protected:
@@ -29,13 +41,15 @@ class KillPoints : public testing::Test {
     folder_ = testing::TempDir() + fmt::format("rubato-{}-{}", name, getpid());
     std::filesystem::create_directories(folder_);
     daemon_ =
-        std::make_unique<LiveDaemon>(test_paths::program("rubatod"), folder_ + "/state", kSlots);
+        std::make_unique<LiveDaemon>(test_paths::program("rubatod"), folder_ + "/state", slots());
   }
   void TearDown() override {
     hurry();  // jobs of a test that failed end soon
     daemon_.reset();
     if (!HasFailure()) std::filesystem::remove_all(folder_);
   }
+
+  virtual int slots() const { return kSlots; }
 
   // Starts a daemon that dies when it reaches the point. False if it died before it answered.
   bool start_armed(const std::string& point) {

@@ -38,6 +38,7 @@ inline bool wait_until(const std::function<bool()>& condition,
 
 class LiveDaemon {
  public:
+  // With 0 slots it is the daemon of a cluster.
   LiveDaemon(std::string program, std::string state, int slots, std::string policy = "")
       : program_(std::move(program)),
         state_(std::move(state)),
@@ -52,11 +53,14 @@ class LiveDaemon {
   // False if the daemon does not respond in time. Its output is in log_file().
   bool start() {
     std::filesystem::remove(url_file());
-    std::vector<std::string> arguments{program_,      "--state",
-                                       state_,        "--listen",
-                                       "127.0.0.1:0", "--isolation",
-                                       "none",  // tests may run as root
-                                       "--cpu-slots", std::to_string(slots_)};
+    std::vector<std::string> arguments{
+        program_,      "--state",     state_, "--listen",
+        "127.0.0.1:0", "--isolation", "none"};  // tests may run as root
+    if (slots_ > 0) {
+      arguments.insert(arguments.end(), {"--cpu-slots", std::to_string(slots_)});
+    } else {
+      arguments.insert(arguments.end(), {"--cluster", "--lost-after", "3600"});
+    }
     if (!policy_.empty()) {
       arguments.emplace_back("--policy");
       arguments.push_back(policy_);
@@ -127,6 +131,21 @@ class LiveDaemon {
     }
     return parsed(client.send(request));
   }
+  // With the token of an agent.
+  std::optional<json> send_as(const std::string& token, const std::string& method,
+                              const std::string& path, const std::string& body,
+                              const char* type = "application/json") const {
+    httplib::Client client(url());
+    client.set_read_timeout(120);
+    httplib::Request request;
+    request.method = method;
+    request.path = path;
+    request.headers = {{"Authorization", "Bearer " + token}};
+    request.body = body;
+    if (!body.empty()) request.set_header("Content-Type", type);
+    return parsed(client.send(request));
+  }
+  std::string join_token() const { return first_line(state_ + "/join.token"); }
   std::optional<json> put_bytes(const std::string& path, const std::string& bytes) const {
     httplib::Client client(url());
     client.set_read_timeout(120);
