@@ -17,6 +17,16 @@ void JobSpec::round_to_sizes() {
   requested_devices = std::clamp(floor(std::max(1, requested_devices)), min_devices, max_devices);
 }
 
+JobSpec::FixedUpdate JobSpec::fixed_update(int devices) const {
+  if (logical_workers == 0) {
+    const BatchShape shape = split_batch(requested_batch, devices, batch);
+    return {.shape = shape, .batch = static_cast<double>(shape.total(devices))};
+  }
+  const int most = (logical_workers + devices - 1) / devices;  // logical workers on one device
+  return {.shape = {.local = worker_batch(), .accumulation = most - 1},
+          .batch = static_cast<double>(logical_workers * worker_batch())};
+}
+
 std::string_view to_string(ElasticMode mode) {
   switch (mode) {
     case ElasticMode::kConsistent:

@@ -71,6 +71,13 @@ struct JobSpec {
   std::int64_t worker_batch() const {
     return (requested_batch + logical_workers - 1) / logical_workers;
   }
+
+  // An update of a job whose batch is fixed, on so many devices of one type.
+  struct FixedUpdate {
+    BatchShape shape{};  // of the busiest device; 0 local: it cannot train on so many
+    double batch = 0;    // of all devices
+  };
+  FixedUpdate fixed_update(int devices) const;
 };
 
 }  // namespace rubato

@@ -58,6 +58,22 @@ TEST(RubatoSpeeds, CorrectsTheFitWhereItWasMeasured) {
   EXPECT_LT(error(corrected), error(fitted));
 }
 
+TEST(RubatoSpeeds, LogicalWorkersNeedNotDivideEvenly) {
+  SharedSpeeds speeds({.initial = 6, .max = 6, .min_local = 1, .max_local = 1}, true, true);
+  speeds.report(observed(0, 1, 1, 1, 0.03, 0), {});
+  JobSpec spec;
+  spec.batch = {.initial = 6, .max = 6, .min_local = 1, .max_local = 1};
+  spec.requested_batch = spec.logical_workers = 6;
+  const auto steps_per_s = [&](int devices) {
+    return speeds.goodput(spec, NoiseCurve::flat(0), DeviceTypeId(0), 1, devices) / 6;
+  };
+  // The busiest device has 6, 3, 2, 2, 2 and 1 of them.
+  EXPECT_NEAR(steps_per_s(2) / steps_per_s(1), 2, 0.01);
+  EXPECT_NEAR(steps_per_s(3) / steps_per_s(1), 3, 0.01);
+  EXPECT_NEAR(steps_per_s(4) / steps_per_s(1), 3, 0.01);
+  EXPECT_NEAR(steps_per_s(6) / steps_per_s(1), 6, 0.01);
+}
+
 TEST(RubatoSpeeds, TakesSynchronisationFromAnotherTypeUntilItIsMeasured) {
   SharedSpeeds speeds(kSpeedLimits, true, true);
   speeds.report(observed(0, 1, 1, 128, 0.40, 0), kNoise);

@@ -364,19 +364,22 @@ class Ones final : public Policy {
   static Rate best_rate(const JobState& job, const Memory& memory, const PerfParams& params,
                         int nodes, int devices, bool forced) {
     const BatchLimits& limits = job.spec.batch;
-    const auto rate = [&](std::int64_t batch) {
-      const BatchShape shape = split_batch(batch, devices, limits);
+    const auto rate_of = [&](const BatchShape& shape, double total) {
       const auto local = static_cast<double>(shape.local);
       const Seconds update_s =
           params.step_s(nodes, devices, local) + shape.accumulation * params.compute_s(local);
-      const auto total = static_cast<double>(shape.total(devices));
       return total / update_s *
              statistical_efficiency(job.learned->noise(), total,
                                     static_cast<double>(limits.initial));
     };
     if (job.spec.mode != ElasticMode::kAdaptive) {
-      return {rate(job.spec.requested_batch), job.spec.requested_batch};
+      const auto [shape, total] = job.spec.fixed_update(devices);
+      return {rate_of(shape, total), job.spec.requested_batch};
     }
+    const auto rate = [&](std::int64_t batch) {
+      const BatchShape shape = split_batch(batch, devices, limits);
+      return rate_of(shape, static_cast<double>(shape.total(devices)));
+    };
     const std::int64_t low = std::max(limits.initial, limits.min_local * devices);
     const std::int64_t memory_holds = std::max(limits.initial, limits.max_local * devices);
     std::int64_t high = std::min({memory.limit, memory_holds, limits.max});

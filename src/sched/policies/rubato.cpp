@@ -297,6 +297,14 @@ class RubatoPolicy final : public Policy {
     }
   }
 
+  // A step is as long as the device with most logical workers takes: with 6 of them, 4 devices are
+  // not faster than 3. The fewest devices that are as fast as `devices`.
+  static int without_idle(const JobSpec& spec, int devices) {
+    if (spec.logical_workers == 0 || spec.power_of_two_sizes) return devices;
+    const int most = (spec.logical_workers + devices - 1) / devices;
+    return (spec.logical_workers + most - 1) / most;
+  }
+
   // Sizes that a job may have on a type, ascending.
   static std::vector<int> sizes(const Outlook& outlook, DeviceTypeId type,
                                 const PolicyInput& input) {
@@ -312,7 +320,8 @@ class RubatoPolicy final : public Policy {
     const int node = input.cluster.node_size(type);
     result.push_back(least);
     for (int k = 1; k <= most; k = k < node ? std::min(2 * k, node) : k + node) {
-      if (k > least) result.push_back(k);
+      const int size = without_idle(spec, k);
+      if (size > result.back()) result.push_back(size);
     }
     return result;
   }

@@ -203,11 +203,10 @@ double SharedSpeeds::goodput(const JobSpec& spec, const NoiseCurve& noise, Devic
     const double hoped = size(type, nodes, devices).hoped->best(noise).goodput;
     return sure * std::pow(hoped / sure, kHopeForSizes);
   }
-  const BatchShape shape = split_batch(spec.requested_batch, devices, spec.batch);
+  const auto [shape, total] = spec.fixed_update(devices);
   if (shape.local < 1) return 0;
   const BatchTable::MicroBatch seconds =
       micro_batch(params(type), type, nodes, devices, shape.local);
-  const auto total = static_cast<double>(shape.total(devices));
   const double scale = total / static_cast<double>(spec.batch.initial);
   return total / (seconds.step_s + shape.accumulation * seconds.compute_s) *
          noise.efficiency(scale, std::log2(scale));

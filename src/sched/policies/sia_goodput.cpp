@@ -12,16 +12,7 @@ constexpr int kProfiledBatches = 10;
 // Goodput at the batch that the job's owner fixed.
 double fixed_goodput(const PerfParams& params, const GradientNoise& noise, const JobSpec& spec,
                      int nodes, int devices) {
-  BatchShape shape;
-  double total = 0;
-  if (spec.logical_workers > 0) {
-    const int workers = (spec.logical_workers + devices - 1) / devices;
-    shape = {.local = spec.worker_batch(), .accumulation = workers - 1};
-    total = static_cast<double>(spec.logical_workers * shape.local);
-  } else {
-    shape = split_batch(spec.requested_batch, devices, spec.batch);
-    total = static_cast<double>(shape.total(devices));
-  }
+  const auto [shape, total] = spec.fixed_update(devices);
   if (shape.local < 1) return 0;
   const auto local = static_cast<double>(shape.local);
   const Seconds seconds =
