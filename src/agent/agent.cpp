@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "control/job_owner.h"
 #include "control/json_fields.h"
+#include "elastic/job/job_folder.h"
 
 namespace rubato::agent {
 
@@ -38,12 +39,22 @@ Agent::Agent(AgentOptions options, AgentMemory memory)
     : options_(std::move(options)),
       memory_(std::move(memory)),
       remover_(std::make_unique<control::FolderRemover>(options_.folder + "/jobs")),
-      courier_(std::make_unique<Courier>(options_.daemon, options_.machine.name, memory_.token())),
+      uploads_(std::make_shared<control::Uploads>(options_.folder + "/uploads",
+                                                  control::UploadLimits())),
+      courier_(std::make_unique<Courier>(options_.daemon, options_.machine.name, memory_.token(),
+                                         uploads_)),
       desk_(
           std::make_unique<RegistryDesk>(options_.daemon, options_.machine.name, memory_.token())),
-      sync_(options_.daemon, options_.machine.name, memory_.token(), options_.join_token) {}
+      sync_(options_.daemon, options_.machine.name, memory_.token(), options_.join_token) {
+  uploads_->collect_regularly(
+      [this] {
+        const MutexLock lock(needed_mutex_);
+        return needed_;
+      },
+      [] { return elastic::unix_seconds(); });
+}
 
-Agent::~Agent() = default;
+Agent::~Agent() { uploads_->stop(); }
 
 std::string Agent::folder_of(JobNumber job) const {
   return fmt::format("{}/jobs/{}", options_.folder, job);
@@ -120,7 +131,8 @@ void Agent::begin_fetch(JobNumber number, Job& job) {
   }
   courier_->fetch(number, folder,
                   {.events_length = job.order.events_offset,
-                   .guest_of = job.order.guest ? options_.machine.name : ""});
+                   .guest_of = job.order.guest ? options_.machine.name : "",
+                   .upload = job.order.document.upload});
 }
 
 void Agent::attend(JobNumber number, const control::JobDocument& document) {
@@ -145,10 +157,8 @@ void Agent::begin_here(JobNumber number, const Job& job) {
 }
 
 void Agent::want(JobNumber number, Job& job) {
-  if (job.order.cancelled || (job.order.devices == 0 && job.order.at_once)) {
-    executor_->cancel(number);
-    return;
-  }
+  if (job.order.devices == 0 && job.order.at_once) return executor_->end_at_once(number);
+  if (job.order.cancelled) return executor_->cancel(number);
   if (job.over) return;
   const control::Machine& machine = options_.machine;
   control::JobPlacement placement;

@@ -24,10 +24,12 @@
 #include "agent/daemon_link.h"
 #include "agent/registry_desk.h"
 #include "agent/sync_thread.h"
+#include "base/mutex.h"
 #include "control/folder_removal.h"
 #include "control/isolation.h"
 #include "control/local_executor.h"
 #include "control/machine.h"
+#include "control/uploads.h"
 
 namespace rubato::agent {
 
@@ -78,6 +80,7 @@ class Agent {
   void take_over(const control::JobRecord& record);
   void end_strangers();
   void apply(const control::NodeOrders& orders);
+  void note_uploads();
   control::NodeReport report() const;
   void acknowledge(std::int64_t number);
 
@@ -100,6 +103,9 @@ class Agent {
   std::unique_ptr<control::LocalExecutor> executor_;  // null before the first session
   std::map<control::JobNumber, Job> jobs_;
   std::unique_ptr<control::FolderRemover> remover_;
+  const std::shared_ptr<control::Uploads> uploads_;  // of the jobs that are or were here
+  mutable Mutex needed_mutex_;
+  control::Uploads::Needed needed_ RUBATO_GUARDED_BY(needed_mutex_);  // uploads of jobs here
   std::unique_ptr<Courier> courier_;
   std::unique_ptr<RegistryDesk> desk_;
   SyncThread sync_;

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "control/job_owner.h"
 #include "control/json_fields.h"
+#include "control/upload_unpack.h"
 
 namespace rubato::agent {
 
@@ -118,7 +119,8 @@ Status Agent::make_executor() {
                                             .node_of_jobs = options_.machine.name,
                                             .of_cluster = true,
                                             .listen = std::move(*address),
-                                            .isolation = options_.isolation});
+                                            .isolation = options_.isolation,
+                                            .uploads = uploads_});
   if (!made.ok()) return made.error();
   executor_ = std::move(*made);
   return ok_status();
@@ -174,9 +176,20 @@ void Agent::end_strangers() {
     record.document.run = {"true"};
     record.held = 1;
     const Status adopted = executor_->adopt(record);
-    if (adopted.ok()) executor_->cancel(*number);
+    if (adopted.ok()) executor_->end_at_once(*number);
     jobs_[*number].stage = Stage::kEnding;
   }
+}
+
+// Those that must not be removed.
+void Agent::note_uploads() {
+  control::Uploads::Needed needed;
+  for (const auto& [number, job] : jobs_) {
+    const auto name = control::parse_upload(job.order.document.upload);
+    if (name) needed.emplace(name->store, name->digest);
+  }
+  const MutexLock lock(needed_mutex_);
+  needed_ = std::move(needed);
 }
 
 void Agent::apply(const NodeOrders& orders) {
@@ -195,10 +208,11 @@ void Agent::apply(const NodeOrders& orders) {
   for (auto& [number, job] : jobs_) {
     if (wanted.contains(number) || job.stage == Stage::kEnding) continue;
     courier_->drop(number);
-    executor_->cancel(number);
+    executor_->end_at_once(number);
     job.order.devices = 0;
     job.stage = Stage::kEnding;
   }
+  note_uploads();
 }
 
 }  // namespace rubato::agent

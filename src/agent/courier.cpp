@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "agent/fetch_upload.h"
 #include "control/as_user.h"
 
 namespace rubato::agent {
@@ -19,8 +21,9 @@ constexpr std::int64_t kPortion = 16 << 20;
 
 }  // namespace
 
-Courier::Courier(const DaemonAddress& address, const std::string& node, const std::string& token)
-    : link_(address, node, token), thread_([this] { run(); }) {}
+Courier::Courier(const DaemonAddress& address, const std::string& node, const std::string& token,
+                 std::shared_ptr<control::Uploads> uploads)
+    : link_(address, node, token), uploads_(std::move(uploads)), thread_([this] { run(); }) {}
 
 Courier::~Courier() {
   {
@@ -108,6 +111,10 @@ void Courier::run() {
 }
 
 Result<bool> Courier::work(JobNumber number, const Job& job) {
+  if (job.task == Task::kFetch && !job.fetch.upload.empty()) {
+    const Status fetched = fetch_upload(link_, number, *uploads_, job.fetch.upload);
+    if (!fetched.ok()) return fetched.error();
+  }
   const control::AsUser rights = control::AsUser::owner_of(job.folder);
   if (job.task != Task::kFetch) return job.mirror->send(link_, kPortion);
   const Status fetched = fetch_folder(link_, number, job.folder, job.fetch);

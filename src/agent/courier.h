@@ -12,17 +12,21 @@
 
 #include "agent/folder_mirror.h"
 #include "base/mutex.h"
+#include "control/uploads.h"
 
 namespace rubato::agent {
 
 class Courier {
  public:
-  Courier(const DaemonAddress& address, const std::string& node, const std::string& token);
+  // `uploads`: the store of this node.
+  Courier(const DaemonAddress& address, const std::string& node, const std::string& token,
+          std::shared_ptr<control::Uploads> uploads);
   ~Courier();
   Courier(const Courier&) = delete;
   Courier& operator=(const Courier&) = delete;
 
-  // Brings the daemon's copy into the job's folder, which exists, with the rights of its owner.
+  // Brings the daemon's copy into the job's folder, which exists, with the rights of its owner, and
+  // its upload into the store.
   void fetch(control::JobNumber job, const std::string& folder, const FetchOptions& options);
   // From now on the daemon's copy follows the folder.
   void mirror(control::JobNumber job, const std::string& folder, const MirrorOptions& options);
@@ -60,6 +64,7 @@ class Courier {
       RUBATO_REQUIRES(mutex_);
 
   DaemonLink link_;
+  const std::shared_ptr<control::Uploads> uploads_;
   mutable Mutex mutex_;
   CondVar changed_;
   bool stopping_ RUBATO_GUARDED_BY(mutex_) = false;

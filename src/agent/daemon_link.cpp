@@ -131,6 +131,12 @@ Result<std::string> DaemonLink::get(JobNumber job, const std::string& path, std:
   return call("GET", fmt::format("{}&offset={}", file_of(job, path), offset), "", nullptr);
 }
 
+Result<std::string> DaemonLink::get_uploaded(JobNumber job, const std::string& sha256,
+                                             std::int64_t offset) {
+  return call("GET", fmt::format("/jobs/{}/upload?sha256={}&offset={}", job, sha256, offset), "",
+              nullptr);
+}
+
 Status DaemonLink::put(JobNumber job, const std::string& path, std::int64_t total,
                        std::int64_t offset, const std::string& bytes) {
   const auto done =

@@ -40,6 +40,10 @@ class DaemonLink {
   // A call of elastic/job/desk_registry.h, and the answer to it.
   Result<std::string> ask_registry(control::JobNumber job, const std::string& request);
 
+  // A file of the job's upload by its SHA-256, from `offset` on; at most kMostPartBytes.
+  Result<std::string> get_uploaded(control::JobNumber job, const std::string& sha256,
+                                   std::int64_t offset);
+
   // --- The copy of a job's folder (control/cluster/job_copy.h)
   Result<std::vector<control::CopiedFile>> list(control::JobNumber job);
   // At most kMostPartBytes.

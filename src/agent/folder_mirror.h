@@ -24,6 +24,7 @@ struct FetchOptions {
   // This node, if the job was begun on another one: only what workers need to join it, and what
   // happened here before.
   std::string guest_of{};
+  std::string upload{};  // of the job's document; it goes to the store of this node
 };
 // Writes the files of the copy into the folder, which exists.
 Status fetch_folder(DaemonLink& link, control::JobNumber job, const std::string& folder,

@@ -44,6 +44,7 @@ Reply remove_node(const Call& call);
 Reply sync_node(const Call& call);
 Reply ask_registry(const Call& call);
 Reply list_copy(const Call& call);
+Reply get_job_upload(const Call& call);
 Reply get_copied(const Call& call);
 Reply put_copied(const Call& call);
 Reply remove_copied(const Call& call);

@@ -30,6 +30,18 @@ Result<JobCopy> copy_of(const Call& call) {
   return JobCopy(*folder);
 }
 
+Reply other_node(const Call& call) {
+  return error_reply(403, "forbidden", fmt::format("this token is for node {}", call.caller.node));
+}
+
+Reply part_of(int file, std::int64_t offset) {
+  std::string bytes(static_cast<std::size_t>(control::kMostPartBytes), '\0');
+  const ssize_t count = pread(file, bytes.data(), bytes.size(), offset);
+  if (count < 0) return error_reply(503, "io", "the file cannot be read now; retry");
+  bytes.resize(static_cast<std::size_t>(count));
+  return {.content_type = "application/octet-stream", .body = std::move(bytes)};
+}
+
 Reply done_reply(const Status& done) {
   return done.ok() ? json_reply(json::object()) : error_reply(done.error());
 }
@@ -57,10 +69,7 @@ Reply sync_node(const Call& call) {
 }
 
 Reply ask_registry(const Call& call) {
-  if (call.caller.node != call.text("node")) {
-    return error_reply(403, "forbidden",
-                       fmt::format("this token is for node {}", call.caller.node));
-  }
+  if (call.caller.node != call.text("node")) return other_node(call);
   return json_reply(call.controller.ask_registry(call.caller, call.number("job"), call.body));
 }
 
@@ -81,11 +90,15 @@ Reply get_copied(const Call& call) {
   if (!copy.ok()) return error_reply(copy.error());
   const auto file = copy->open(call.text("path"));
   if (!file.ok()) return error_reply(file.error());
-  std::string bytes(static_cast<std::size_t>(control::kMostPartBytes), '\0');
-  const ssize_t count = pread(file->get(), bytes.data(), bytes.size(), call.number("offset"));
-  if (count < 0) return error_reply(503, "io", "the file cannot be read now; retry");
-  bytes.resize(static_cast<std::size_t>(count));
-  return {.content_type = "application/octet-stream", .body = std::move(bytes)};
+  return part_of(file->get(), call.number("offset"));
+}
+
+Reply get_job_upload(const Call& call) {
+  if (call.caller.node != call.text("node")) return other_node(call);
+  const auto file =
+      call.controller.job_upload(call.caller, call.number("job"), call.text("sha256"));
+  if (!file.ok()) return error_reply(file.error());
+  return part_of(file->get(), call.number("offset"));
 }
 
 Reply put_copied(const Call& call) {

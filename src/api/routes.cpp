@@ -464,7 +464,19 @@ std::vector<Route> node_routes() {
                       {"job", In::kPath, integer_schema(1, kLargestInteger), "its number"}},
        .answers = {{200, "path and size of each", {{"type", "object"}}}},
        .errors = {404, 503},
-       .handle = list_copy}};
+       .handle = list_copy},
+      {.method = "GET",
+       .path = "/api/v1/nodes/{node}/jobs/{job}/upload",
+       .name = "getJobUpload",
+       .summary = "A part of a file of the upload of a job of this node, of at most 1 MiB",
+       .who = Who::kAgent,
+       .parameters = {node_parameter(),
+                      {"job", In::kPath, integer_schema(1, kLargestInteger), "its number"},
+                      {"sha256", In::kQuery, text_schema(64), "of the file"},
+                      number_parameter("offset", "of the part in the file")},
+       .answers = {{200, "its bytes", nullptr, "application/octet-stream"}},
+       .errors = {404, 503},
+       .handle = get_job_upload}};
   const Parameter offset = number_parameter("offset", "of the part in the file");
   Route get = copied("GET", "getCopiedFile", "A part of one of these files, of at most 1 MiB",
                      {offset}, get_copied);

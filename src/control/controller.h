@@ -253,6 +253,9 @@ class Controller {
   // The folder in which the daemon keeps what a job's nodes send of it. Only for nodes that have
   // the job now; it exists.
   virtual Result<std::string> job_copy(const Caller& caller, JobNumber job) const = 0;
+  // A file of such a job's upload, by its SHA-256 (uploads.h).
+  virtual Result<elastic::Descriptor> job_upload(const Caller& caller, JobNumber job,
+                                                 const std::string& sha256) const = 0;
 };
 
 }  // namespace rubato::control

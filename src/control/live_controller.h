@@ -106,6 +106,8 @@ class LiveController final : public Controller {
   nlohmann::json ask_registry(const Caller& caller, JobNumber job,
                               const nlohmann::json& request) override;
   Result<std::string> job_copy(const Caller& caller, JobNumber job) const override;
+  Result<elastic::Descriptor> job_upload(const Caller& caller, JobNumber job,
+                                         const std::string& sha256) const override;
 
  private:
   struct Submission {

@@ -101,6 +101,10 @@ class LocalExecutorImpl final : public LocalExecutor {
     const auto found = jobs_.find(number);
     if (found != jobs_.end()) found->second->cancel();
   }
+  void end_at_once(JobNumber number) override {
+    const auto found = jobs_.find(number);
+    if (found != jobs_.end()) found->second->cancel(true);
+  }
 
   bool forget(JobNumber number) override {
     if (jobs_.contains(number)) return false;

@@ -58,13 +58,16 @@ class LocalExecutor : public JobExecutor {
 
   virtual std::string job_folder(JobNumber job) const = 0;
   using JobExecutor::log_files;
-  // The same without asking whose they are.
+  // Like cancel(), but kills the processes without asking them to end: what they would still save
+  // is not wanted.
+  virtual void end_at_once(JobNumber job) = 0;
   // What the launcher of a job says that this node has of it.
   struct Share {
     std::int64_t view = 0;  // newest that the launcher knows
     int members = 0;        // processes that are or were members of a view
   };
   virtual Share share_of(JobNumber job) const = 0;
+  // The same without asking whose they are.
   virtual std::vector<std::string> log_files(JobNumber job) const = 0;
 };
 

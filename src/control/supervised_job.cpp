@@ -71,8 +71,9 @@ void SupervisedJob::want(const JobDocument& document, int devices, std::int64_t 
   asked_ = true;
 }
 
-void SupervisedJob::cancel() {
+void SupervisedJob::cancel(bool at_once) {
   cancelled_ = true;
+  at_once_ = at_once_ || at_once;
   asked_ = true;
 }
 
@@ -131,9 +132,10 @@ void SupervisedJob::observe(std::vector<Notice>& notices) {
 }
 
 // Removes the shared memory that workers left behind.
+// Only that of this node: another one may be on the same machine.
 void SupervisedJob::remove_memory() const {
   const std::string prefix = memory_prefix(folder_.path());
-  if (!prefix.empty()) elastic::remove_segments(prefix);
+  if (!prefix.empty()) elastic::remove_segments(prefix + options_.node_of_jobs + ".");
 }
 
 // No process of the job runs now or will run later.
@@ -247,6 +249,7 @@ void SupervisedJob::describe_program(elastic::LaunchOptions& launch) const {
 // --- What the job should have --------------------------------------------------------------------
 
 void SupervisedJob::give_back() {
+  if (state_ != State::kIdle && at_once_) return kill_all();
   if (state_ == State::kIdle || !registry_) return;
   if (should_stop()) {
     if (!stop_since_ && write_target(target_workers_, {}, true).ok()) stop_since_ = Clock::now();

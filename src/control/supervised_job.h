@@ -50,7 +50,8 @@ class SupervisedJob {
   ~SupervisedJob();
 
   void want(const JobDocument& document, int devices, std::int64_t batch);
-  void cancel();
+  // `at_once`: its processes are killed, not asked to end.
+  void cancel(bool at_once = false);
   // Starts reading events.jsonl at this offset. An earlier object reported the lines before it.
   void go_on_at(std::int64_t events_offset);
   std::int64_t events_offset() const { return events_.offset(); }  // after the last line reported
@@ -132,6 +133,7 @@ class SupervisedJob {
   int wanted_ = 0;
   std::int64_t batch_ = 0;
   bool cancelled_ = false;
+  bool at_once_ = false;         // with cancelled_: there is nothing to save
   bool leaves_missing_ = false;  // until its processes are gone
   bool asked_ = false;           // a want() or cancel() whose end has not been reported
   State state_ = State::kIdle;

@@ -63,6 +63,8 @@ class Uploads {
                    std::int64_t offset, std::string_view bytes);
   // The list with this digest, if all its files are here. They are kept as if they had just come.
   Result<UploadManifest> check(const std::string& store, const std::string& digest);
+  // The text of the list with this digest.
+  Result<std::string> read_list(const std::string& store, const std::string& digest) const;
   // A complete file, for reading.
   Result<elastic::Descriptor> open(const std::string& store, const std::string& digest) const;
   // A complete file was found damaged.
@@ -80,7 +82,6 @@ class Uploads {
   Status make_store(const std::string& store) const;
   std::int64_t measure(const std::string& store) RUBATO_REQUIRES(mutex_);
   Status check_space(const std::string& store, std::int64_t bytes) RUBATO_REQUIRES(mutex_);
-  Result<std::string> read_list(const std::string& store, const std::string& digest) const;
   std::set<std::string> kept_files(const std::string& store, const Needed& needed) const;
 
   const std::string folder_;

@@ -532,6 +532,7 @@ void ClusterExecutor::take_notice(Node& node, JobNumber number, ClusterJob& job,
       std::int64_t& offset = part.guest ? job.node_offsets[name] : job.events_offset;
       offset = std::max(offset, whole_in(notice.body, "events_offset"));
       if (part.guest) notice.body["node"] = name;
+      if (text_of(notice.body, "type") == "started") job.leader_node = name;
       break;
     }
     case Notice::Kind::kProgress:

@@ -41,13 +41,11 @@ bool ClusterJob::has_members() const {
 }
 
 const std::string* ClusterJob::speaker() const {
-  const std::string* first = nullptr;
-  for (const auto& [node, part] : parts) {
-    if (part.over) continue;
-    if (!part.guest) return &node;
-    if (first == nullptr && part.members > 0) first = &node;
+  const auto leader = parts.find(leader_node);
+  if (leader != parts.end() && !leader->second.over && leader->second.members > 0) {
+    return &leader->first;
   }
-  return first;
+  return nullptr;
 }
 
 // Others train, so nothing is lost.

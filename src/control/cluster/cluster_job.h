@@ -50,6 +50,7 @@ class ClusterJob {
   bool called_runtime = false;          // its program has
   bool shares = false;                  // nodes have what they need to join: settings and secret
   std::string home{};                   // the node on which it was begun last
+  std::string leader_node{};            // whose worker said last what a step of the job is
   std::map<std::string, Part> parts{};  // by node
   std::int64_t changes = 0;             // of its registry
   std::int64_t events_offset = 0;
@@ -68,7 +69,8 @@ class ClusterJob {
   // Up to which the events are known that this node tells of.
   std::int64_t events_offset_of(const std::string& node) const;
   bool has_members() const;
-  // The node whose launcher tells of its progress.
+  // The node whose agent tells of its progress: the leader's, which knows how many steps there are.
+  // Null: it is not known, and whoever sees the progress tells of it.
   const std::string* speaker() const;
 
   // Decides what each node should give. Returns the nodes whose orders change.
