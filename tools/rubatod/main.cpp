@@ -25,6 +25,8 @@ namespace rubato {
 
 namespace {
 
+constexpr int kClusterConnections = 4096;
+
 struct Arguments {
   std::string state;
   int cpu_slots = 0;
@@ -135,6 +137,8 @@ int serve(const Arguments& arguments) {
     if (!used.ok() && (*controller)->store_problem().empty()) return fail(used.error());
   }
   api::ServerOptions serving = arguments.server;
+  // An agent has up to three connections, which stay open.
+  if (cluster) serving.limits.connections = kClusterConnections;
   if (const char* runtime = std::getenv("RUNTIME_DIRECTORY"); serving.local_socket.empty()) {
     if (runtime != nullptr) serving.local_socket = std::string(runtime) + "/rubatod.sock";
   }
