@@ -3,10 +3,10 @@ JOBS ?= $(shell nproc)
 TEST_JOBS ?= $(shell expr 2 '*' $(JOBS)) # process tests wait more than they compute
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build python wheel tests benchmarks check test nightly build-times demo doctor docs tour install deb \
+.PHONY: help setup build python wheel tests benchmarks check test nightly build-times demo demo-cluster doctor docs tour install deb \
         test-asan test-tsan clang fuzz chaos soak planted-errors search-membership lint format \
         bench-fidelity bench-scale bench-policies bench-papers bench-solver bench-ablation \
-        bench-bound bench-large bench-overhead bench-reduce bench-elastic bench-api bench-plan bench-history bench-membership clean
+        bench-bound bench-large bench-overhead bench-reduce bench-elastic bench-api bench-agents bench-plan bench-history bench-membership clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
 .NOTPARALLEL:
 
@@ -129,6 +129,10 @@ doctor: ## check what this machine offers for training, with remedies
 demo: build ## run the demonstration
 	@scripts/demo
 
+demo-cluster: build ## the second act: three hosts, of which one is unplugged
+	@$(BUILD) rubato_cluster_demo
+	@scripts/demo-cluster
+
 docs: build ## regenerate the generated documentation
 	@scripts/generate-docs
 
@@ -180,6 +184,9 @@ bench-elastic: benchmarks ## benchmark: what a change of workers costs, beside t
 
 bench-api: benchmarks ## benchmark: lists and durable submissions over HTTP with 10,000 queued jobs
 	@scripts/bench-api
+
+bench-agents: benchmarks ## benchmark: 1,000 nodes whose agents call one daemon
+	@scripts/bench-agents
 
 bench-plan: benchmarks ## benchmark: how long 'rubato plan' takes with up to 1,000 queued jobs
 	@scripts/bench-plan

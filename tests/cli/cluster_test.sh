@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# The commands of docs/cluster.md, on one machine: a daemon and two nodes, which have state folders of their own.
+source "$RUBATO_SOURCE/tests/cli/helpers.sh"
+needs RUBATOD RUBATO_TOY
+PATH=$(dirname "$RUBATO"):$PATH
+export HOME=$work/home RUBATO_ISOLATION=none
+mkdir -p "$HOME" "$work/gpu1" "$work/gpu2" "$work/project"
+cp "$RUBATO_TOY" "$work/project/toy"
+printf '#!/bin/sh\nexec ./toy --steps 400 --compute-us 10000\n' >"$work/project/train"
+chmod +x "$work/project/train"
+
+# The five lines of the document, by the host on which they are.
+mapfile -t lines < <(sed -n '/^<!-- cluster:/,/^<!-- \/cluster/p' "$RUBATO_SOURCE/docs/cluster.md" | sed -n 's/^\(head\|gpu1\)\$  //p')
+check "the document has five commands" -- test "${#lines[@]}" = 5
+
+port=$(python3 -c 'import socket; s=socket.socket(); s.bind(("127.0.0.1",0)); print(s.getsockname()[1])')
+# One machine has no host names of its own, and tests no fixed port.
+here() { sed "s/0\.0\.0\.0:7117/127.0.0.1:$port/; s/head:7117/127.0.0.1:$port/; s|~/.local/state/rubato|$RUBATO_STATE|" <<<"${1% &}"; }
+# Begins the command as a process of the test and puts its id into the variable.
+begin() { # begin VARIABLE FOLDER COMMAND
+  cd "$2" || exit 1
+  # shellcheck disable=SC2086 # words of a command line
+  RUBATO_STATE=$2/state "$RUBATOD" ${3#rubatod } >>"$2/log" 2>&1 &
+  printf -v "$1" %s "$!"
+  launchers+=("$!")
+}
+export RUBATO_STATE=$work/head/state
+mkdir -p "$work/head"
+begin head "$work/head" "$(here "${lines[0]}")"
+until_true test -e "$RUBATO_STATE/server.url"
+scp() { cp "$1" "$work/${2%:}/"; }
+eval "$(here "${lines[1]}")"
+check "the join token is private" -- test "$(stat -c %a "$RUBATO_STATE/join.token")" = 600
+begin gpu1 "$work/gpu1" "$(here "${lines[2]}") --node gpu1 --cpu-slots 2"
+cp "$work/gpu1/join.token" "$work/gpu2/"
+begin gpu2 "$work/gpu2" "$(here "${lines[2]}") --node gpu2 --cpu-slots 2"
+
+cd "$work/project" || exit 1
+until_true holds "[n['state'] for n in j['nodes']] == ['ready', 'ready']" nodes
+check "the nodes are listed" -- bash -c "${lines[3]} | grep -q gpu2"
+check "the job is taken" -- eval "${lines[4]}"
+until_true holds "j['held'] > 0" status j1
+
+# A tool of people: a node is drained, and its job goes on elsewhere.
+node=$(json_of status j1 && field "$work/json" "j['held_nodes'][0]['node']")
+exits 0 -- drain "$node"
+until_true holds "all(p['node'] != '$node' for p in j['held_nodes'])" status j1
+until_true holds "[n['state'] for n in j['nodes'] if n['name'] == '$node'] == ['drained']" nodes
+exits 0 -- undrain "$node"
+exits 0 -- wait j1
+exits 0 "worker-0.log" -- ls j1:logs
+json_of status j1
+cp "$work/json" "$work/cluster.json"
+"$RUBATO" run --workers 1 --logical "$(field "$work/cluster.json" "j['result']['logical_workers']")" --dir "$work/alone" -- ./toy --steps 400 >"$work/out" 2>&1
+check "the same bits as alone" -- test "$(field "$work/cluster.json" "j['result']['state_sha256']")" = "$(field "$work/alone/result.json" "j['state_sha256']")"
+
+# Who does not know the token does not join, and an agent that leaves is forgotten.
+printf 'wrong\n' >"$work/wrong"
+checks=$((checks + 1))
+RUBATO_STATE=$work/stranger "$RUBATOD" agent --join "http://127.0.0.1:$port" --token-file "$work/wrong" --node stranger --cpu-slots 1 >"$work/out" 2>&1 \
+  && failure "a stranger joined" "$work/out"
+# shellcheck disable=SC2154 # begin sets it
+kill -USR2 "$gpu2"
+until_true holds "[n['name'] for n in j['nodes']] == ['gpu1']" nodes
+# shellcheck disable=SC2154
+kill "$gpu1" "$head"
+wait "$gpu1" "$gpu2" "$head" 2>/dev/null
+finish
