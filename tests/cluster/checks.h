@@ -16,8 +16,8 @@ std::string check_devices(const std::vector<nlohmann::json>& events,
 //   - a worker that left in a planned change makes no update of the next view's first step, or
 //   later
 //   - after a view without a worker was committed because of a failure or a restart, this worker
-//     makes at most the update that was under way. If no node of a view is in the daemon's reach when
-//     the job begins again elsewhere, its workers may go on in vain until they hear of it, and
+//     makes at most the update that was under way. If no node of a view is in the daemon's reach
+//     when the job begins again elsewhere, its workers may go on in vain until they hear of it, and
 //     nothing of what they do is taken. So may those of a view on one node.
 // `folder` has the job's registry. Returns the problem, or "".
 std::string check_views(const std::string& folder, const std::string& trace, std::int64_t steps,
