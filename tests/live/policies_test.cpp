@@ -62,12 +62,8 @@ Decisions decisions_of(const std::vector<control::Event>& events) {
     if (event.type != "granted") continue;
     if (granted.contains(event.job)) granted[event.job] = event.body.value("devices", 0);
     if (i + 1 < events.size() && events[i + 1].type == "granted") continue;
-    int sum = 0;
-    bool waiting = false;
-    for (const auto& [job, devices] : granted) {
-      sum += devices;
-      waiting = waiting || devices == 0;
-    }
+    const bool waiting = std::any_of(granted.begin(), granted.end(),
+                                     [](const auto& job) { return job.second == 0; });
     const bool overtaken = std::exchange(changes, 0) > 1;
     if (!waiting) continue;
     if (overtaken) {
@@ -75,7 +71,8 @@ Decisions decisions_of(const std::vector<control::Event>& events) {
       continue;
     }
     ++decisions.with_jobs_left_waiting;
-    if (sum >= kPolicySlots) ++decisions.full;
+    // As the decision saw it: a job may have ended meanwhile.
+    if (event.body.value("facts", json::object()).value("free", -1) == 0) ++decisions.full;
   }
   return decisions;
 }
