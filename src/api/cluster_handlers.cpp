@@ -31,6 +31,12 @@ Reply list_policies(const Call& call) {
   return json_reply({{"active", call.controller.policy_name()}, {"policies", policy_list()}});
 }
 
+Reply note_supply(const Call& call) {
+  const Status done = call.controller.note_supply(
+      call.caller, call.body.at("text").get<std::string>(), call.body.at("for_s").get<double>());
+  return done.ok() ? Reply{.status = 204, .content_type = ""} : error_reply(done.error());
+}
+
 Reply use_policy(const Call& call) {
   std::map<std::string, std::string, std::less<>> settings;
   const json given = call.body.value("settings", json::object());

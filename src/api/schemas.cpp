@@ -319,6 +319,7 @@ json component_schemas() {
                    {"free", count()},
                    {"queued", with_help(count(), "jobs waiting for devices")},
                    {"policy", text()},
+                   {"supply", with_help(text(), "what is known of devices that are on their way")},
                    {"jobs", {{"type", "array"}, {"items", any_object()}}}});
   schemas["NodeDevices"] = object_schema(
       {"node", "device_type", "devices"},
@@ -339,6 +340,12 @@ json component_schemas() {
       object_schema({"active", "policies"}, {{"active", text()}, {"policies", list_of("Policy")}});
   const json settings = {{"type", "object"},
                          {"additionalProperties", {{"type", {"string", "number", "boolean"}}}}};
+  schemas["Supply"] = object_schema(
+      {"text", "for_s"},
+      {{"text", with_help({{"type", "string"}, {"maxLength", 300}},
+                          "in a few words; empty: there are none")},
+       {"for_s", with_help({{"type", "number"}, {"exclusiveMinimum", 0}, {"maximum", 86400}},
+                           "seconds for which it holds")}});
   schemas["UsePolicy"] =
       object_schema({"name"}, {{"name", text_schema(100)}, {"settings", settings}});
   schemas["ActivePolicy"] =

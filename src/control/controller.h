@@ -163,6 +163,8 @@ class Controller {
   virtual Status scale(const Caller& caller, JobNumber job, int devices) = 0;
   // Changes fields of a job that has not ended; see with_changes() (job_document.h).
   virtual Status change(const Caller& caller, JobNumber job, const nlohmann::json& fields) = 0;
+  // What is known of devices that are on their way, in a few words, for the next seconds.
+  virtual Status note_supply(const Caller& caller, const std::string& text, double seconds) = 0;
   virtual Status use_policy(const Caller& caller, const std::string& name,
                             const std::map<std::string, std::string, std::less<>>& settings) = 0;
   virtual Result<Reservation> reserve(const Caller& caller, int devices, double seconds) = 0;

@@ -375,6 +375,12 @@ Status policy(State& state, const Event& event) {
   return ok_status();
 }
 
+Status supply(State& state, const Event& event) {
+  state.supply = text_in(event, "text");
+  state.supply_until = event.body.at("until").get<double>();
+  return ok_status();
+}
+
 Status reserved(State& state, const Event& event) {
   const auto number = event.body.at("number").get<std::int64_t>();
   if (number != state.next_reservation) {
@@ -515,6 +521,8 @@ const std::vector<EventType>& table() {
        {{"key", kText, true, "which program"}, {"profile", kObject, true, "seconds per step by number of devices"}}, false, learned},
       {"policy", Subject::kPolicy, "The daemon switched to another policy.",
        {{"name", kText, true, "name of the policy"}, {"settings", kTexts, true, "its parameters that differ from their defaults"}}, false, policy},
+      {"supply", Subject::kPolicy, "Somebody who brings devices, such as `rubato pilots`, said what is known of those that are on their way; `why` tells it.",
+       {{"text", kText, true, "in a few words; empty: there are none"}, {"until", kNumber, true, "seconds since 1970: then it does not hold any more"}}, false, supply},
       {"reserved", Subject::kReservation, "Devices were reserved for something other than training.",
        {{"number", kWhole, true, "number of the reservation"}, {"devices", kCount, true, "how many"},
         {"until", kNumber, true, "seconds since 1970"}}, false, reserved},

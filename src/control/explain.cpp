@@ -370,6 +370,14 @@ json explain(const JobRecord& job, const State& state, const LiveCluster& cluste
   return answer;
 }
 
+void explain_supply(nlohmann::json& answer, const JobRecord& job, const State& state, double now) {
+  if (state.supply.empty() || now > state.supply_until || !job.waits_for.empty()) return;
+  const bool more = job.phase == Phase::kRunning && job.scale == 0 && job.max_useful == 0 &&
+                    job.granted < device_range(job).high;
+  if (job.phase != Phase::kQueued && !more) return;
+  answer["text"] = answer["text"].get<std::string>() + "; " + state.supply;
+}
+
 void explain_stall(nlohmann::json& answer, const JobRecord& job, double now) {
   if (job.stalled_since == 0) return;
   const std::string id = job_name_of(job.number);

@@ -26,6 +26,8 @@ nlohmann::json explain(const JobRecord& job, const State& state, const LiveClust
                        const std::string& own);
 // What is wrong with a running job that makes no progress comes before everything else.
 void explain_stall(nlohmann::json& answer, const JobRecord& job, double now);
+// Devices that are on their way, for a job that waits or could use more.
+void explain_supply(nlohmann::json& answer, const JobRecord& job, const State& state, double now);
 // Adds what was wrong with the job's files.
 void explain_errors(nlohmann::json& answer, const JobRecord& job);
 

@@ -63,6 +63,7 @@ class LiveController final : public Controller {
   Status resume(const Caller& caller, JobNumber job) override;
   Status scale(const Caller& caller, JobNumber job, int devices) override;
   Status change(const Caller& caller, JobNumber job, const nlohmann::json& fields) override;
+  Status note_supply(const Caller& caller, const std::string& text, double seconds) override;
   Status use_policy(const Caller& caller, const std::string& name,
                     const Settings& settings) override;
   Result<Reservation> reserve(const Caller& caller, int devices, double seconds) override;

@@ -346,6 +346,14 @@ Status LiveController::use_policy(const Caller& caller, const std::string& name,
   });
 }
 
+Status LiveController::note_supply(const Caller& caller, const std::string& text, double seconds) {
+  if (!caller.admin) return forbidden();
+  return ask<std::monostate>([this, caller, text, seconds]() -> Status {
+    return append(
+        {given(caller, event("supply", {{"text", text}, {"until", now_unix() + seconds}}))});
+  });
+}
+
 Result<Reservation> LiveController::reserve(const Caller& caller, int devices, double seconds) {
   if (!caller.admin) return forbidden();
   if (!(seconds > 0) || seconds > kLongestReservation) {

@@ -113,6 +113,7 @@ nlohmann::json LiveController::cluster(const Caller& caller) const {
           {"training", training},
           {"free", std::max(0, cluster.devices() - reserved - held)},
           {"queued", queued},
+          {"supply", now_unix() < state.supply_until ? state.supply : ""},
           {"policy", state.policy},
           {"policy_settings", nlohmann::json(state.policy_settings)},
           {"jobs", std::move(holders)}};

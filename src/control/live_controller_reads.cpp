@@ -210,6 +210,7 @@ Result<nlohmann::json> LiveController::why(const Caller& caller, JobNumber job) 
   const JobRecord record = with_progress(*found);
   nlohmann::json answer =
       explain(record, store_->state(), live_cluster(), caller.admin ? "" : caller.tenant);
+  explain_supply(answer, record, store_->state(), now_unix());
   explain_stall(answer, record, now_unix());
   explain_errors(answer, record);
   return answer;

@@ -287,6 +287,8 @@ json to_json(const State& state) {
           {"nodes", std::move(nodes)},
           {"policy", state.policy},
           {"policy_settings", state.policy_settings},
+          {"supply", state.supply},
+          {"supply_until", state.supply_until},
           {"profiles", state.profiles}};
 }
 

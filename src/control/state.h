@@ -169,6 +169,10 @@ struct State {
   std::map<std::string, NodeRecord> nodes;  // whose agents have joined, by name
   std::string policy = "rubato";
   std::map<std::string, std::string, std::less<>> policy_settings;
+  // What is known of devices that are on their way, such as pilots that wait in Slurm; empty:
+  // nothing.
+  std::string supply;
+  double supply_until = 0;  // seconds since 1970: then it does not hold any more
   // Learned step times by program (see profile_key) and number of devices.
   std::map<std::string, nlohmann::json> profiles;
 

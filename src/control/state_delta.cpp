@@ -47,6 +47,8 @@ StateDelta::StateDelta(const State& base, StoredJobs* stored) : base_(base), sto
   after_.next_reservation = base.next_reservation;
   after_.policy = base.policy;
   after_.policy_settings = base.policy_settings;
+  after_.supply = base.supply;
+  after_.supply_until = base.supply_until;
   after_.ended_jobs = base.ended_jobs;
   after_.folded_below = base.folded_below;
 }
@@ -133,6 +135,8 @@ void StateDelta::commit(State& base) && {
   for (const auto& [key, use] : after_.keys) base.keys.insert_or_assign(key, use);
   base.policy = std::move(after_.policy);
   base.policy_settings = std::move(after_.policy_settings);
+  base.supply = std::move(after_.supply);
+  base.supply_until = after_.supply_until;
   base.last_seq = after_.last_seq;
   base.next_job = after_.next_job;
   base.next_reservation = after_.next_reservation;

@@ -54,6 +54,8 @@ void read_setting(std::string_view name, const json& record, State& state) {
     for (const auto& [key, value] : record.at("settings").items()) {
       state.policy_settings[key] = value.get<std::string>();
     }
+    state.supply = record.value("supply", "");  // younger than the first databases
+    state.supply_until = record.value("supply_until", 0.0);
   } else if (name == "next") {
     record.at("job").get_to(state.next_job);
     record.at("reservation").get_to(state.next_reservation);
@@ -175,7 +177,10 @@ Status StoreViews::put_reservation(std::int64_t number, const State& state) {
 
 Status StoreViews::put_policy(const State& state) {
   return put_record(put_setting_, "policy",
-                    {{"name", state.policy}, {"settings", state.policy_settings}});
+                    {{"name", state.policy},
+                     {"settings", state.policy_settings},
+                     {"supply", state.supply},
+                     {"supply_until", state.supply_until}});
 }
 
 Status StoreViews::put_counters(const State& state) {

@@ -52,6 +52,30 @@ TEST(Explain, AQuotaKeepsARunningJobSmall) {
             "devices (its quota)");
 }
 
+TEST(Explain, DevicesAreOnTheirWay) {
+  State state;
+  state.supply = "2 pilots of 4 devices wait in Slurm (Priority)";
+  state.supply_until = 100;
+  JobRecord job = running_job(1, 2);
+  const auto text = [&](double now) {
+    nlohmann::json answer = {{"text", "it waits"}};
+    explain_supply(answer, job, state, now);
+    return answer["text"].get<std::string>();
+  };
+  const std::string told = "it waits; 2 pilots of 4 devices wait in Slurm (Priority)";
+  EXPECT_EQ(text(99), told);
+  EXPECT_EQ(text(101), "it waits");
+  job.granted = 4;  // all that it can use
+  EXPECT_EQ(text(99), "it waits");
+  job.phase = Phase::kQueued;
+  EXPECT_EQ(text(99), told);
+  job.phase = Phase::kPaused;
+  EXPECT_EQ(text(99), "it waits");
+  state.supply = "";
+  job.phase = Phase::kQueued;
+  EXPECT_EQ(text(99), "it waits");
+}
+
 // What a job was told while it ran says nothing about why it waits.
 TEST(Explain, AQueuedJobIsNotToldWhyItRan) {
   State state;

@@ -12,8 +12,9 @@ namespace {
 const std::set<std::string> kUsual{"started", "submitted", "granted",  "held",   "program",
                                    "view",    "learned",   "finished", "failed", "progress"};
 // Commands: kill_points_test.cpp.
-const std::set<std::string> kCommands{"paused", "resumed",  "scaled", "changed",        "cancelled",
-                                      "policy", "reserved", "tenant", "tenant_removed", "removed"};
+const std::set<std::string> kCommands{"paused",         "resumed", "scaled",   "changed",
+                                      "cancelled",      "policy",  "reserved", "tenant",
+                                      "tenant_removed", "removed", "supply"};
 // Repeated if they are lost: what they say is found again (a folder, a limit, a state of health).
 // `released` at the end of a reservation comes at the next turn, `unblocked` with the end of
 // another job. `tenant_user` is only in old logs. What the daemon knows of its nodes it hears from

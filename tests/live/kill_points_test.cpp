@@ -97,6 +97,17 @@ class KilledCommand : public KillPoints, public testing::WithParamInterface<std:
         .happened = [this] { return (*daemon_->get("/api/v1/policies"))["active"] == policy(); },
         .settles = [] { return true; },
         .repeats = true};
+    commands["noteSupply"] = {
+        .event = "supply",
+        .prepare = [] { return true; },
+        .give =
+            [this] {
+              return daemon_->put("/api/v1/supply", {{"text", subject_}, {"for_s", 3600}})
+                  .has_value();
+            },
+        .happened = [this] { return (*daemon_->get("/api/v1/cluster"))["supply"] == subject_; },
+        .settles = [] { return true; },
+        .repeats = true};
     add_files(commands);
     add_reservations(commands);
     add_tenants(commands);
