@@ -274,10 +274,12 @@ double SupervisedJob::grace_s() const {
 }
 
 void SupervisedJob::escalate() {
+  // Workers that leave while others train on wait for a change that is being prepared.
+  const double patience = options_.term_after_s * (spread() && !cancelled_ ? 3 : 1);
   const double passed = seconds_since(*stop_since_) - grace_s();
-  if (passed > options_.term_after_s + options_.kill_after_s) {
+  if (passed > patience + options_.kill_after_s) {
     kill_all();
-  } else if (passed > options_.term_after_s && !terminated_) {
+  } else if (passed > patience && !terminated_) {
     terminated_ = signal_supervisor(folder_.path(), SIGTERM);
   }
 }
