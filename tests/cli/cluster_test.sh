@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The commands of docs/cluster.md, on one machine: a daemon and two nodes, which have state folders of their own.
-source "$RUBATO_SOURCE/tests/cli/helpers.sh"
+source "$RUBATO_SOURCE/tests/cli/helpers.sh" || exit 1
 needs RUBATOD RUBATO_TOY
 PATH=$(dirname "$RUBATO"):$PATH
 export HOME=$work/home RUBATO_ISOLATION=none

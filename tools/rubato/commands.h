@@ -62,6 +62,7 @@ void add_top(CLI::App& app, const Context& context, Command& chosen);
 void add_cluster_commands(CLI::App& app, const Context& context, Command& chosen);
 void add_node_commands(CLI::App& app, const Context& context,
                        Command& chosen);  // nodes, drain, undrain
+void add_pilots(CLI::App& app, const Context& context, Command& chosen);
 void add_doctor(CLI::App& app, const Context& context, Command& chosen);
 // `sim --from-live`. Without policies it uses the daemon's policy.
 int forecast_live(

@@ -55,6 +55,7 @@ int run(int argc, char** argv) {
   add_top(app, context, chosen);
   add_cluster_commands(app, context, chosen);
   add_node_commands(app, context, chosen);
+  add_pilots(app, context, chosen);
   add_usage(app, context, chosen);
   add_doctor(app, context, chosen);
 #endif

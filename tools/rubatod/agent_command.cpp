@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <ctime>
@@ -66,6 +67,10 @@ CLI::App* add_agent(CLI::App& app, AgentArguments& arguments) {
       "--leave", arguments.leave,
       "SIGTERM and SIGINT, too, make the node leave: its jobs continue elsewhere before "
       "the agent ends");
+  agent
+      ->add_option("--leave-after", arguments.leave_after_s,
+                   "Seconds after which the node leaves by itself (default: it stays)")
+      ->check(CLI::Range(1.0, 1e9));
   return agent;
 }
 
@@ -93,7 +98,16 @@ int run_agent(const AgentArguments& arguments, const std::string& state, control
   agent::Agent& running = **made;
   fmt::print("rubatod agent: node {}, state in {}, daemon at {}\n", name, state, arguments.url);
   std::fflush(stdout);
+  const auto began = std::chrono::steady_clock::now();
+  bool time_is_up = false;
   while (!running.has_left()) {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - began;
+    if (arguments.leave_after_s > 0 && passed.count() > arguments.leave_after_s && !time_is_up) {
+      fmt::print("rubatod agent: leaving; its time is up\n");
+      std::fflush(stdout);
+      time_is_up = true;
+      running.leave();
+    }
     if (const Status turned = running.turn(); !turned.ok()) return agent_fails(turned.error());
     const int number = next_signal(signals, running.pause());
     if (number == 0) continue;

@@ -15,6 +15,7 @@ struct AgentArguments {
   std::string token_file;
   std::string ca_file;
   std::string address{};
+  double leave_after_s = 0;  // 0: it stays
   bool leave = false;
 };
 
