@@ -4,7 +4,7 @@ TEST_JOBS ?= $(shell expr 2 '*' $(JOBS)) # process tests wait more than they com
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build python wheel tests benchmarks check test nightly build-times demo demo-cluster doctor docs tour install deb \
-        test-asan test-tsan clang fuzz chaos soak planted-errors search-membership lint format \
+        test-asan test-tsan clang fuzz chaos slurm soak planted-errors search-membership lint format \
         bench-fidelity bench-scale bench-policies bench-papers bench-solver bench-ablation \
         bench-bound bench-large bench-overhead bench-reduce bench-elastic bench-api bench-agents bench-plan bench-history bench-membership clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
@@ -116,6 +116,10 @@ search-membership: ## one change of a simulated job with one fault at every poin
 	@build/bin/membership_sim --search --workers 3
 	@build/bin/membership_sim --search --nodes 2 --workers 2
 	@build/bin/membership_sim --search --nodes 2 --workers 3
+
+LIMITS ?= 5
+slurm: tests ## a training job that needs LIMITS (5) times the time limit of its pilots, on a real Slurm
+	@RUBATO_SLURM_LIMITS=$(LIMITS) ctest --preset release -R '^cli/slurm_test$$' --verbose
 
 VIEWS ?= 2000
 soak: tests ## one job through VIEWS (2000) view changes: memory and descriptors flat, same bits

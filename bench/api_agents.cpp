@@ -224,6 +224,7 @@ class Players {
       for (std::size_t i = static_cast<std::size_t>(thread); i < agents_.size(); i += kThreads) {
         if (next == nullptr || agents_[i]->due() < next->due()) next = agents_[i].get();
       }
+      if (next == nullptr) return;  // there are fewer nodes than threads
       const auto now = Clock::now();
       if (next->due() > now) {
         std::this_thread::sleep_for(

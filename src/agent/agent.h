@@ -42,6 +42,9 @@ struct AgentOptions {
   control::Isolation isolation{};
   // Where workers of other nodes reach those of this one; empty: found when the daemon is reached.
   std::string address{};
+  // A lock with which the jobs' processes here end (control/supervise.h); empty: they outlive the
+  // agent.
+  std::string ends_with{};
 };
 
 class Agent {

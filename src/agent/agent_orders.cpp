@@ -119,6 +119,7 @@ Status Agent::make_executor() {
                                             .node_of_jobs = options_.machine.name,
                                             .of_cluster = true,
                                             .listen = std::move(*address),
+                                            .ends_with = options_.ends_with,
                                             .isolation = options_.isolation,
                                             .uploads = uploads_});
   if (!made.ok()) return made.error();

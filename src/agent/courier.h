@@ -27,19 +27,19 @@ class Courier {
 
   // Brings the daemon's copy into the job's folder, which exists, with the rights of its owner, and
   // its upload into the store.
-  void fetch(control::JobNumber job, const std::string& folder, const FetchOptions& options);
+  void fetch(control::JobNumber number, const std::string& folder, const FetchOptions& options);
   // From now on the daemon's copy follows the folder.
-  void mirror(control::JobNumber job, const std::string& folder, const MirrorOptions& options);
+  void mirror(control::JobNumber number, const std::string& folder, const MirrorOptions& options);
   // The job's processes have ended: everything that is there now is sent, and then no more.
-  void finish(control::JobNumber job);
+  void finish(control::JobNumber number);
   // Lets go of the job, whatever was going on. Its folder is used until busy() is false.
-  void drop(control::JobNumber job);
-  bool busy(control::JobNumber job) const;
+  void drop(control::JobNumber number);
+  bool busy(control::JobNumber number) const;
 
   // Whether what was asked for last, fetch() or finish(), is done.
-  bool done(control::JobNumber job) const;
+  bool done(control::JobNumber number) const;
   // Why the last try failed; empty: it did not. Transfers are tried again and again.
-  std::string problem(control::JobNumber job) const;
+  std::string problem(control::JobNumber number) const;
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -53,7 +53,7 @@ Status fetch_upload(DaemonLink& link, JobNumber job, control::Uploads& uploads,
   const auto name = control::parse_upload(upload);
   if (!name) return invalid_input("its upload has no name: " + upload);
   if (uploads.check(name->store, name->digest).ok()) return ok_status();
-  const Status listed = fetch_list(link, job, uploads, *name);
+  Status listed = fetch_list(link, job, uploads, *name);
   if (!listed.ok()) return listed;
   const auto text = uploads.read_list(name->store, name->digest);
   if (!text.ok()) return text.error();
@@ -68,7 +68,7 @@ Status fetch_upload(DaemonLink& link, JobNumber job, control::Uploads& uploads,
   std::set<std::string> left(missing->begin(), missing->end());
   for (const UploadPiece& piece : pieces) {
     if (left.erase(piece.sha256) == 0) continue;
-    const Status fetched = fetch_file(link, job, uploads, name->store, piece);
+    Status fetched = fetch_file(link, job, uploads, name->store, piece);
     if (!fetched.ok()) return fetched;
   }
   return ok_status();

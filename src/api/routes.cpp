@@ -507,13 +507,13 @@ std::vector<Route> node_routes() {
 }  // namespace
 
 const std::vector<Route>& routes() {
-  static const std::vector<Route> table = [] {
+  static const std::vector<Route> kTable = [] {
     std::vector<Route> all = job_routes();
     for (Route& route : cluster_routes()) all.push_back(std::move(route));
     for (Route& route : node_routes()) all.push_back(std::move(route));
     return all;
   }();
-  return table;
+  return kTable;
 }
 
 }  // namespace rubato::api

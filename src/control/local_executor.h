@@ -32,6 +32,7 @@ struct LocalExecutorOptions {
   // those at `listen`. Its folder has the file `guest` if the job was not begun here.
   bool of_cluster = false;
   std::string listen = "127.0.0.1";
+  std::string ends_with{};  // a lock: what runs here ends when nobody holds it (supervise.h)
   Isolation isolation{};
   std::shared_ptr<Uploads> uploads{};  // null: no job has one
   // If a job does not stop, its supervisor gets SIGTERM, then all its processes get SIGKILL. If a

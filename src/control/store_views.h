@@ -32,7 +32,7 @@ class StoreViews {
   // The state without jobs at rest. Its last_seq is the event that last changed the tables.
   Result<State> read(Database& database) const { return read(database, tables_); }
   // Also of a database of an earlier version, as it is.
-  static Result<State> read(Database& database, Tables tables);
+  static Result<State> read(Database& database, Tables which);
   // Inside a transaction, with kBase: forgets jobs at rest.
   Status drop_resting();
 

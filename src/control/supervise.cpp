@@ -34,6 +34,9 @@ using std::chrono::steady_clock;
 // Workers of a killed supervisor end by themselves within moments.
 constexpr auto kPatienceWithWorkers = std::chrono::seconds(2);
 // The live loop waits for this.
+// Whoever holds the lock that a job ends with may be replaced.
+constexpr auto kPatienceWithLock = std::chrono::seconds(5);
+constexpr auto kLookAtLock = std::chrono::milliseconds(500);
 constexpr auto kPatienceWithTree = std::chrono::milliseconds(50);
 
 std::string supervision_file(const std::string& folder) { return folder + "/supervise.json"; }
@@ -99,15 +102,37 @@ void take_workers_lock(const std::string& folder) {
   }
 }
 
+// True once nobody has held the lock for a while. Null if there is no lock.
+std::function<bool()> when_released(const std::string& lock) {
+  if (lock.empty()) return nullptr;
+  struct Watch {
+    steady_clock::time_point next_look{};
+    std::optional<steady_clock::time_point> free_since{};
+  };
+  return [lock, watch = Watch()]() mutable {
+    const auto now = steady_clock::now();
+    if (now < watch.next_look) return false;
+    watch.next_look = now + kLookAtLock;
+    if (FileLock::is_held(lock)) {
+      watch.free_since.reset();
+    } else if (!watch.free_since) {
+      watch.free_since = now;
+    }
+    return watch.free_since && now - *watch.free_since >= kPatienceWithLock;
+  };
+}
+
 }  // namespace
 
-Status write_supervision(const elastic::LaunchOptions& options, std::int64_t first_target) {
+Status write_supervision(const elastic::LaunchOptions& options, std::int64_t first_target,
+                         const std::string& ends_with) {
   json settings = elastic::to_json(options.settings);
   settings["command"] = options.command;
   const json order = {
       {"settings", std::move(settings)}, {"processes", elastic::to_json(options.processes)},
       {"node", options.node.name},       {"listen", options.node.listen},
-      {"founds", options.founds},        {"first_target", first_target}};
+      {"founds", options.founds},        {"ends_with", ends_with},
+      {"first_target", first_target}};
   return write_file(supervision_file(options.folder), indented_json(order) + "\n");
 }
 
@@ -130,6 +155,7 @@ Result<Supervision> read_supervision(const std::string& folder) {
   if (!node.empty() && !elastic::is_node_name(node)) {
     return invalid_input(fmt::format("{}: node: '{}' is no name of a node", path, node));
   }
+  const std::string ends_with = text_of(order, "ends_with");
   return Supervision{.options = {.folder = folder,
                                  .settings = *settings,
                                  .workers = settings->first_workers,
@@ -141,6 +167,7 @@ Result<Supervision> read_supervision(const std::string& folder) {
                                  .quiet = true,
                                  .keep_target = true,
                                  .listed = false,
+                                 .abandoned = when_released(ends_with),
                                  .processes = std::move(*processes)},
                      .first_target = order["first_target"].get<std::int64_t>()};
 }

@@ -24,7 +24,10 @@ namespace rubato::control {
 
 // Writes FOLDER/supervise.json atomically. The job's target must already be in its registry.
 // `first_target` is the version of that target, the oldest that the supervisor can see.
-Status write_supervision(const elastic::LaunchOptions& options, std::int64_t first_target);
+// `ends_with`: a lock (process_lock.h); the job's processes here end when nobody holds it any more.
+// Empty: they outlive whoever started them.
+Status write_supervision(const elastic::LaunchOptions& options, std::int64_t first_target,
+                         const std::string& ends_with = "");
 struct Supervision {
   elastic::LaunchOptions options;
   std::int64_t first_target = 0;

@@ -483,7 +483,7 @@ Status SupervisedJob::make_ready(const std::vector<std::string>& devices) {
   state_ = State::kStarting;
   Status targeted = write_target(wanted_, DeviceSet(devices.begin(), devices.end()), false);
   if (!targeted.ok()) return targeted;
-  return write_supervision(launch, targets_.rbegin()->first);
+  return write_supervision(launch, targets_.rbegin()->first, options_.ends_with);
 }
 
 std::string SupervisedJob::outputs_folder() const {

@@ -62,7 +62,18 @@ RUBATO_STATE=$work/stranger "$RUBATOD" agent --join "http://127.0.0.1:$port" --t
 # shellcheck disable=SC2154 # begin sets it
 kill -USR2 "$gpu2"
 until_true holds "[n['name'] for n in j['nodes']] == ['gpu1']" nodes
+# An agent started with --leave takes with it what runs on its node, even if it is killed.
+mkdir "$work/gpu3" && cp "$work/gpu1/join.token" "$work/gpu3/"
+begin gpu3 "$work/gpu3" "$(here "${lines[2]}") --node gpu3 --cpu-slots 1 --leave"
+until_true holds "len(j['nodes']) == 2" nodes
+exits 0 -- drain gpu1
+exits 0 -- submit --mode opaque --name sleeper -- sleep 98765
+until_true pgrep -f 'sleep 98765'
+# shellcheck disable=SC2154
+kill -9 "$gpu3"
+gone() { ! pgrep -f 'sleep 98765'; }
+until_true gone
 # shellcheck disable=SC2154
 kill "$gpu1" "$head"
-wait "$gpu1" "$gpu2" "$head" 2>/dev/null
+wait "$gpu1" "$gpu2" "$gpu3" "$head" 2>/dev/null
 finish

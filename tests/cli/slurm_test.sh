@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The commands of docs/slurm.md with a real Slurm of four nodes, which is started here and removed: pilots grow with the queue and go away,
-# one is preempted, and a job outlives five time limits of its pilots with its bits and no step lost.
+# one is preempted, and a job outlives the time limits of its pilots with its bits and no step lost.
 source "$RUBATO_SOURCE/tests/cli/helpers.sh" || exit 1
 needs RUBATOD RUBATO_TOY
 for program in slurmctld slurmd munged sbatch python3; do
@@ -98,7 +98,7 @@ mapfile -t lines < <(sed -n '/^<!-- slurm:/,/^<!-- \/slurm/p' "$RUBATO_SOURCE/do
 check "the document has five commands" -- test "${#lines[@]}" = 5
 here() { sed "s/0\.0\.0\.0:7117/127.0.0.1:${ports[2]}/; s/login:7117/127.0.0.1:${ports[2]}/" <<<"${1% &}"; }
 # This Slurm has no GPUs, its jobs last a minute at least, and nobody wants to wait for hours.
-small() { sed 's/--devices 4 --gres gpu:4 --time 4h/--devices 2 --cpu --time 1m --leave-before 35s --successor 12s --idle 6s --every 1s --sbatch=--exclusive/' <<<"$1"; }
+small() { sed 's/--devices 4 --gres gpu:4 --time 4h/--devices 2 --cpu --time 1m --leave-before 25s --successor 25s --idle 6s --every 1s --sbatch=--exclusive/' <<<"$1"; }
 begin() { # begin VARIABLE COMMAND
   # shellcheck disable=SC2086 # words of a command line
   $2 >>"$work/log" 2>&1 &
@@ -151,7 +151,7 @@ until_true has there = 0
 until_true holds "j['nodes'] == []" nodes
 
 # --- Five times the time limit
-readonly limits=${RUBATO_SLURM_LIMITS:-5}
+readonly limits=${RUBATO_SLURM_LIMITS:-2} # make slurm: 5
 steps=$((limits * 60 * 5))
 printf '#!/bin/sh\nexec ./toy --steps %s --compute-us 100000\n' "$steps" >train
 exits 0 -- submit --upload --devices 1..4 --logical-workers 8 --name long -- ./train

@@ -23,7 +23,7 @@ constexpr const char* kUnpluggedJob = "language";
 
 char letter(std::size_t job) { return static_cast<char>('A' + job); }
 
-ClusterJob job(std::string name, std::vector<std::string> run) {
+ClusterJob job(std::string name, const std::vector<std::string>& run) {
   ClusterJob made{.name = std::move(name),
                   .paced = {.run = run, .logical_workers = kHosts * kHostSlots},
                   .unpaced = {.run = run, .logical_workers = kHosts * kHostSlots}};

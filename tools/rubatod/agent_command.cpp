@@ -11,6 +11,7 @@
 #include "agent/agent.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "control/process_lock.h"
 #include "control/state_folder.h"
 
 namespace rubato {
@@ -66,7 +67,8 @@ CLI::App* add_agent(CLI::App& app, AgentArguments& arguments) {
   agent->add_flag(
       "--leave", arguments.leave,
       "SIGTERM and SIGINT, too, make the node leave: its jobs continue elsewhere before "
-      "the agent ends");
+      "the agent ends. If the agent is killed, what runs here ends as well (with --isolation "
+      "none)");
   agent
       ->add_option("--leave-after", arguments.leave_after_s,
                    "Seconds after which the node leaves by itself (default: it stays)")
@@ -87,13 +89,21 @@ int run_agent(const AgentArguments& arguments, const std::string& state, control
   const std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();
   if (error) return agent_fails({ErrorCode::kIo, "cannot find the path of the running rubatod"});
   const std::string name = machine.name;
+  // A node that leaves when its agent is asked to end leaves nothing behind if the agent is killed.
+  const std::string pilot_lock = std::filesystem::absolute(state).string() + "/agent.lock";
+  std::optional<control::FileLock> pilot;
+  if (arguments.leave && !isolation.users) {  // other users could not look at the lock
+    pilot = control::FileLock::try_take(pilot_lock, control::FileLock::Children::kDoNotInherit);
+    if (!pilot) return agent_fails({ErrorCode::kIo, "cannot lock " + pilot_lock});
+  }
   const auto made = agent::Agent::make({.folder = state,
                                         .daemon = {arguments.url, arguments.ca_file},
                                         .join_token = *token,
                                         .machine = std::move(machine),
                                         .supervisor = self,
                                         .isolation = isolation,
-                                        .address = arguments.address});
+                                        .address = arguments.address,
+                                        .ends_with = pilot ? pilot_lock : ""});
   if (!made.ok()) return agent_fails(made.error());
   agent::Agent& running = **made;
   fmt::print("rubatod agent: node {}, state in {}, daemon at {}\n", name, state, arguments.url);

@@ -48,11 +48,12 @@ const std::string* ClusterJob::speaker() const {
   return nullptr;
 }
 
-// Others train, so nothing is lost.
+// Others train and stay for now, so nothing is lost. They need not be wanted: if nodes come and go
+// faster than workers get ready, there may be no wanted one with members for long.
 bool ClusterJob::may_leave(const std::string& node) const {
   return std::any_of(parts.begin(), parts.end(), [&](const auto& entry) {
     return entry.first != node && entry.second.members > 0 && !entry.second.over &&
-           wanted_on(entry.first) > 0;
+           entry.second.devices > 0;
   });
 }
 

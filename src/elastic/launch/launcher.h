@@ -3,6 +3,7 @@
 // starts and reaps processes. A job has one launcher per node; all of them see the job's folder.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,9 @@ struct LaunchOptions {
   bool quiet = false;
   bool keep_target = false;  // the registry already holds the target; `workers` is ignored
   bool listed = true;        // shown by 'rubato ps'
+  // Whether nobody is left who could look after the job, so that it must end here; null: there
+  // always is. Called in every round of the launcher.
+  std::function<bool()> abandoned{};
   ProcessOptions processes{};
 };
 

@@ -146,6 +146,7 @@ LaunchResult Launcher::watch() {
     }
     if (!is_file(folder_.settings_file())) return give_up("the folder of the job is gone");
     if (interrupts() >= 2) return give_up("killed by a second interrupt");
+    if (options_.abandoned && options_.abandoned()) return give_up("whoever started it is gone");
     if (interrupts() == 1 && !stop_asked) {
       const Status asked = ask_for_stop();
       stop_asked = asked.ok() || !can_wait_for(asked.error());

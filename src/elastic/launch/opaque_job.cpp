@@ -60,7 +60,8 @@ class OpaqueJob {
       std::int64_t version = 0;
       const Result<Target> target = newest_target(*registry_, &version);
       if (!target.ok()) return target.error();
-      const bool stop = target->stop || interrupts() > 0;
+      const bool abandoned = options_.abandoned && options_.abandoned();
+      const bool stop = target->stop || interrupts() > 0 || abandoned;
       if (stop && processes_.empty()) return LaunchResult{LaunchResult::State::kStopped, ""};
       if (stop) {
         program_.stop(processes_);
