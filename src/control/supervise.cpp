@@ -156,20 +156,22 @@ Result<Supervision> read_supervision(const std::string& folder) {
     return invalid_input(fmt::format("{}: node: '{}' is no name of a node", path, node));
   }
   const std::string ends_with = text_of(order, "ends_with");
-  return Supervision{.options = {.folder = folder,
-                                 .settings = *settings,
-                                 .workers = settings->first_workers,
-                                 .command = settings->command,
-                                 .node = {.name = node.empty() ? "local" : node,
-                                          .listen = listen.empty() ? "127.0.0.1" : listen},
-                                 .anywhere = true,
-                                 .founds = order.value("founds", false),
-                                 .quiet = true,
-                                 .keep_target = true,
-                                 .listed = false,
-                                 .abandoned = when_released(ends_with),
-                                 .processes = std::move(*processes)},
-                     .first_target = order["first_target"].get<std::int64_t>()};
+  Supervision supervision{.options = {.folder = folder,
+                                      .settings = *settings,
+                                      .workers = settings->first_workers,
+                                      .command = settings->command,
+                                      .node = {.name = node.empty() ? "local" : node,
+                                               .listen = listen.empty() ? "127.0.0.1" : listen},
+                                      .anywhere = true,
+                                      .founds = order.value("founds", false),
+                                      .quiet = true,
+                                      .keep_target = true,
+                                      .listed = false,
+                                      .abandoned = nullptr,
+                                      .processes = std::move(*processes)},
+                          .first_target = order["first_target"].get<std::int64_t>()};
+  supervision.options.abandoned = when_released(ends_with);
+  return supervision;
 }
 
 bool is_supervised(const std::string& folder) { return FileLock::is_held(supervisor_lock(folder)); }

@@ -49,6 +49,7 @@ class Registry {
   // Calls `changed`, in a thread of its own, soon after a record has a new version. This is a hint:
   // it may come late, too often, and not at all while the storage cannot be reached. So whoever
   // waits for a change looks each time, and also every look_interval(). Null: there are no hints.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): registries that have hints keep it
   virtual std::unique_ptr<RegistryWatch> watch(std::function<void()> /*changed*/) {
     return nullptr;
   }
