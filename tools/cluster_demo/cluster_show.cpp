@@ -76,13 +76,9 @@ std::string ClusterShow::run() {
   for (ClusterJob& each : jobs_) {
     if (!submit(each)) return each.name + " was not accepted: " + world_.last_error();
   }
-  // On several hosts, so that there is somebody to go on.
+  // More workers than fit on one host train, so there is somebody to go on.
   const auto spread = [&] {
-    int hosts = 0;
-    for (int host = 1; host <= kHosts; ++host) {
-      hosts += devices_on(jobs_[0], cluster::World::node(host)) > 0 ? 1 : 0;
-    }
-    return hosts > 1 && now() > 10;
+    return training_ > devices_on(jobs_[0], cluster::World::node(fullest_host())) && now() > 10;
   };
   if (!wait([&] { return spread() || ended(); }, kPatience) || ended()) {
     return problem("language does not train on several hosts");
@@ -118,8 +114,8 @@ bool ClusterShow::submit(ClusterJob& job) {
   return true;
 }
 
-// The host on which the job has most slots; it is cut off from all others, and later is not.
-bool ClusterShow::unplug() {
+// The host on which the job has most slots.
+int ClusterShow::fullest_host() const {
   int host = 1;
   for (int other = 2; other <= kHosts; ++other) {
     if (devices_on(jobs_[0], cluster::World::node(other)) >
@@ -127,6 +123,12 @@ bool ClusterShow::unplug() {
       host = other;
     }
   }
+  return host;
+}
+
+// It is cut off from all others, and later is not.
+bool ClusterShow::unplug() {
+  const int host = fullest_host();
   done_.node = cluster::World::node(host);
   done_.job = kUnpluggedJob;
   unplugged_at_ = control::now_unix();
@@ -191,6 +193,7 @@ void ClusterShow::tell_view(const ClusterJob& job, const json& view) {
   const std::string cause = view.value("cause", "");
   const int workers = view.value("workers", 0);
   const auto step = view.value("step", std::int64_t{0});
+  if (&job == jobs_.data()) training_ = workers;
   if (cause != "failure") {
     if (workers > 0)
       say(fmt::format("{}: {} workers from step {} ({})", job.name, workers, step, cause));

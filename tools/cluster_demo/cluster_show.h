@@ -59,6 +59,7 @@ class ClusterShow {
   void tell_view(const ClusterJob& job, const nlohmann::json& view);
   void show_slots();
   int devices_on(const ClusterJob& job, const std::string& node) const;
+  int fullest_host() const;
   bool unplug();
   bool ended() const;
 
@@ -66,6 +67,7 @@ class ClusterShow {
   std::vector<ClusterJob> jobs_;
   Unplugging done_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  int training_ = 0;  // workers of the job that is unplugged
   double shown_ = 0;
   double unplugged_at_ = 0;  // seconds since 1970
   std::int64_t seen_ = 0;    // number of the last event that was told
