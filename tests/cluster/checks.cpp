@@ -11,7 +11,6 @@
 
 #include "base/file.h"
 #include "base/json_text.h"
-#include "elastic/job/view.h"
 
 namespace rubato::cluster {
 
@@ -23,11 +22,6 @@ using nlohmann::json;
 struct Update {
   double at = 0;
   std::int64_t step = 0;
-};
-
-struct Committed {
-  elastic::View view;
-  double at = 0;
 };
 
 Result<std::vector<Committed>> views_in(const std::string& folder) {
@@ -124,8 +118,12 @@ std::string check_devices(const std::vector<json>& events,
 std::string check_views(const std::string& folder, const std::string& trace, std::int64_t steps,
                         const std::vector<json>& events) {
   const auto views = views_in(folder);
-  if (!views.ok()) return views.error().message;
-  if (views->empty()) return "there are no views";
+  return views.ok() ? check_views(*views, trace, steps, events) : views.error().message;
+}
+
+std::string check_views(const std::vector<Committed>& views, const std::string& trace,
+                        std::int64_t steps, const std::vector<json>& events) {
+  if (views.empty()) return "there are no views";
   std::map<int, std::vector<Update>> updates;
   std::ifstream file(trace);
   for (std::string line; std::getline(file, line);) {
@@ -137,7 +135,7 @@ std::string check_views(const std::string& folder, const std::string& trace, std
   }
   std::set<std::int64_t> made;  // by members
   for (const auto& [worker, own] : updates) {
-    const View* const first = first_with(*views, worker);
+    const View* const first = first_with(views, worker);
     for (const Update& update : own) {
       if (first != nullptr && update.step >= first->first_step) made.insert(update.step);
     }
@@ -147,8 +145,8 @@ std::string check_views(const std::string& folder, const std::string& trace, std
   }
   for (const auto& [worker, own] : updates) {
     // Until it is a member, a worker makes what members have made, with what they send.
-    if (first_with(*views, worker) == nullptr) continue;
-    const auto [last, next] = end_of(*views, worker);
+    if (first_with(views, worker) == nullptr) continue;
+    const auto [last, next] = end_of(views, worker);
     if (next == nullptr) continue;
     const std::string& cause = next->view.cause;
     const bool failure = cause == "failure" || cause == "restart" || next->view.empty();

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "elastic/job/view.h"
+
 namespace rubato::cluster {
 
 // No node ever gives more devices than it has, by the daemon's events of what jobs hold.
@@ -20,6 +22,12 @@ std::string check_devices(const std::vector<nlohmann::json>& events,
 //     when the job begins again elsewhere, its workers may go on in vain until they hear of it, and
 //     nothing of what they do is taken. So may those of a view on one node.
 // `folder` has the job's registry. Returns the problem, or "".
+struct Committed {
+  elastic::View view;
+  double at = 0;  // unix seconds
+};
+std::string check_views(const std::vector<Committed>& views, const std::string& trace,
+                        std::int64_t steps, const std::vector<nlohmann::json>& events);
 std::string check_views(const std::string& folder, const std::string& trace, std::int64_t steps,
                         const std::vector<nlohmann::json>& events);
 

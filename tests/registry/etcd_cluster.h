@@ -1,5 +1,5 @@
-// Real etcd members on loopback, for tests. Their data is in a temporary folder, their ports are
-// free ones, and they end with the test even if it crashes. Call from the main thread only: the
+// Real etcd members on this machine, for tests. Their data is in a temporary folder, their ports
+// are free ones, and they end with the test even if it crashes. Call from the main thread only: the
 // members are bound to the life of the thread that starts them.
 #pragma once
 
@@ -46,10 +46,11 @@ class EtcdCluster {
   static constexpr const char* kAbsent =
       "etcd is not installed (Debian: apt install etcd-server); nothing was tested";
 
-  // Null if the members do not come up.
-  static std::unique_ptr<EtcdCluster> start(std::size_t members) {
+  // Null if the members do not come up. `host`: an address of this machine.
+  static std::unique_ptr<EtcdCluster> start(std::size_t members,
+                                            const std::string& host = "127.0.0.1") {
     for (int tries = 0; tries < 5; ++tries) {  // another program may take a port that was free
-      auto cluster = std::unique_ptr<EtcdCluster>(new EtcdCluster(members));
+      auto cluster = std::unique_ptr<EtcdCluster>(new EtcdCluster(members, host));
       if (cluster->all_answer()) return cluster;
     }
     ADD_FAILURE() << "etcd does not start";
@@ -87,6 +88,7 @@ class EtcdCluster {
   void stop_member(std::size_t index) const { kill(members_[index].pid, SIGSTOP); }
   void continue_member(std::size_t index) const { kill(members_[index].pid, SIGCONT); }
 
+  bool runs(std::size_t index) const { return members_[index].pid > 0; }
   bool answers(std::size_t index) const { return !status(index).is_null(); }
   // The leader, as the members say that answer; size() if there is none.
   std::size_t leader() const {
@@ -117,13 +119,12 @@ class EtcdCluster {
     pid_t pid = -1;
   };
 
-  explicit EtcdCluster(std::size_t members) {
+  EtcdCluster(std::size_t members, const std::string& host) {
     std::vector<std::uint16_t> ports = free_ports(2 * members);
     for (std::size_t i = 0; i < members; ++i) {
       const std::string name = fmt::format("m{}", i);
-      members_.push_back({{"127.0.0.1", ports[2 * i]}, ports[2 * i + 1], name, folder_ / name});
-      initial_ +=
-          fmt::format("{}{}=http://127.0.0.1:{}", i == 0 ? "" : ",", name, ports[2 * i + 1]);
+      members_.push_back({{host, ports[2 * i]}, ports[2 * i + 1], name, folder_ / name});
+      initial_ += fmt::format("{}{}=http://{}:{}", i == 0 ? "" : ",", name, host, ports[2 * i + 1]);
     }
     for (Member& member : members_) launch(member);
   }
@@ -146,7 +147,7 @@ class EtcdCluster {
 
   void launch(Member& member) {
     const std::string client = "http://" + member.client.text();
-    const std::string peer = fmt::format("http://127.0.0.1:{}", member.peer);
+    const std::string peer = fmt::format("http://{}:{}", member.client.host, member.peer);
     std::vector<std::string> words{program(),     "--name",
                                    member.name,   "--data-dir",
                                    member.folder, "--listen-client-urls",
