@@ -52,7 +52,7 @@ class Encryption : public RuntimeTest {
           if (n > 0) seen.append(bytes, 0, static_cast<std::size_t>(n));
         }
       }
-      return seen.size() > 200'000;
+      return seen.size() > 20'000;
     })) << seen.size()
         << job_->logs();
     return seen;
