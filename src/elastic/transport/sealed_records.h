@@ -20,9 +20,9 @@
 
 namespace rubato::elastic {
 
-inline constexpr std::size_t kRecordBytes = 64 * 1024;  // of plaintext
+inline constexpr std::size_t kRecordBytes = 128 * 1024;  // of plaintext
 inline constexpr std::size_t kRecordHeaderBytes = 4;
-inline constexpr std::uint64_t kRecordsPerKey = 1 << 20;
+inline constexpr std::uint64_t kRecordsPerKey = 1 << 19;
 
 // The sending side. Bytes are encrypted into a buffer of one record, which is sent when it is full
 // or flushed.
