@@ -53,8 +53,8 @@ bool has_sha_instructions() {
 
 // In a virtual machine, asking the processor costs more than a digest, so it is asked once.
 Sha256::Sha256(Code code) {
-  static const bool fast = has_sha_instructions();
-  compress_ = code == Code::kFastest && fast ? compress_x86 : compress_portable;
+  static const bool kFast = has_sha_instructions();
+  compress_ = code == Code::kFastest && kFast ? compress_x86 : compress_portable;
   reset();
 }
 

@@ -114,5 +114,33 @@ TEST_F(Encryption, BytesThatSomebodyInsertsCostAStepAndNeverABit) {
   EXPECT_TRUE(events_of(*job_, "lost").empty()) << job_->logs();
 }
 
+// Workers of both kinds would refuse each other.
+TEST_F(Encryption, IsDecidedWhenAJobBegins) {
+  for (const bool encrypt : {false, true}) {
+    SCOPED_TRACE(encrypt);
+    const std::string name = encrypt ? "encrypted" : "plain";
+    const auto run = [&](bool ask) {
+      return start(name,
+                   toy(1, 2, kSteps,
+                       ask ? std::vector<std::string>{"--encrypt"} : std::vector<std::string>{}));
+    };
+    job_ = run(encrypt);
+    ASSERT_TRUE(job_->until([&] { return job_->step() > 3; })) << job_->logs();
+    kill(job_->pid(), SIGINT);
+    EXPECT_EQ(job_->wait(), 0) << job_->logs();
+    job_ = run(!encrypt);
+    if (!encrypt) {
+      EXPECT_NE(job_->wait(), 0);
+      EXPECT_NE(job_->logs().find("holds a job that does not encrypt"), std::string::npos)
+          << job_->logs();
+      continue;
+    }
+    EXPECT_EQ(finish(*job_), 0) << job_->logs();
+    const Result<JobSettings> settings = job_->folder().read_settings();
+    ASSERT_TRUE(settings.ok());
+    EXPECT_TRUE(settings->encrypt);
+  }
+}
+
 }  // namespace
 }  // namespace rubato::elastic

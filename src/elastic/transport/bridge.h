@@ -60,7 +60,9 @@ class Bridge {
   void accept(int peer, Descriptor socket);  // plain
   void accept(int peer, Stream stream) {
     for (Link& link : links_) {
-      if (link.remote->gateway == peer) set_stream(link, std::move(stream));
+      if (link.remote->gateway != peer) continue;
+      set_stream(link, std::move(stream));
+      return;
     }
   }
   bool connected() const;  // with all other nodes

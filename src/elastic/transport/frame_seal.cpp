@@ -12,10 +12,6 @@ namespace rubato::elastic {
 
 namespace {
 
-std::unique_ptr<Aead> cipher(const SessionKey& key, bool encrypt, Aead::Use use) {
-  return encrypt ? std::make_unique<Aead>(key, use) : nullptr;
-}
-
 std::string_view seal_of(const SessionKey& key, std::uint64_t number, std::uint8_t type,
                          std::string_view payload, Sha256Digest& digest) {
   std::string message;
@@ -29,8 +25,9 @@ std::string_view seal_of(const SessionKey& key, std::uint64_t number, std::uint8
 
 }  // namespace
 
-FrameSealer::FrameSealer(const SessionKey& key, bool encrypt)
-    : key_(key), aead_(cipher(key, encrypt, Aead::Use::kSeal)) {}
+FrameSealer::FrameSealer(const SessionKey& key, bool encrypt) : key_(key) {
+  if (encrypt) aead_ = std::make_unique<Aead>(key, Aead::Use::kSeal);
+}
 
 std::string FrameSealer::seal(std::uint8_t type, std::string_view payload) {
   std::string sealed(payload);
@@ -49,8 +46,9 @@ std::string FrameSealer::seal(std::uint8_t type, std::string_view payload) {
   return encode_frame(type, sealed);
 }
 
-FrameOpener::FrameOpener(const SessionKey& key, bool encrypt)
-    : key_(key), aead_(cipher(key, encrypt, Aead::Use::kOpen)) {}
+FrameOpener::FrameOpener(const SessionKey& key, bool encrypt) : key_(key) {
+  if (encrypt) aead_ = std::make_unique<Aead>(key, Aead::Use::kOpen);
+}
 
 Result<Frame> FrameOpener::open(const Frame& sealed) {
   const std::string_view all = sealed.payload;

@@ -43,9 +43,9 @@ Result<Libcrypto> load_libcrypto(std::span<const char* const> files) {
 }
 
 const Result<Libcrypto>& libcrypto() {
-  static const Result<Libcrypto> loaded =
+  static const Result<Libcrypto> kLoaded =
       load_libcrypto(std::array{"libcrypto.so.3", "libcrypto.so.1.1"});
-  return loaded;
+  return kLoaded;
 }
 
 Status check_encryption() {
