@@ -4,8 +4,8 @@
 // encrypted with AES-256-GCM, whose tag takes the place of the HMAC. A frame that was altered,
 // repeated, left out, reordered or inserted on the way does not open, and ends the connection.
 //
-// A control frame of 100 bytes costs less than half a microsecond at either end (make bench-encryption).
-// Workers exchange a few per second.
+// A control frame of 100 bytes costs less than half a microsecond at either end (make
+// bench-encryption). Workers exchange a few per second.
 #pragma once
 
 #include <cstdint>
