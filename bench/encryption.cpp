@@ -148,7 +148,10 @@ int main() {
     fmt::print(stderr, "{}\n", able.error().message);
     return 1;
   }
-  fmt::print("libcrypto: {}\n", libcrypto()->file);
+  double load = 0;
+  getloadavg(&load, 1);
+  fmt::print("{}; {} processors, load of the machine {:.0f}\n", libcrypto()->file,
+             std::thread::hardware_concurrency(), load);
   print_streams();
   print_frames();
   return 0;
