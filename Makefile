@@ -6,7 +6,7 @@ TEST_JOBS ?= $(shell expr 2 '*' $(JOBS)) # process tests wait more than they com
 .PHONY: help setup build python wheel tests benchmarks check test nightly build-times demo demo-cluster doctor docs tour install deb \
         test-asan test-tsan clang fuzz chaos slurm soak planted-errors search-membership lint format \
         bench-fidelity bench-scale bench-policies bench-papers bench-solver bench-ablation \
-        bench-bound bench-large bench-overhead bench-reduce bench-elastic bench-api bench-agents bench-plan bench-history bench-membership clean
+        bench-bound bench-large bench-overhead bench-reduce bench-elastic bench-encryption bench-api bench-agents bench-plan bench-history bench-membership clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
 .NOTPARALLEL:
 
@@ -182,6 +182,9 @@ bench-reduce: benchmarks ## benchmark: reduction speed beside Gloo and Open MPI
 
 bench-python: python ## benchmark: what Rubato costs a plain PyTorch loop
 	@scripts/bench-python
+
+bench-encryption: benchmarks ## benchmark: what encryption between machines costs
+	@scripts/bench-encryption
 
 bench-elastic: benchmarks ## benchmark: what a change of workers costs, beside torchrun elastic
 	@scripts/bench-elastic

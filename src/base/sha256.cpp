@@ -51,9 +51,10 @@ bool has_sha_instructions() {
 
 }  // namespace
 
-Sha256::Sha256(Code code)
-    : compress_(code == Code::kFastest && has_sha_instructions() ? compress_x86
-                                                                 : compress_portable) {
+// In a virtual machine, asking the processor costs more than a digest, so it is asked once.
+Sha256::Sha256(Code code) {
+  static const bool kFast = has_sha_instructions();
+  compress_ = code == Code::kFastest && kFast ? compress_x86 : compress_portable;
   reset();
 }
 

@@ -42,6 +42,7 @@ struct ControllerOptions {
   Isolation isolation{};
   UploadLimits uploads{};
   bool local_users = false;    // every local user is a tenant, even without an administrator's word
+  bool encrypt_jobs = false;   // those whose document does not say
   double decide_within_s = 5;  // see live_controller_decide.cpp
   // Jobs run on machines whose agents join, and not on `machine`. Its folder is filled in.
   std::shared_ptr<const ClusterOptions> cluster{};

@@ -69,6 +69,7 @@ struct JobDocument {
   double time_limit_s = 0;         // how long the job may hold devices, in all; 0: no limit
   int retries = 0;                 // of an opaque job: further tries after a failed one
   double grace_s = 30;             // of an opaque job: from SIGTERM to SIGKILL
+  std::optional<bool> encrypt{};   // what workers send each other between nodes
   double checkpoint_every_s = 30;  // `checkpoint: {every: 30s, keep: 2}`
   int checkpoint_keep = 2;
   std::string device_type{};  // empty: any

@@ -103,6 +103,15 @@ Status read_seconds(const DocumentNode& node, double low, double& out) {
   return ok_status();
 }
 
+Status read_flag(const DocumentNode& node, std::optional<bool>& out) {
+  const bool flag = node.kind == Kind::kFlag || node.kind == Kind::kPlain;
+  if (!flag || (node.text != "true" && node.text != "false")) {
+    return expected(node, "true or false");
+  }
+  out = node.text == "true";
+  return ok_status();
+}
+
 template <typename Value>
 struct Choice {
   std::string_view name;
@@ -462,6 +471,10 @@ constexpr std::array kFields{
              "How long the program of an opaque job has between SIGTERM and SIGKILL when it is preempted, paused or cancelled.",
              [](const DocumentNode& n, JobDocument& d) { return read_seconds(n, 0, d.grace_s); },
              [](const JobDocument& d) { return is_opaque(d) ? json(d.grace_s) : json(); }, [] { return duration_schema(0); }},
+    JobField{"encrypt", "true \\| false", "false; true in a cluster with TLS or with `--encrypt-jobs`",
+             "Whether workers encrypt what they send each other between nodes. Needs OpenSSL's libcrypto on every node.",
+             [](const DocumentNode& n, JobDocument& d) { return read_flag(n, d.encrypt); },
+             [](const JobDocument& d) { return d.encrypt ? json(*d.encrypt) : json(); }, [] { return json{{"type", "boolean"}}; }},
     JobField{"checkpoint.every", "duration", "30s", "Time between checkpoints.",
              [](const DocumentNode& n, JobDocument& d) { return read_seconds(n, kShortestCheckpoint, d.checkpoint_every_s); },
              [](const JobDocument& d) { return json(d.checkpoint_every_s); }, [] { return duration_schema(kShortestCheckpoint); }},

@@ -175,6 +175,7 @@ Result<JobRecord> LiveController::submit(const Caller& caller, JobDocument docum
   if (!possible.ok()) return refuse(tenant, "no-limits-here", possible.error());
   possible = settle_user(caller, tenant, document);
   if (!possible.ok()) return refuse(tenant, "user", possible.error());
+  if (options_.encrypt_jobs && !document.encrypt) document.encrypt = true;
   const Result<JobNumber> known = job_of_key(tenant, key);
   if (!known.ok()) return known.error();
   if (*known == 0) {

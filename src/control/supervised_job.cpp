@@ -239,6 +239,7 @@ void SupervisedJob::describe_program(elastic::LaunchOptions& launch) const {
   launch.settings.program = document_.program;
   launch.settings.retries = document_.retries;
   launch.settings.grace_s = document_.grace_s;
+  launch.settings.encrypt = document_.encrypt.value_or(false);
   launch.processes.retry_after_s = options_.restart_after_s;
   // After the owner's variables, because these are true.
   launch.processes.environment.emplace_back("RUBATO_JOB_ID", job_name_of(number_));

@@ -54,6 +54,15 @@ cp "$work/json" "$work/cluster.json"
 "$RUBATO" run --workers 1 --logical "$(field "$work/cluster.json" "j['result']['logical_workers']")" --dir "$work/alone" -- ./toy --steps 400 >"$work/out" 2>&1
 check "the same bits as alone" -- test "$(field "$work/cluster.json" "j['result']['state_sha256']")" = "$(field "$work/alone/result.json" "j['state_sha256']")"
 
+# A job on both nodes, whose workers encrypt what they send each other.
+exits 0 -- submit --upload --encrypt --devices 4 --name encrypted -- ./train
+until_true holds "len(j['held_nodes']) == 2" status encrypted
+on_both() { [[ $(grep -ls '"encrypt": true' "$work"/gpu[12]/state/jobs/*/job.json | wc -l) == 2 ]]; }
+until_true on_both
+exits 0 -- wait encrypted
+json_of status encrypted
+check "the same bits when encrypted" -- test "$(field "$work/json" "j['result']['state_sha256']")" = "$(field "$work/cluster.json" "j['result']['state_sha256']")"
+
 # Who does not know the token does not join, and an agent that leaves is forgotten.
 printf 'wrong\n' >"$work/wrong"
 checks=$((checks + 1))

@@ -42,6 +42,7 @@ batch: 128..4096
 lr_rule: sqrt
 epochs: 30
 min_runtime: 10m
+encrypt: true
 checkpoint:
   every: 1.5m
   keep: 3
@@ -69,6 +70,7 @@ TEST(JobDocument, ReadsEveryField) {
   EXPECT_EQ(d.lr_rule, LearningRateRule::kSqrt);
   EXPECT_EQ(d.epochs, 30);
   EXPECT_EQ(d.min_runtime_s, 600);
+  EXPECT_EQ(d.encrypt, true);
   EXPECT_EQ(d.checkpoint_every_s, 90);
   EXPECT_EQ(d.checkpoint_keep, 3);
   EXPECT_EQ(d.device_type, "a100");
@@ -135,8 +137,8 @@ TEST(JobDocument, ErrorsNamePlaceFieldAndWhatWasExpected) {
       {"run: a\ndevcies: 3\n",
        "job.yaml:2:1: devcies: unknown field (did you mean 'devices'?); expected one of run, name, "
        "dir, upload, outputs, env, tenant, priority, mode, devices, sizes, logical_workers, batch, "
-       "lr_rule, epochs, min_runtime, time_limit, retries, grace, checkpoint, device_type, "
-       "profile, env_from, "
+       "lr_rule, epochs, min_runtime, time_limit, retries, grace, encrypt, checkpoint, "
+       "device_type, profile, env_from, "
        "memory, "
        "cpus, user, labels, after, array"},
       {"run: a\nenv_from: {TOKEN: secret}\n",
@@ -144,6 +146,7 @@ TEST(JobDocument, ErrorsNamePlaceFieldAndWhatWasExpected) {
        "file:/home/me/token"},
       {"run: a\nmemory: 1MB\n",
        "job.yaml:2:9: memory: 1MB; expected bytes such as 512MB or 16GiB, at least 16MB"},
+      {"run: a\nencrypt: maybe\n", "job.yaml:2:10: encrypt: maybe; expected true or false"},
       {"run: a\ncpus: 0\n", "job.yaml:2:7: cpus: 0; expected a number from 0.01 to 65536"},
       {"run: a\ncheckpoint: {evry: 3}\n",
        "job.yaml:2:14: checkpoint.evry: unknown field (did you mean 'every'?); expected one of "

@@ -276,6 +276,27 @@ TEST_F(NodesTest, ASpeedIsThatOfANumberOfNodes) {
   EXPECT_NEAR(points(within)[0]["step_s"].get<double>(), 0.2, 1e-9);
 }
 
+TEST_F(NodesTest, ADaemonThatEncryptsJobsDoesSoUnlessTheJobSaysOtherwise) {
+  have({node("a", 2)});
+  for (const bool encrypt_jobs : {false, true}) {
+    controller_.reset();
+    auto made = Controller::start(
+        {.folder = folder_.path(), .supervisor = "", .machine = {}, .encrypt_jobs = encrypt_jobs},
+        std::make_unique<MemoryExecutor>(world_));
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    controller_ = std::move(*made);
+    for (const std::optional<bool> said : {std::optional<bool>(), std::optional(false)}) {
+      JobDocument document;
+      document.run = {"/bin/true"};
+      document.dir = "/";
+      document.encrypt = said;
+      const auto job = controller_->submit(kAdmin, document, "");
+      ASSERT_TRUE(job.ok()) << job.error().message;
+      EXPECT_EQ(job->document.encrypt, said || !encrypt_jobs ? said : std::optional(true));
+    }
+  }
+}
+
 TEST_F(NodesTest, TwoNodesWithOneNameAreRefused) {
   have({node("a", 2), node("a", 1)});
   auto made = Controller::start({.folder = folder_.path(), .supervisor = "", .machine = {}},

@@ -17,10 +17,10 @@ namespace rubato::elastic {
 
 class BridgeHost final : private Mesh::Listener {
  public:
-  BridgeHost(int worker, const std::string& node, const std::string& job)
-      : identity_{std::string(kSecretBytes, 's'), job, std::to_string(worker)} {
+  BridgeHost(int worker, const std::string& node, const std::string& job, bool encrypt = false)
+      : identity_{std::string(kSecretBytes, 's'), job, std::to_string(worker), encrypt} {
     Result<std::unique_ptr<Mesh>> mesh = Mesh::open(
-        {.job = job, .secret = identity_.secret},
+        {.job = job, .secret = identity_.secret, .encrypt = encrypt},
         {.id = worker, .node = node, .pid = getpid(), .segment = "none", .board = "none"}, *this);
     RUBATO_CHECK(mesh.ok(), mesh.error().message.c_str());
     mesh_ = std::move(*mesh);
@@ -52,24 +52,27 @@ class BridgeHost final : private Mesh::Listener {
     bridge_.reset();
   }
   Bridge& bridge() const { return *bridge_; }
+  int altered() const { return altered_; }  // connections closed because of an altered frame
 
  private:
   void on_connected(const WorkerAddress&) override {}
   void on_message(int, Message, const nlohmann::json&) override {}
   void on_lost(int, const std::string&) override {}
-  std::function<void(Descriptor)> on_stream(int peer, const nlohmann::json& purpose) override {
+  std::function<void(Stream)> on_stream(int peer, const nlohmann::json& purpose) override {
     const std::lock_guard lock(mutex_);
     if (!bridge_ || !bridge_->expects(peer, purpose)) return {};
-    return [this, peer](Descriptor socket) {
+    return [this, peer](Stream stream) {
       const std::lock_guard again(mutex_);
-      if (bridge_) bridge_->accept(peer, std::move(socket));
+      if (bridge_) bridge_->accept(peer, std::move(stream));
     };
   }
+  void on_tampering(int, const std::string&) override { ++altered_; }
 
   Handshake::Identity identity_;
   std::unique_ptr<Mesh> mesh_;
   std::mutex mutex_;
   std::unique_ptr<Bridge> bridge_;
+  std::atomic<int> altered_{0};
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

@@ -231,7 +231,7 @@ TEST(HandshakeTest, AnotherVersionIsNamed) {
   auto connector = Handshake::connector(identity("b"), nonce_of(2), "");
   connector.handle({.type = kChallengeFrame,
                     .payload = R"({"version":7,"nonce":")" + std::string(64, '0') + "\"}"});
-  EXPECT_EQ(connector.failure().find("the peer uses protocol version 7, this program version 1"),
+  EXPECT_EQ(connector.failure().find("the peer uses protocol version 7, this program version 2"),
             0U);
 }
 
@@ -240,9 +240,9 @@ TEST(HandshakeTest, WrongMessagesAreRefused) {
   const std::string deep = std::string(500, '[') + std::string(500, ']');
   for (const std::string& payload :
        {std::string(), std::string("{}"), std::string("[]"), std::string("null"), deep,
-        R"({"version":1})" + std::string(), R"({"version":"1","nonce":")" + hex + "\"}",
-        R"({"version":1e99,"nonce":")" + hex + "\"}", R"({"version":1,"nonce":5})" + std::string(),
-        R"({"version":1,"nonce":")" + hex.substr(1) + "\"}",
+        R"({"version":2})" + std::string(), R"({"version":"2","nonce":")" + hex + "\"}",
+        R"({"version":1e99,"nonce":")" + hex + "\"}", R"({"version":2,"nonce":5})" + std::string(),
+        R"({"version":2,"nonce":")" + hex.substr(1) + "\"}",
         R"({"nonce":")" + hex + R"(","worker":"b","to":"","hmac":")" + hex + "\"}",
         R"({"nonce":")" + hex + R"(","worker":"b\n","to":"","hmac":")" + hex + "\"}",
         R"({"nonce":")" + hex + R"(","worker":"","to":"","hmac":")" + hex + "\"}",

@@ -225,6 +225,8 @@ void add_run(CLI::App& app, const Context& context, Command& chosen) {
   run->add_option("--registry", launch.settings.registry,
                   "Where views are decided: file:/FOLDER or etcd:http://HOST:PORT,.../PREFIX "
                   "(default: in the job's folder)");
+  run->add_flag("--encrypt", launch.settings.encrypt,
+                "Encrypt what its workers send each other between machines");
   run->add_option("--ledger", launch.settings.ledger, "Record every consumed sample in this file");
   run->add_option("--failure-timeout", launch.settings.failure_timeout_s,
                   "Seconds after which a silent worker counts as lost")

@@ -65,6 +65,7 @@ constexpr FieldFlag kFieldFlags[] = {
 struct DocumentArguments {
   std::string file;
   std::vector<std::string> values = std::vector<std::string>(std::size(kFieldFlags));
+  bool encrypt = false;
   std::vector<std::string> env;
   std::vector<std::string> labels;
   std::vector<std::string> after;
@@ -78,6 +79,7 @@ void add_document_options(CLI::App& sub, DocumentArguments& a) {
   for (std::size_t i = 0; i < std::size(kFieldFlags); ++i) {
     sub.add_option(kFieldFlags[i].flag, a.values[i], kFieldFlags[i].help);
   }
+  sub.add_flag("--encrypt", a.encrypt, "Encrypt what its workers send each other between nodes");
   sub.add_option("--env", a.env, "NAME=VALUE (repeatable)")->allow_extra_args(false);
   sub.add_option("--label", a.labels, "NAME=VALUE, to find the job by (repeatable)")
       ->allow_extra_args(false);
@@ -153,6 +155,7 @@ Result<json> flags_as_fields(const DocumentArguments& a, json document) {
     if (a.values[i].empty()) continue;
     document[json::json_pointer(kFieldFlags[i].path)] = flag_value(kFieldFlags[i], a.values[i]);
   }
+  if (a.encrypt) document["encrypt"] = true;
   for (const std::string& variable : a.env) {
     const std::size_t equals = variable.find('=');
     if (equals == std::string::npos || equals == 0) {

@@ -37,6 +37,7 @@ struct Arguments {
   std::string policy;
   std::string isolation;
   bool local_users = false;
+  bool encrypt_jobs = false;
   bool cluster = false;
   double lost_after_s = control::ClusterOptions().lost_after_s;
   AgentArguments agent;
@@ -118,12 +119,16 @@ int serve(const Arguments& arguments) {
   std::error_code error;
   const std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();
   if (error) return fail({ErrorCode::kIo, "cannot find the path of the running rubatod"});
+  // Whoever does not trust the network with tokens does not trust it with models either.
+  const bool encrypt_jobs =
+      arguments.encrypt_jobs || (cluster && !arguments.server.tls_certificate.empty());
   auto controller = control::Controller::start({.folder = arguments.state,
                                                 .supervisor = self,
                                                 .machine = *machine,
                                                 .round_every_s = arguments.round_s,
                                                 .isolation = *isolation,
                                                 .local_users = arguments.local_users,
+                                                .encrypt_jobs = encrypt_jobs,
                                                 .decide_within_s = arguments.decide_within_s,
                                                 .cluster = cluster,
                                                 .retention = *retention});
@@ -307,6 +312,9 @@ int run(int argc, char** argv) {
   app.add_option("--tls-key", arguments.server.tls_key, "Private key (PEM)");
   app.add_flag("--insecure", arguments.server.insecure,
                "Listen beyond loopback without TLS (tokens are sent unencrypted)");
+  app.add_flag("--encrypt-jobs", arguments.encrypt_jobs,
+               "Encrypt what workers of a job send each other between nodes, unless the job says "
+               "'encrypt: false' (always so in a cluster with TLS)");
   app.add_flag("--open-metrics", arguments.server.open_metrics, "Serve /metrics without a token");
   CLI::App* supervise = app.add_subcommand("supervise", "Run the processes of one job (internal)");
   supervise->group("");

@@ -83,6 +83,7 @@ json to_json(const JobSettings& s) {
                       {"spares", s.spares},
                       {"home", s.home},
                       {"registry", s.registry},
+                      {"encrypt", s.encrypt},
                       {"failure_timeout_s", s.failure_timeout_s},
                       {"checkpoint_every_s", s.checkpoint_every_s},
                       {"checkpoint_every_steps", s.checkpoint_every_steps},
@@ -111,6 +112,7 @@ Result<JobSettings> parse_settings(const json& settings, const std::string& wher
     s.spares = value->value("spares", 0);
     s.home = value->value("home", "");
     s.registry = value->value("registry", "");
+    s.encrypt = value->value("encrypt", false);
     s.failure_timeout_s = value->at("failure_timeout_s").get<double>();
     s.checkpoint_every_s = value->at("checkpoint_every_s").get<double>();
     s.checkpoint_every_steps = value->at("checkpoint_every_steps").get<std::int64_t>();

@@ -49,6 +49,7 @@ struct JobSettings {
   int spares = 0;        // newcomers kept ready beyond the target
   std::string home;      // the node on which 'rubato run' started it
   std::string registry;  // its URL (elastic/job/registry_url.h); empty: in the job's folder
+  bool encrypt = false;  // what workers send each other between nodes
   double failure_timeout_s = 2.0;
   double checkpoint_every_s = 30.0;         // 0: only at the end
   std::int64_t checkpoint_every_steps = 0;  // 0: by time

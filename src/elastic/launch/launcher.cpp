@@ -11,6 +11,7 @@
 #include "elastic/launch/launcher_loop.h"
 #include "elastic/launch/lock_node.h"
 #include "elastic/memory/shared_memory.h"
+#include "elastic/transport/libcrypto.h"
 
 namespace rubato::elastic {
 
@@ -28,6 +29,15 @@ Status check_logical_workers(const LaunchOptions& options, const JobSettings& be
       fmt::format("{}: holds a job with {} logical workers; continue it with --logical {} or "
                   "choose another folder",
                   options.folder, agreed, agreed));
+}
+
+// Refuses to encrypt a job that began without: workers on other nodes may still train it.
+Status check_still_plain(const LaunchOptions& options, const JobSettings& before) {
+  if (before.encrypt || !options.settings.encrypt) return ok_status();
+  return invalid_input(
+      fmt::format("{}: holds a job that does not encrypt; continue it without --encrypt or choose "
+                  "another folder",
+                  options.folder));
 }
 
 // Refuses to continue a job with another registry: its views are in the one that it has.
@@ -82,7 +92,9 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
     settings.registry = before->registry;
     const auto known = open_registry(folder, settings);
     if (!known.ok()) return known.error();
+    settings.encrypt = before->encrypt;
     Status same = check_registry(options, *before);
+    if (same.ok()) same = check_still_plain(options, *before);
     if (same.ok()) same = check_logical_workers(options, *before, **known);
     if (!same.ok()) return same.error();
     moved = !before->home.empty() && before->home != settings.home;
@@ -93,6 +105,10 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
     }
     settings.token = before->token;
   } else {
+    if (settings.encrypt) {
+      const Status able = check_encryption();
+      if (!able.ok()) return able.error();
+    }
     settings.token = random_token();
     const std::string& place = options.settings.registry;
     if (!place.empty()) {
@@ -163,6 +179,10 @@ Result<LaunchResult> join(const LaunchOptions& options) {
         fmt::format("{}: holds an adaptive job, which runs on one machine only; use 'rubato scale' "
                     "there or run it with --mode consistent",
                     options.folder));
+  }
+  if (settings->encrypt) {
+    const Status able = check_encryption();
+    if (!able.ok()) return able.error();
   }
   settings->spares = 0;
   Result<std::unique_ptr<Registry>> registry = open_registry(folder, *settings);

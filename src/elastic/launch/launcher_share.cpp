@@ -17,6 +17,7 @@
 #include "elastic/launch/launcher_loop.h"
 #include "elastic/launch/lock_node.h"
 #include "elastic/memory/shared_memory.h"
+#include "elastic/transport/libcrypto.h"
 #include "elastic/worker/worker.h"
 
 namespace rubato::elastic {
@@ -98,6 +99,10 @@ std::vector<WorkerProcesses::End> Launcher::ends_to_judge() {
 
 Result<LaunchResult> launch_share(const LaunchOptions& options) {
   const JobFolder folder(options.folder);
+  if (options.settings.encrypt) {
+    const Status able = check_encryption();
+    if (!able.ok()) return able.error();
+  }
   for (const std::string& path : {options.folder + "/logs", folder.registry_folder()}) {
     const Status made = make_directories(path);
     if (!made.ok()) return made.error();

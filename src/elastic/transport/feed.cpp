@@ -32,9 +32,9 @@ nlohmann::json purpose() { return {{"stream", kFeedPurpose}}; }
 
 // --- Server --------------------------------------------------------------------------------------
 
-void FeedServer::serve(Descriptor socket) {
+void FeedServer::serve(Stream stream) {
   Session& session = sessions_.emplace_back();
-  session.stream = Stream(std::move(socket));
+  session.stream = std::move(stream);
   session.thread = std::thread([this, &session] {
     answer_all(session);
     session.ended = true;

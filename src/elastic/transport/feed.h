@@ -37,7 +37,7 @@ class FeedServer {
 
   // Sets the view that runs here now.
   void set_view(std::int64_t number) { view_ = number; }
-  void serve(Descriptor socket);
+  void serve(Stream stream);
   // Whether every newcomer fed from here knows `view`. A leaving worker waits for this.
   bool told(std::int64_t view) const;
   void reap();  // removes sessions that have ended

@@ -31,6 +31,12 @@ std::optional<std::string> text_field(const json& message, const char* name) {
   return it->get<std::string>();
 }
 
+std::optional<bool> flag_field(const json& message, const char* name) {
+  const auto it = message.find(name);
+  if (it == message.end() || !it->is_boolean()) return std::nullopt;
+  return it->get<bool>();
+}
+
 std::optional<std::string> hex_field(const json& message, const char* name) {
   auto text = text_field(message, name);
   if (text && !is_hex_of_32_bytes(*text)) return std::nullopt;
@@ -82,8 +88,9 @@ Handshake Handshake::connector(Identity identity, const Nonce& nonce, std::strin
 
 std::string Handshake::start() const {
   if (!accepts_) return {};
-  return encode_frame(kChallengeFrame,
-                      compact_json(json{{"version", kWireVersion}, {"nonce", nonces_[0]}}));
+  return encode_frame(kChallengeFrame, compact_json(json{{"version", kWireVersion},
+                                                         {"encrypt", identity_.encrypt},
+                                                         {"nonce", nonces_[0]}}));
 }
 
 std::string Handshake::handle(const Frame& frame) {
@@ -109,9 +116,13 @@ std::string Handshake::handle_challenge(const Frame& frame) {
   }
   const auto nonce = hex_field(message, "nonce");
   if (!nonce) return fail("the challenge lacks a nonce of 32 bytes");
+  const auto encrypt = flag_field(message, "encrypt");
+  if (!encrypt) return fail("the challenge does not say whether its job encrypts");
+  if (*encrypt != identity_.encrypt) return fail_for_encryption();
   if (*nonce == nonces_[1]) return fail("the challenge reflects this worker's own nonce");
   nonces_[0] = *nonce;
-  return encode_frame(kAnswerFrame, compact_json(json{{"nonce", nonces_[1]},
+  return encode_frame(kAnswerFrame, compact_json(json{{"encrypt", identity_.encrypt},
+                                                      {"nonce", nonces_[1]},
                                                       {"worker", identity_.worker},
                                                       {"to", to_},
                                                       {"hmac", to_hex(proof(false))}}));
@@ -126,7 +137,9 @@ std::string Handshake::handle_answer(const Frame& frame) {
   const auto worker = text_field(message, "worker");
   const auto to = text_field(message, "to");
   const auto hmac = hex_field(message, "hmac");
-  if (!nonce || !worker || !to || !hmac) return fail("the answer lacks a field");
+  const auto encrypt = flag_field(message, "encrypt");
+  if (!nonce || !worker || !to || !hmac || !encrypt) return fail("the answer lacks a field");
+  if (*encrypt != identity_.encrypt) return fail_for_encryption();
   if (!is_worker_id(*worker)) return fail("the answer has an invalid worker id");
   if (*nonce == nonces_[0]) return fail("the answer reflects the challenge's nonce");
   if (!to->empty() && *to != identity_.worker) return fail("the answer is for another worker");
@@ -168,20 +181,35 @@ std::string Handshake::fail(std::string reason) {
   return {};
 }
 
+std::string Handshake::fail_for_encryption() {
+  return fail(identity_.encrypt ? "this job encrypts, the peer does not"
+                                : "the peer's job encrypts, this one does not");
+}
+
+SessionKeys Handshake::keys() const {
+  RUBATO_CHECK(state_ == State::kAuthenticated, "no keys before the handshake is done");
+  return derive_session_keys({.secret = identity_.secret,
+                              .version = kWireVersion,
+                              .acceptor_nonce = nonces_[0],
+                              .connector_nonce = nonces_[1],
+                              .job = identity_.job,
+                              .acceptor = accepts_ ? identity_.worker : peer_,
+                              .connector = accepts_ ? peer_ : identity_.worker,
+                              .encrypt = identity_.encrypt},
+                             accepts_);
+}
+
 Sha256Digest Handshake::proof(bool by_acceptor) const {
   const std::string& connector = accepts_ ? peer_ : identity_.worker;
   const std::string& acceptor = accepts_ ? identity_.worker : peer_;
   // The connector is not sure who its peer is when it answers, so it names the worker it wants to
   // reach.
   const std::string& receiver = by_acceptor ? acceptor : to_;
-  std::string message;
-  // Each field is preceded by its length, so no two lists of fields give the same bytes.
-  for (const std::string& field :
-       {std::string(by_acceptor ? "rubato acceptor" : "rubato connector"),
-        std::to_string(kWireVersion), nonces_[0], nonces_[1], identity_.job, connector, receiver}) {
-    message += std::to_string(field.size()) + ':' + field;
-  }
-  return hmac_sha256(identity_.secret, message);
+  return hmac_sha256(
+      identity_.secret,
+      joined_fields({by_acceptor ? "rubato acceptor" : "rubato connector",
+                     std::to_string(kWireVersion), identity_.encrypt ? "encrypted" : "plain",
+                     nonces_[0], nonces_[1], identity_.job, connector, receiver}));
 }
 
 }  // namespace rubato::elastic

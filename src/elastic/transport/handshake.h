@@ -1,14 +1,17 @@
 // Before anything else is exchanged, both ends of a control connection prove that they hold the
 // job's secret. There are three frames:
-//   acceptor  -> connector  CHALLENGE {"version", "nonce"}
-//   connector -> acceptor   ANSWER    {"nonce", "worker", "to", "hmac"}
+//   acceptor  -> connector  CHALLENGE {"version", "encrypt", "nonce"}
+//   connector -> acceptor   ANSWER    {"encrypt", "nonce", "worker", "to", "hmac"}
 //   acceptor  -> connector  WELCOME   {"worker", "hmac"}
-// An hmac covers the sender's role, the version, both nonces, the job's name and the ids of both
-// workers. Both ends choose a fresh nonce, so recorded frames cannot be replayed. The roles differ,
-// so frames cannot be reflected. "to" names the worker the connector wants to reach, so an answer
-// cannot be relayed to another worker. Frames after the handshake are not protected: the network
-// between machines must be trusted not to alter connections (sockets listen on loopback by
-// default).
+// An hmac covers the sender's role, the version, whether the job encrypts, both nonces, the job's
+// name and the ids of both workers. Both ends choose a fresh nonce, so recorded frames cannot be
+// replayed. The roles differ, so frames cannot be reflected. "to" names the worker the connector
+// wants to reach, so an answer cannot be relayed to another worker. "encrypt" is the job's setting:
+// a worker refuses a peer with the other one, and whoever changes the word on the way only makes
+// the proof fail, so nobody can talk two workers out of encryption.
+//
+// Afterwards both ends have the keys of this connection (session_keys.h), which protect what
+// follows: control frames always (frame_seal.h), bulk data if the job encrypts (sealed_records.h).
 #pragma once
 
 #include <array>
@@ -18,6 +21,7 @@
 
 #include "base/sha256.h"
 #include "elastic/transport/secret.h"
+#include "elastic/transport/session_keys.h"
 #include "elastic/transport/wire.h"
 
 namespace rubato::elastic {
@@ -25,7 +29,7 @@ namespace rubato::elastic {
 inline constexpr std::uint8_t kChallengeFrame = 1;
 inline constexpr std::uint8_t kAnswerFrame = 2;
 inline constexpr std::uint8_t kWelcomeFrame = 3;
-inline constexpr int kWireVersion = 1;
+inline constexpr int kWireVersion = 2;
 
 // Worker ids: 1 to 64 letters, digits, '.', '_', '-'.
 bool is_worker_id(std::string_view text);
@@ -36,7 +40,8 @@ class Handshake {
   struct Identity {
     std::string secret;
     std::string job;
-    std::string worker;  // this worker's own id
+    std::string worker;    // this worker's own id
+    bool encrypt = false;  // a setting of the job
   };
   enum class State { kPending, kAuthenticated, kFailed };
 
@@ -54,6 +59,7 @@ class Handshake {
   State state() const { return state_; }
   const std::string& peer() const { return peer_; }        // proven once authenticated
   const std::string& failure() const { return failure_; }  // why it failed
+  SessionKeys keys() const;                                // once authenticated
 
  private:
   Handshake(bool accepts, Identity identity, const Nonce& nonce, std::string peer);
@@ -61,6 +67,7 @@ class Handshake {
   std::string handle_answer(const Frame& frame);
   std::string handle_welcome(const Frame& frame);
   std::string fail(std::string reason);
+  std::string fail_for_encryption();
   Sha256Digest proof(bool by_acceptor) const;
 
   bool accepts_;

@@ -27,6 +27,7 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "elastic/transport/descriptor.h"
+#include "elastic/transport/frame_seal.h"
 #include "elastic/transport/handshake.h"
 #include "elastic/transport/wire.h"
 
@@ -73,6 +74,8 @@ struct Connection {
   Descriptor socket;
   FrameReader reader;
   Handshake handshake;
+  std::optional<FrameSealer> sealer;  // after the handshake
+  std::optional<FrameOpener> opener;
   std::string unsent;
   int peer = -1;  // known after the handshake
   bool outgoing = false;
@@ -329,12 +332,12 @@ class SocketMesh final : public Mesh {
 
   void queue(Connection& connection, std::uint8_t type, const std::string& payload) {
     if (connection.broken) return;
-    connection.unsent += encode_frame(type, payload);
+    connection.unsent += connection.sealer->seal(type, payload);
     if (connection.unsent.size() > kMostUnsent) connection.broken = true;
   }
 
   Handshake::Identity identity() const {
-    return {options_.secret, options_.job, std::to_string(self_.id)};
+    return {options_.secret, options_.job, std::to_string(self_.id), options_.encrypt};
   }
 
   void flush(Connection& connection) {
@@ -402,19 +405,28 @@ class SocketMesh final : public Mesh {
           return;
         }
         connection.peer = static_cast<int>(*peer);
+        const SessionKeys keys = connection.handshake.keys();
+        connection.sealer.emplace(keys.out.frames, keys.encrypt);
+        connection.opener.emplace(keys.in.frames, keys.encrypt);
         queue(connection, static_cast<std::uint8_t>(Message::kHello), compact_json(to_json(self_)));
         flush(connection);
       }
       return;
     }
-    const nlohmann::json body = parse_json(frame.payload);
-    if (body.is_discarded() || frame.type < static_cast<std::uint8_t>(Message::kPing) ||
-        frame.type > static_cast<std::uint8_t>(Message::kStream)) {
+    const Result<Frame> opened = connection.opener->open(frame);
+    if (!opened.ok()) {
+      refuse(connection);
+      listener_.on_tampering(connection.peer, opened.error().message);
+      return;
+    }
+    const nlohmann::json body = parse_json(opened->payload);
+    if (body.is_discarded() || opened->type < static_cast<std::uint8_t>(Message::kPing) ||
+        opened->type > static_cast<std::uint8_t>(Message::kStream)) {
       refuse(connection);
       return;
     }
     try {
-      dispatch(connection, static_cast<Message>(frame.type), body);
+      dispatch(connection, static_cast<Message>(opened->type), body);
     } catch (const nlohmann::json::exception&) {  // a field has the wrong type
       refuse(connection);
     }
@@ -445,11 +457,13 @@ class SocketMesh final : public Mesh {
       return;
     }
     const auto taker =
-        excluded ? std::function<void(Descriptor)>() : listener_.on_stream(connection.peer, body);
+        excluded ? std::function<void(Stream)>() : listener_.on_stream(connection.peer, body);
     if (taker) {
       queue(connection, static_cast<std::uint8_t>(Message::kStream), "{}");
       flush(connection);
-      if (connection.unsent.empty() && !connection.broken) taker(std::move(connection.socket));
+      if (connection.unsent.empty() && !connection.broken) {
+        taker(Stream(std::move(connection.socket), connection.handshake.keys()));
+      }
     }
     connection.peer = -1;
     connection.broken = true;
@@ -575,6 +589,10 @@ Result<std::unique_ptr<Mesh>> Mesh::open(const Options& options, WorkerAddress s
     return Error{ErrorCode::kIo, fmt::format("control port on {}: {}: {}", options.host, what,
                                              std::strerror(errno))};
   };
+  if (options.encrypt) {
+    const Status able = check_encryption();
+    if (!able.ok()) return able.error();
+  }
   Descriptor listening(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!listening.valid()) return failed("cannot create a socket");
   sockaddr_in address{};

@@ -1,7 +1,8 @@
 // Control connections among the workers of a job: a full mesh of authenticated TCP connections,
 // served by one thread. It carries few, small messages. Gradients and state go through shared
 // memory within a node and through streams (stream.h) between nodes; streams are opened here and
-// handed over.
+// handed over. What the connections carry is authenticated and, if the job encrypts, encrypted
+// (frame_seal.h).
 //
 // Which peers are lost: a peer whose connection broke and whose process has ended (on another node:
 // whose port is closed) is lost at once. A peer that is merely unreachable, or silent though
@@ -17,7 +18,7 @@
 
 #include "base/result.h"
 #include "elastic/job/view.h"
-#include "elastic/transport/descriptor.h"
+#include "elastic/transport/stream.h"
 
 namespace rubato::elastic {
 
@@ -50,16 +51,21 @@ class Mesh {
     virtual void on_message(int peer, Message message, const nlohmann::json& body) = 0;
     virtual void on_lost(int peer, const std::string& why) = 0;
     // Returns what takes over a stream requested by a peer; nothing if it is not wanted (now).
-    virtual std::function<void(Descriptor)> on_stream(int peer, const nlohmann::json& purpose) = 0;
+    virtual std::function<void(Stream)> on_stream(int peer, const nlohmann::json& purpose) = 0;
+    // A connection with this peer was closed because what arrived is not what the peer sent. It is
+    // opened again like one that broke.
+    virtual void on_tampering(int peer, const std::string& what) = 0;
   };
   struct Options {
     std::string job;
     std::string secret;
     std::string host = "127.0.0.1";
     double failure_timeout_s = 2.0;
+    bool encrypt = false;
   };
 
-  // Listens on a free port of the host and fills in self.port.
+  // Listens on a free port of the host and fills in self.port. Also an error if it is to encrypt
+  // and this machine cannot.
   static Result<std::unique_ptr<Mesh>> open(const Options& options, WorkerAddress self,
                                             Listener& listener);
   virtual ~Mesh() = default;
@@ -83,8 +89,8 @@ class Mesh {
   virtual void poll(int milliseconds) = 0;
   // Makes poll() return. Callable from any thread.
   virtual void wake() = 0;
-  // Connections that were closed because of malformed frames, failed authentication, or no
-  // authentication in time.
+  // Connections that were closed because of malformed or altered frames, failed authentication, or
+  // no authentication in time.
   virtual std::int64_t refused() const = 0;
 };
 

@@ -127,25 +127,24 @@ std::string NodeStreams::feed_board(const Situation& now) {
   return "";
 }
 
-std::function<void(Descriptor)> NodeStreams::on_stream(int peer, const nlohmann::json& purpose,
-                                                       const Situation& now) {
+std::function<void(Stream)> NodeStreams::on_stream(int peer, const nlohmann::json& purpose,
+                                                   const Situation& now) {
   if (!purpose.is_object() || !memory_.has_board()) return {};
   const auto stream = purpose.find("stream");
   if (stream != purpose.end() && *stream == kFeedPurpose) {
     if (!now.serves) return {};  // not a member (yet)
-    return [this, number = now.view->number](Descriptor socket) {
+    return [this, number = now.view->number](Stream opened) {
       if (!feed_server_) {
         feed_server_ = std::make_unique<FeedServer>(memory_.board(), memory_.own(), shape_);
       }
       feed_server_->set_view(number);
-      feed_server_->serve(std::move(socket));
+      feed_server_->serve(std::move(opened));
       used_ = true;
     };
   }
   for (const auto& [number, bridge] : bridges_) {
     if (!bridge->expects(peer, purpose)) continue;
-    return
-        [taker = bridge.get(), peer](Descriptor socket) { taker->accept(peer, std::move(socket)); };
+    return [taker = bridge.get(), peer](Stream opened) { taker->accept(peer, std::move(opened)); };
   }
   return {};
 }

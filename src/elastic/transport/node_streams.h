@@ -20,8 +20,8 @@
 #include "elastic/membership/effects.h"
 #include "elastic/memory/node_memory.h"
 #include "elastic/transport/bridge.h"
-#include "elastic/transport/descriptor.h"
 #include "elastic/transport/feed.h"
+#include "elastic/transport/stream.h"
 
 namespace rubato::elastic {
 
@@ -70,8 +70,8 @@ class NodeStreams {
   // this worker must leave for that reason.
   std::string feed_board(const Situation& now);
   // What takes over a stream that a peer asks for; nothing if it is not wanted (now).
-  std::function<void(Descriptor)> on_stream(int peer, const nlohmann::json& purpose,
-                                            const Situation& now);
+  std::function<void(Stream)> on_stream(int peer, const nlohmann::json& purpose,
+                                        const Situation& now);
   std::unique_ptr<Donor> donor(const WorkerAddress& worker) const;
 
   void tidy(const Situation& now);

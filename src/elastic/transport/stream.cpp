@@ -17,7 +17,9 @@
 #include <utility>
 
 #include "base/json_text.h"
+#include "elastic/transport/frame_seal.h"
 #include "elastic/transport/mesh.h"
+#include "elastic/transport/socket_bytes.h"
 #include "elastic/transport/wire.h"
 
 namespace rubato::elastic {
@@ -40,6 +42,10 @@ class Greeting {
  public:
   Greeting(int socket, const std::atomic<bool>& give_up) : socket_(socket), give_up_(give_up) {}
 
+  bool send(const std::string& text) const {  // a few bytes, which fit into any socket buffer
+    return ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(text.size());
+  }
   bool wait(short what) const {
     while (!give_up_ && steady_clock::now() < deadline_) {
       pollfd entry{.fd = socket_, .events = what, .revents = 0};
@@ -78,14 +84,13 @@ class Greeting {
   steady_clock::time_point deadline_ = steady_clock::now() + kDialTime;
 };
 
-// A few bytes, which fit into any socket buffer.
-bool send_text(const Stream& stream, const std::string& text) {
-  return stream.send(std::as_bytes(std::span(text)));
-}
-
 }  // namespace
 
-Stream::Stream(Descriptor socket) : socket_(std::move(socket)) {
+Stream::Stream(Descriptor socket, const SessionKeys& keys) : socket_(std::move(socket)) {
+  if (keys.encrypt) {
+    writer_ = std::make_unique<RecordWriter>(socket_.get(), keys.out.bulk);
+    reader_ = std::make_unique<RecordReader>(socket_.get(), keys.in.bulk);
+  }
   const int flags = fcntl(socket_.get(), F_GETFL);
   fcntl(socket_.get(), F_SETFL, flags & ~O_NONBLOCK);
   const int yes = 1;
@@ -94,6 +99,10 @@ Stream::Stream(Descriptor socket) : socket_(std::move(socket)) {
 
 Result<Stream> Stream::dial(const WorkerAddress& peer, const Handshake::Identity& identity,
                             const nlohmann::json& purpose, const std::atomic<bool>& give_up) {
+  if (identity.encrypt) {
+    const Status able = check_encryption();
+    if (!able.ok()) return able.error();
+  }
   Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -109,52 +118,47 @@ Result<Stream> Stream::dial(const WorkerAddress& peer, const Handshake::Identity
     if (greeting.wait(POLLOUT)) getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &code, &size);
     if (code != 0) return dial_error(peer, std::strerror(code));
   }
-  Stream stream(std::move(socket));
+  const int yes = 1;
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   const Result<Nonce> nonce = random_nonce();
   if (!nonce.ok()) return nonce.error();
   Handshake handshake = Handshake::connector(identity, *nonce, std::to_string(peer.id));
   while (handshake.state() == Handshake::State::kPending) {
     const std::optional<Frame> frame = greeting.receive_frame();
     if (!frame) return dial_error(peer, "no handshake");
-    if (!send_text(stream, handshake.handle(*frame)))
-      return dial_error(peer, "the connection broke");
+    if (!greeting.send(handshake.handle(*frame))) return dial_error(peer, "the connection broke");
   }
   if (handshake.state() == Handshake::State::kFailed) return dial_error(peer, handshake.failure());
   constexpr auto kType = static_cast<std::uint8_t>(Message::kStream);
-  if (!send_text(stream, encode_frame(kType, compact_json(purpose))))
+  const SessionKeys keys = handshake.keys();
+  FrameSealer sealer(keys.out.frames, keys.encrypt);
+  FrameOpener opener(keys.in.frames, keys.encrypt);
+  if (!greeting.send(sealer.seal(kType, compact_json(purpose)))) {
     return dial_error(peer, "the connection broke");
+  }
   for (;;) {
-    const std::optional<Frame> frame = greeting.receive_frame();
-    if (!frame) return dial_error(peer, "the peer does not accept the stream");
-    if (frame->type == kType) return stream;  // the peer's hello may come first
+    const std::optional<Frame> sealed = greeting.receive_frame();
+    if (!sealed) return dial_error(peer, "the peer does not accept the stream");
+    const Result<Frame> frame = opener.open(*sealed);
+    if (!frame.ok()) return dial_error(peer, frame.error().message);
+    // The peer's hello may come first.
+    if (frame->type == kType) return Stream(std::move(socket), keys);
   }
 }
 
 bool Stream::send(std::span<const std::byte> bytes, bool more) const {
-  while (!bytes.empty()) {
-    const ssize_t n =
-        ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | (more ? MSG_MORE : 0));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(n));
-  }
-  return true;
+  return writer_ ? writer_->send(bytes, more) : send_bytes(socket_.get(), bytes, more);
 }
 
 // Linux sends held-back data when the option is set again.
 bool Stream::flush() const {
+  if (writer_ && !writer_->flush()) return false;
   const int yes = 1;
   return setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes) == 0;
 }
 
 bool Stream::receive(std::span<std::byte> bytes) const {
-  while (!bytes.empty()) {
-    const ssize_t n = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(n));
-  }
-  return true;
+  return reader_ ? reader_->receive(bytes) : receive_bytes(socket_.get(), bytes);
 }
 
 void Stream::end_sending() const { ::shutdown(socket_.get(), SHUT_WR); }

@@ -3,26 +3,35 @@
 // other worker's control port (mesh.h): handshake, then a kStream message that states the purpose,
 // answered by the same message. After that the bytes belong to the user of the stream.
 //
+// If the job encrypts, everything after that is encrypted and authenticated (sealed_records.h);
+// whatever is altered on the way then looks like a broken connection. Otherwise bulk data are as
+// the network delivers them: it must be trusted not to alter or reveal them.
+//
 // One thread sends and one receives. A third may call shut_down(), which ends both.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "base/result.h"
 #include "elastic/job/view.h"
 #include "elastic/transport/descriptor.h"
 #include "elastic/transport/handshake.h"
+#include "elastic/transport/sealed_records.h"
 
 namespace rubato::elastic {
 
 class Stream {
  public:
   Stream() = default;
-  explicit Stream(Descriptor socket);
+  explicit Stream(Descriptor socket) : Stream(std::move(socket), SessionKeys{}) {}  // plain
+  // Of a connection after its handshake, whose keys these are.
+  Stream(Descriptor socket, const SessionKeys& keys);
 
   // One attempt, abandoned after a second or soon after `give_up` becomes true. `purpose` is the
   // body of the kStream message. Also an error if the other side does not want such a stream (now).
@@ -40,6 +49,8 @@ class Stream {
 
  private:
   Descriptor socket_;
+  std::unique_ptr<RecordWriter> writer_;  // of an encrypted stream
+  std::unique_ptr<RecordReader> reader_;
 };
 
 }  // namespace rubato::elastic

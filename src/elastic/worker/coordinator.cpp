@@ -1,5 +1,6 @@
 #include "elastic/worker/coordinator.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,7 +40,8 @@ Result<std::unique_ptr<Coordinator>> Coordinator::start(const Options& options, 
       Mesh::open({.job = options.settings.name,
                   .secret = secret,
                   .host = options.node.listen,
-                  .failure_timeout_s = options.settings.failure_timeout_s},
+                  .failure_timeout_s = options.settings.failure_timeout_s,
+                  .encrypt = options.settings.encrypt},
                  self, *coordinator);
   if (!mesh.ok()) return mesh.error();
   c->mesh_ = std::move(*mesh);
@@ -75,8 +77,10 @@ Coordinator::Coordinator(const Options& options, Registry& registry, const std::
                .batches = options.batches,
                .data = options.data},
               std::move(own)),
-      streams_(options.node.name, options.worker, options.shape,
-               {secret, options.settings.name, std::to_string(options.worker)}, memory_),
+      streams_(
+          options.node.name, options.worker, options.shape,
+          {secret, options.settings.name, std::to_string(options.worker), options.settings.encrypt},
+          memory_),
       speeds_(options.record) {}
 
 Coordinator::~Coordinator() {
@@ -227,9 +231,18 @@ void Coordinator::on_lost(int peer, const std::string& why) {
   answer(membership::Lost{peer, why});
 }
 
-std::function<void(Descriptor)> Coordinator::on_stream(int peer, const nlohmann::json& purpose) {
+std::function<void(Stream)> Coordinator::on_stream(int peer, const nlohmann::json& purpose) {
   if (!machine_->view()) return {};
   return streams_.on_stream(peer, purpose, situation());
+}
+
+void Coordinator::on_tampering(int peer, const std::string& what) {
+  if (!tampered_.insert(peer).second) return;  // told once, however often it happens
+  options_.record({{"type", "error"},
+                   {"message", fmt::format("connection to worker {}: {}; it was opened again. The "
+                                           "network between the machines alters data, or somebody "
+                                           "interferes",
+                                           peer, what)}});
 }
 
 }  // namespace rubato::elastic

@@ -12,6 +12,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -87,7 +88,8 @@ class Coordinator final : private Mesh::Listener {
   void on_connected(const WorkerAddress& peer) override;
   void on_message(int peer, Message message, const nlohmann::json& body) override;
   void on_lost(int peer, const std::string& why) override;
-  std::function<void(Descriptor)> on_stream(int peer, const nlohmann::json& purpose) override;
+  std::function<void(Stream)> on_stream(int peer, const nlohmann::json& purpose) override;
+  void on_tampering(int peer, const std::string& what) override;
 
   // coordinator_effects.cpp: what the state machine says
   void carry_out(const membership::Want& effect);
@@ -131,6 +133,7 @@ class Coordinator final : private Mesh::Listener {
   TrainingPort port_;
   NodeMemory memory_;
   NodeStreams streams_;
+  std::set<int> tampered_;  // peers whose connection carried something else than they sent
   SpeedWatch speeds_;
   std::optional<membership::Machine> machine_;
   std::optional<AsyncRegistry> async_registry_;
