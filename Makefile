@@ -6,7 +6,7 @@ TEST_JOBS ?= $(shell expr 2 '*' $(JOBS)) # process tests wait more than they com
 .PHONY: help setup build python wheel tests benchmarks check test nightly build-times demo demo-cluster doctor docs tour install deb \
         test-asan test-tsan clang fuzz chaos slurm soak planted-errors search-membership lint format \
         bench-fidelity bench-scale bench-policies bench-papers bench-solver bench-ablation \
-        bench-bound bench-large bench-overhead bench-reduce bench-elastic bench-api bench-agents bench-plan bench-history bench-membership clean
+        bench-bound bench-large bench-overhead bench-reduce bench-nodes bench-elastic bench-api bench-agents bench-plan bench-history bench-membership clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
 .NOTPARALLEL:
 
@@ -179,6 +179,9 @@ bench-overhead: benchmarks ## benchmark: what the training runtime costs beside 
 
 bench-reduce: benchmarks ## benchmark: reduction speed beside Gloo and Open MPI
 	@scripts/bench-reduce
+
+bench-nodes: benchmarks ## benchmark: bytes and time of an exchange between nodes, beside Gloo
+	@scripts/bench-nodes
 
 bench-python: python ## benchmark: what Rubato costs a plain PyTorch loop
 	@scripts/bench-python

@@ -14,6 +14,8 @@ namespace {
 constexpr const char* kBroke = "the connection broke";
 constexpr const char* kReplaced = "another view has the number of this one";
 constexpr auto kPause = std::chrono::milliseconds(10);
+// A sum is computed and sent in parts that stay in a core's cache.
+constexpr std::size_t kSumPart = std::size_t{1} << 15U;  // floats
 
 std::span<const std::byte> bytes_of(const float* values, Slice slice) {
   return std::as_bytes(std::span(values + slice.begin, slice.end - slice.begin));
@@ -188,12 +190,8 @@ bool Bridge::send_step(Link& link, std::int64_t step, bool* closed) {
     if (!send_arrived(link, position, step)) return false;
   }
   for (const std::size_t position : own_->positions) {
-    const MemberRow& row = block_.rows[position];
-    if (!wait([&] { return row.reduced.load(std::memory_order_acquire) >= step; }, true)) {
-      *closed = true;
-      return !stop_;
-    }
-    if (!send_reduced(link, position, step)) return false;
+    if (!send_reduced(link, position, step, closed)) return false;
+    if (*closed) return true;
   }
   return true;
 }
@@ -222,24 +220,61 @@ bool Bridge::send_arrived(Link& link, std::size_t position, std::int64_t step) {
   for (int logical = hosts.begin; logical < hosts.end; ++logical) {
     if (!link.stream.send(board_.slot_bytes(logical, step + 1), true)) return false;
   }
-  for (const HostRoot& root : layout_.roots(position)) {
-    const float* const sum = view_->segments[position]->buffer(root.buffer);
+  for (const NodeSum& sum : layout_.sums(position)) {
     for (const Slice& slice : link.remote->slices) {
-      if (!link.stream.send(bytes_of(sum, slice), true)) return false;
+      if (!send_sum(link, sum, slice)) return false;
     }
   }
   return link.stream.flush();
 }
 
-bool Bridge::send_reduced(Link& link, std::size_t position, std::int64_t step) {
+bool Bridge::send_sum(Link& link, const NodeSum& sum, Slice slice) {
+  std::vector<const float*> sources;
+  for (const NodeSum::Source& source : sum.sources) {
+    sources.push_back(view_->segments[source.position]->buffer(source.buffer));
+  }
+  if (sources.size() == 1) return link.stream.send(bytes_of(sources.front(), slice), true);
+  link.part.resize(kSumPart);
+  for (std::size_t begin = slice.begin; begin < slice.end; begin += kSumPart) {
+    const std::size_t count = std::min(kSumPart, slice.end - begin);
+    for (const float*& source : sources) source += begin;
+    sum.program.run(sources, 1.0F, link.part.data(), 0, count);
+    for (const float*& source : sources) source -= begin;
+    if (!link.stream.send(bytes_of(link.part.data(), Slice{0, count}), true)) return false;
+  }
+  return true;
+}
+
+// If the bridge is closed before the slice exists, it ends between two frames.
+bool Bridge::send_reduced(Link& link, std::size_t position, std::int64_t step, bool* closed) {
+  const MemberRow& row = block_.rows[position];
+  const Slice slice = layout_.slice(position);
   const BridgeHeader header{.type = BridgeFrame::kReduced,
                             .member = layout_.worker(position),
                             .view = view_->view.number,
                             .step = step,
                             .payload_bytes = layout_.reduced_bytes(position)};
-  return link.stream.send(encode(header), true) &&
-         link.stream.send(bytes_of(board_.gradient(step), layout_.slice(position)), true) &&
-         link.stream.flush();
+  const float* const gradient = board_.gradient(step);
+  std::size_t sent = 0;  // parts
+  for (;;) {
+    bool whole = false;
+    const auto more = [&] {
+      whole = row.reduced.load(std::memory_order_acquire) >= step;
+      return whole || row.parts_summed(step) > sent;
+    };
+    if (!wait(more, true)) {
+      *closed = sent == 0;
+      return *closed && !stop_;
+    }
+    if (sent == 0 && !link.stream.send(encode(header), true)) return false;
+    const std::size_t parts = row.parts_summed(step);
+    const std::size_t begin = std::min(slice.end, slice.begin + sent * kSlicePart);
+    const std::size_t end =
+        whole ? slice.end : std::min(slice.end, slice.begin + parts * kSlicePart);
+    if (!link.stream.send(bytes_of(gradient, Slice{begin, end}), true)) return false;
+    if (whole) return link.stream.flush();
+    sent = parts;
+  }
 }
 
 bool Bridge::send_restore(const Link& link, std::int64_t step) const {
@@ -320,10 +355,11 @@ bool Bridge::take_arrived(Link& link, std::size_t position, const BridgeHeader& 
   for (int logical = hosts.begin; good && logical < hosts.end; ++logical) {
     good = receive_slot(link, logical, header.step + 1);
   }
-  for (const HostRoot& root : layout_.roots(position)) {
-    float* const sum = view_->segments[position]->buffer(root.buffer);
-    for (const Slice& slice : own_->slices)
-      good = good && link.stream.receive(bytes_of(sum, slice));
+  for (const NodeSum& sum : layout_.sums(position)) {
+    float* const mirror = view_->segments[sum.place().position]->buffer(sum.place().buffer);
+    for (const Slice& slice : own_->slices) {
+      good = good && link.stream.receive(bytes_of(mirror, slice));
+    }
   }
   if (!good || stop_) {
     fail(link, kBroke);

@@ -4,12 +4,15 @@
 //
 // For every step it sends, member by member, in this order:
 //   kArrived   when a local member has arrived: the slots of its logical workers after the step,
-//              and the slices of its partial sums that the other node's members own
-//   kReduced   when a local member has summed its slice: that slice
-// The receiver first writes the bytes to its node's memory (the board, and the mirrors of the
-// remote members' segments) and then advances the member's row. So `arrived` and `reduced` mean the
-// same on every board as on a single machine, "a step is complete" is a fact in each node's own
-// memory, and a worker does not know which members are remote.
+//              and those sums over the node's logical workers that exist now that it has arrived
+//              (node_sums.h); of each sum the slices that the other node's members own
+//   kReduced   when a local member sums its slice: that slice, part by part
+// With hosts that are aligned to the tree, each of n nodes sends about 2 (n - 1) / n of the
+// gradient per step, whatever its number of members. The receiver first writes the bytes to its
+// node's memory (the board, and the mirrors of the remote members' segments) and then advances the
+// member's row. So `arrived` and `reduced` mean the same on every board as on a single machine, "a
+// step is complete" is a fact in each node's own memory, and a worker does not know which members
+// are remote.
 //
 // Nothing is overwritten too early: the receiver does not take a kArrived of step s + 1 before step
 // s is complete on its own board. The sender blocks in TCP meanwhile. Until then the slots that
@@ -82,7 +85,8 @@ class Bridge {
     const NodeShare* remote = nullptr;
     WorkerAddress gateway;
     bool dials = false;
-    Stream stream;  // set once, before `connected`
+    Stream stream;            // set once, before `connected`
+    std::vector<float> part;  // of a sum, while it is sent
     std::atomic<bool> connected{false};
     std::atomic<bool> sent{false};
     std::atomic<bool> received{false};
@@ -99,7 +103,8 @@ class Bridge {
   void send_all(Link& link);
   bool send_step(Link& link, std::int64_t step, bool* closed);
   bool send_arrived(Link& link, std::size_t position, std::int64_t step);
-  bool send_reduced(Link& link, std::size_t position, std::int64_t step);
+  bool send_sum(Link& link, const NodeSum& sum, Slice slice);
+  bool send_reduced(Link& link, std::size_t position, std::int64_t step, bool* closed);
   bool send_restore(const Link& link, std::int64_t step) const;
   void receive_all(Link& link);
   bool receive_frame(Link& link, const BridgeHeader& header);
