@@ -134,7 +134,6 @@ TEST(BridgeLayoutTest, DividesTheWorkOfAViewByNode) {
   EXPECT_EQ(layout.arrived_bytes(0, b), 128);
   EXPECT_EQ(layout.arrived_bytes(1, b), 3 * 128 + b_bytes);
   EXPECT_EQ(layout.reduced_bytes(2), b_bytes);
-  EXPECT_EQ(layout.restore_bytes(), 8 * 128 + 300 * sizeof(float));
   EXPECT_EQ(gateway_of(view, "b"), 3);
   EXPECT_EQ(gateway_of(view, "c"), -1);
   EXPECT_TRUE(several_nodes(view));

@@ -158,12 +158,6 @@ Result<LaunchResult> join(const LaunchOptions& options) {
         "another name with --node",
         options.folder, options.node.name));
   }
-  if (settings->adaptive) {
-    return invalid_input(
-        fmt::format("{}: holds an adaptive job, which runs on one machine only; use 'rubato scale' "
-                    "there or run it with --mode consistent",
-                    options.folder));
-  }
   settings->spares = 0;
   Result<std::unique_ptr<Registry>> registry = open_registry(folder, *settings);
   if (!registry.ok()) return registry.error();

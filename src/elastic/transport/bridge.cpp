@@ -26,13 +26,14 @@ std::span<std::byte> bytes_of(float* values, Slice slice) {
 
 }  // namespace
 
-Bridge::Bridge(std::shared_ptr<const ActiveView> view, const Board& board, Options options)
+Bridge::Bridge(std::shared_ptr<const ActiveView> view, const NodeBoards& boards, Options options)
     : view_(std::move(view)),
-      board_(board),
+      boards_(boards),
+      board_(boards_.board()),
       options_(std::move(options)),
-      layout_(view_->view, board.shape(), board.slot_bytes(0, 0).size()),
+      layout_(view_->view, boards_.shape(), boards_.slot_bytes()),
       own_(layout_.find(options_.node)),
-      block_(board.block(view_->view.number)) {
+      block_(board_.block(view_->view.number)) {
   for (const NodeShare& node : layout_.nodes()) {
     if (&node == own_) continue;
     Link& link = links_.emplace_back();
@@ -281,16 +282,17 @@ bool Bridge::send_restore(const Link& link, std::int64_t step) const {
   const BridgeHeader header{.type = BridgeFrame::kRestore,
                             .view = view_->view.number,
                             .step = step,
-                            .payload_bytes = layout_.restore_bytes()};
-  const BoardShape shape = board_.shape();
-  if (!link.stream.send(encode(header), true) ||
-      !link.stream.send(bytes_of(board_.gradient(step), Slice{0, shape.gradient_floats}), true)) {
-    return false;
-  }
-  for (int logical = 0; logical < shape.logical_workers; ++logical) {
-    if (!link.stream.send(board_.slot_bytes(logical, step + 1), true)) return false;
-  }
-  return link.stream.flush();
+                            .payload_bytes = restore_bytes()};
+  const Slice all{0, board_.shape().gradient_floats};
+  return link.stream.send(encode(header), true) &&
+         link.stream.send(bytes_of(board_.gradient(step), all), true) &&
+         boards_.send_slots(link.stream, step + 1) && boards_.send_data(link.stream, step) &&
+         link.stream.flush();
+}
+
+std::size_t Bridge::restore_bytes() const {
+  return board_.shape().gradient_floats * sizeof(float) + boards_.all_slot_bytes() +
+         boards_.data_bytes();
 }
 
 // --- Receiving -----------------------------------------------------------------------------------
@@ -344,7 +346,7 @@ bool Bridge::receive_frame(Link& link, const BridgeHeader& header) {
 
 bool Bridge::receive_slot(const Link& link, int logical, std::int64_t step) {
   if (!link.stream.receive(board_.slot_bytes(logical, step))) return false;
-  const bool possible = board_.possible_slot(logical, step);
+  const bool possible = boards_.possible_slot(logical, step);
   if (!possible) fail(link, "more samples in a step than a logical worker can have");
   return possible;
 }
@@ -399,20 +401,22 @@ bool Bridge::take_reduced(Link& link, std::size_t position, const BridgeHeader& 
 bool Bridge::take_restore(Link& link, const BridgeHeader& header) {
   if (!wait([&] { return started_.load(); }, false)) return false;
   if (restored_ || step_to_restore(link.remote->name, options_.node) != header.step ||
-      header.payload_bytes != layout_.restore_bytes()) {
+      header.payload_bytes != restore_bytes()) {
     fail(link, "a step that was not requested");
     return false;
   }
-  const BoardShape shape = board_.shape();
   board_.gradient_step(header.step) = -2 - header.step;
   write_barrier();
-  bool good =
-      link.stream.receive(bytes_of(board_.gradient(header.step), Slice{0, shape.gradient_floats}));
-  for (int logical = 0; good && logical < shape.logical_workers; ++logical) {
-    good = receive_slot(link, logical, header.step + 1);
-  }
-  if (!good || stop_) {
+  const Slice all{0, board_.shape().gradient_floats};
+  std::vector<std::byte> data;
+  if (!link.stream.receive(bytes_of(board_.gradient(header.step), all)) ||
+      !boards_.receive_slots(link.stream, header.step + 1) ||
+      !boards_.receive_data(link.stream, data) || stop_) {
     fail(link, kBroke);
+    return false;
+  }
+  if (!boards_.put_data(header.step, data, true)) {
+    fail(link, "the data of a step that cannot be true");
     return false;
   }
   board_.gradient_step(header.step) = header.step;

@@ -36,6 +36,7 @@
 #include "elastic/memory/board.h"
 #include "elastic/transport/bridge_frame.h"
 #include "elastic/transport/bridge_layout.h"
+#include "elastic/transport/node_boards.h"
 #include "elastic/transport/stream.h"
 
 namespace rubato::elastic {
@@ -49,8 +50,8 @@ class Bridge {
     // Nothing: it is started by message.
     std::optional<membership::Proposal> proposal;
   };
-  // `view` must be prepared by the gateway of options.node. The board must outlive the bridge.
-  Bridge(std::shared_ptr<const ActiveView> view, const Board& board, Options options);
+  // `view` must be prepared by the gateway of options.node. The boards must outlive the bridge.
+  Bridge(std::shared_ptr<const ActiveView> view, const NodeBoards& boards, Options options);
   Bridge(const Bridge&) = delete;
   Bridge& operator=(const Bridge&) = delete;
   ~Bridge() { stop(); }
@@ -106,6 +107,7 @@ class Bridge {
   bool send_sum(Link& link, const NodeSum& sum, Slice slice);
   bool send_reduced(Link& link, std::size_t position, std::int64_t step, bool* closed);
   bool send_restore(const Link& link, std::int64_t step) const;
+  std::size_t restore_bytes() const;
   void receive_all(Link& link);
   bool receive_frame(Link& link, const BridgeHeader& header);
   bool receive_slot(const Link& link, int logical, std::int64_t step);
@@ -116,6 +118,7 @@ class Bridge {
   std::optional<std::int64_t> step_to_restore(const std::string& from, const std::string& to) const;
 
   std::shared_ptr<const ActiveView> view_;
+  NodeBoards boards_;
   const Board& board_;
   Options options_;
   BridgeLayout layout_;

@@ -8,7 +8,7 @@
 namespace rubato::elastic {
 
 BridgeLayout::BridgeLayout(const View& view, const BoardShape& shape, std::size_t slot_bytes)
-    : slot_bytes_(slot_bytes), gradient_floats_(shape.gradient_floats) {
+    : slot_bytes_(slot_bytes) {
   const auto members = static_cast<int>(view.members.size());
   for (const Member& member : view.members) {
     hosts_.push_back(member.hosts);
@@ -54,11 +54,6 @@ std::size_t BridgeLayout::arrived_bytes(std::size_t position, const NodeShare& t
 
 std::size_t BridgeLayout::reduced_bytes(std::size_t position) const {
   return (slices_[position].end - slices_[position].begin) * sizeof(float);
-}
-
-std::size_t BridgeLayout::restore_bytes() const {
-  const auto logical = static_cast<std::size_t>(hosts_.back().end);
-  return gradient_floats_ * sizeof(float) + logical * slot_bytes_;
 }
 
 int gateway_of(const View& view, const std::string& node) {

@@ -29,7 +29,6 @@ class BridgeLayout {
   // What follows the member's arrival: those sums of its node that exist now that it has arrived.
   const std::vector<NodeSum>& sums(std::size_t position) const { return sums_[position]; }
   std::size_t reduced_bytes(std::size_t position) const;
-  std::size_t restore_bytes() const;
   LogicalRange hosts(std::size_t position) const { return hosts_[position]; }
   Slice slice(std::size_t position) const { return slices_[position]; }
   int worker(std::size_t position) const { return workers_[position]; }
@@ -41,7 +40,6 @@ class BridgeLayout {
   std::vector<Slice> slices_;
   std::vector<int> workers_;
   std::size_t slot_bytes_;
-  std::size_t gradient_floats_;
 };
 
 // The member that runs the bridge of a node in a view; -1 if none of the node's workers is a
