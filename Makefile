@@ -97,7 +97,9 @@ SCHEDULES ?= 1000000
 CLUSTERS ?= 200
 chaos: tests ## random schedules of resizes, kills, stops against real training jobs (SEEDS=400), clusters (CLUSTERS) and simulated jobs (SCHEDULES)
 	@build/bin/chaos --seeds $(SEEDS) --programs mlp,cnn,lm,toy,device
+	@build/bin/chaos --nodes 3 --seeds $(SEEDS) --programs toy,device
 	@build/bin/chaos --adaptive --seeds $(SEEDS) --programs mlp,cnn,lm,toy
+	@build/bin/chaos --adaptive --nodes 3 --seeds $(SEEDS) --programs toy
 	@PYTHONPATH=build/python RUBATO_PYTHON=/usr/bin/python3 build/bin/chaos --seeds $(SEEDS) \
 	  --programs examples/python/cnn.py,examples/python/gpt.py,examples/python/resnet.py
 	@build/bin/cluster_chaos --seeds $(CLUSTERS) || [ $$? = 77 ] # without network namespaces
