@@ -101,7 +101,7 @@ void DataBoard::put_state(std::int64_t step, const DataState& state) const {
 
 std::optional<StepFacts> DataBoard::facts(std::int64_t step) const {
   const FactsEntry& entry = header().facts[static_cast<std::size_t>(step & 1)];
-  if (entry.step.load(std::memory_order_acquire) != step) return std::nullopt;
+  if (step < 0 || entry.step.load(std::memory_order_acquire) != step) return std::nullopt;
   const StepFacts facts{
       .step = step,
       .epoch = entry.epoch.load(std::memory_order_relaxed),
