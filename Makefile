@@ -6,7 +6,7 @@ TEST_JOBS ?= $(shell expr 2 '*' $(JOBS)) # process tests wait more than they com
 .PHONY: help setup build python wheel tests benchmarks check test nightly build-times demo demo-cluster doctor docs tour install deb \
         test-asan test-tsan clang fuzz chaos slurm soak planted-errors search-membership lint format \
         bench-fidelity bench-scale bench-policies bench-papers bench-solver bench-ablation \
-        bench-bound bench-large bench-overhead bench-reduce bench-elastic bench-encryption bench-api bench-agents bench-plan bench-history bench-membership clean
+        bench-bound bench-large bench-overhead bench-reduce bench-nodes bench-elastic bench-encryption bench-api bench-agents bench-plan bench-history bench-membership clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
 .NOTPARALLEL:
 
@@ -97,7 +97,9 @@ SCHEDULES ?= 1000000
 CLUSTERS ?= 200
 chaos: tests ## random schedules of resizes, kills, stops against real training jobs (SEEDS=400), clusters (CLUSTERS) and simulated jobs (SCHEDULES)
 	@build/bin/chaos --seeds $(SEEDS) --programs mlp,cnn,lm,toy,device
+	@build/bin/chaos --nodes 3 --seeds $(SEEDS) --programs toy,device
 	@build/bin/chaos --adaptive --seeds $(SEEDS) --programs mlp,cnn,lm,toy
+	@build/bin/chaos --adaptive --nodes 3 --seeds $(SEEDS) --programs toy
 	@PYTHONPATH=build/python RUBATO_PYTHON=/usr/bin/python3 build/bin/chaos --seeds $(SEEDS) \
 	  --programs examples/python/cnn.py,examples/python/gpt.py,examples/python/resnet.py
 	@build/bin/cluster_chaos --seeds $(CLUSTERS) || [ $$? = 77 ] # without network namespaces
@@ -179,6 +181,9 @@ bench-overhead: benchmarks ## benchmark: what the training runtime costs beside 
 
 bench-reduce: benchmarks ## benchmark: reduction speed beside Gloo and Open MPI
 	@scripts/bench-reduce
+
+bench-nodes: benchmarks ## benchmark: bytes and time of an exchange between nodes, beside Gloo
+	@scripts/bench-nodes
 
 bench-python: python ## benchmark: what Rubato costs a plain PyTorch loop
 	@scripts/bench-python

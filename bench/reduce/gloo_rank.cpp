@@ -1,4 +1,4 @@
-// A rank of Gloo's all-reduce over TCP on the loopback interface: gloo_rank CONTROL RANK FOLDER
+// A rank of Gloo's all-reduce over TCP: gloo_rank CONTROL RANK FOLDER [ADDRESS]
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>
 #include <gloo/allreduce_ring_chunked.h>
@@ -22,9 +22,9 @@ using rubato::bench::Member;
 
 class Gloo final : public rubato::bench::Peer {
  public:
-  Gloo(const Member& member, const std::string& folder) : Peer(member) {
+  Gloo(const Member& member, const std::string& folder, const char* address) : Peer(member) {
     gloo::transport::tcp::attr attributes;
-    attributes.hostname = "127.0.0.1";
+    attributes.hostname = address;
     auto device = gloo::transport::tcp::CreateDevice(attributes);
     gloo::rendezvous::FileStore files(folder);
     // The two interfaces of Gloo do not share connections.
@@ -71,13 +71,13 @@ class Gloo final : public rubato::bench::Peer {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    std::fputs("gloo_rank: started by build/bin/reduce, not by hand\n", stderr);
+  if (argc != 4 && argc != 5) {
+    std::fputs("gloo_rank: started by build/bin/reduce and nodes, not by hand\n", stderr);
     return 2;
   }
   try {
     const Member member(argv[1], std::atoi(argv[2]));
-    Gloo gloo(member, argv[3]);
+    Gloo gloo(member, argv[3], argc == 5 ? argv[4] : "127.0.0.1");
     rubato::bench::serve(member, gloo);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gloo_rank: %s\n", error.what());

@@ -47,7 +47,13 @@ class PulsingGuard final : public elastic::ExchangeGuard {
 
 // Follows the commands as a rank of the group until told to quit.
 void serve_ours(const std::string& control, int rank, bool aligned);
-// The same with every rank on a node of its own (one variant).
-void serve_ours_between_nodes(const std::string& control, int rank);
+// Consecutive ranks share a node; each node has its own board, and a bridge to every other node.
+struct NodesLayout {
+  int members = 1;                        // of every node
+  int logical_workers = kLogicalWorkers;  // divided evenly
+  std::string host = "127.0.0.1";         // where this rank's node is reached
+};
+// One variant. With other addresses than that of the loopback interface, call it on that host.
+void serve_ours_between_nodes(const std::string& control, int rank, const NodesLayout& layout = {});
 
 }  // namespace rubato::bench

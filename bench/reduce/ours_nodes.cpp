@@ -1,7 +1,7 @@
-// The runtime's reduction between nodes: every rank is a node with its own board and a bridge to
-// every other node, over TCP on the loopback interface.
+// The runtime's reduction between nodes. On every node the lowest rank is the gateway, as in a job.
 #include <fmt/format.h>
 
+#include <array>
 #include <bit>
 #include <optional>
 #include <thread>
@@ -26,9 +26,15 @@ namespace {
 
 class OursBetweenNodes final : public Collective {
  public:
-  explicit OursBetweenNodes(const Member& member)
-      : member_(member), host_(member.rank(), node(member.rank()), "bench") {}
-  ~OursBetweenNodes() override { host_.close(); }
+  OursBetweenNodes(const Member& member, NodesLayout layout)
+      : member_(member), layout_(std::move(layout)) {
+    if (member_.rank() == gateway(member_.rank())) {
+      host_.emplace(member_.rank(), node(member_.rank()), "bench", false, layout_.host);
+    }
+  }
+  ~OursBetweenNodes() override {
+    if (host_) host_->close();
+  }
 
   void prepare(std::size_t floats) override;
   void refill() override;
@@ -36,11 +42,22 @@ class OursBetweenNodes final : public Collective {
   bool right(int variant, int iterations) const override;
 
  private:
-  static std::string node(int rank) { return fmt::format("n{}", rank); }
-  std::vector<int> exchange_ports() const;
+  // Where the gateways listen, exchanged through memory of the benchmark in place of a registry.
+  struct Listener {
+    std::array<char, 64> host;
+    std::int32_t port;
+  };
+  int gateway(int rank) const { return rank - rank % layout_.members; }
+  std::string node(int rank) const { return fmt::format("n{}", gateway(rank)); }
+  std::string own_name(int rank) const { return fmt::format("{}-own{}", member_.name(), rank); }
+  std::vector<Listener> exchange_listeners() const;
+  std::shared_ptr<const WorkerSegment> segment_of(int rank, const std::string& prefix) const;
+  void compute();
+  float scale() const { return 1.0F / static_cast<float>(layout_.logical_workers); }
 
   const Member& member_;
-  BridgeHost host_;
+  NodesLayout layout_;
+  std::optional<BridgeHost> host_;  // of a gateway
   std::size_t floats_ = 0;
   std::int64_t view_number_ = 0;
   float sign_ = 1.0F;
@@ -50,25 +67,39 @@ class OursBetweenNodes final : public Collective {
   std::shared_ptr<const ActiveView> view_;
 };
 
-// Exchanged through memory of the benchmark, in place of a registry.
-std::vector<int> OursBetweenNodes::exchange_ports() const {
-  const std::string name = member_.name() + "-ports";
+std::vector<OursBetweenNodes::Listener> OursBetweenNodes::exchange_listeners() const {
+  const std::string name = member_.name() + "-listeners";
   if (member_.rank() == 0) {
-    const Segment made = value_of(Segment::create(name, kMaxRanks * sizeof(std::int32_t)));
+    const Segment made = value_of(Segment::create(name, kMaxRanks * sizeof(Listener)));
   }
   member_.barrier();
   const Segment segment = value_of(Segment::open(name, Segment::Access::kReadWrite));
-  auto* const ports = reinterpret_cast<std::int32_t*>(segment.data());
-  ports[member_.rank()] = host_.address().port;
+  auto* const listeners = reinterpret_cast<Listener*>(segment.data());
+  if (host_) {
+    Listener& own = listeners[member_.rank()];
+    layout_.host.copy(own.host.data(), own.host.size() - 1);
+    own.port = host_->address().port;
+  }
   member_.barrier();
-  std::vector<int> all(ports, ports + member_.ranks());
+  std::vector<Listener> all(listeners, listeners + member_.ranks());
   member_.barrier();
   if (member_.rank() == 0) elastic::remove_segment(name);
   return all;
 }
 
+std::shared_ptr<const WorkerSegment> OursBetweenNodes::segment_of(int rank,
+                                                                  const std::string& prefix) const {
+  if (rank == member_.rank()) return own_;
+  const elastic::ProgramShape shape{.gradient_floats = floats_, .unit_bytes = {}};
+  return std::make_shared<const WorkerSegment>(
+      value_of(node(rank) == node(member_.rank())
+                   ? WorkerSegment::open(own_name(rank), shape, layout_.logical_workers)
+                   : WorkerSegment::mirror(fmt::format("{}-mirror{}", prefix, rank), shape,
+                                           layout_.logical_workers)));
+}
+
 void OursBetweenNodes::prepare(std::size_t floats) {
-  host_.close();
+  if (host_) host_->close();
   view_.reset();
   own_.reset();
   board_.reset();
@@ -77,31 +108,48 @@ void OursBetweenNodes::prepare(std::size_t floats) {
   sign_ = 1.0F;
   ++view_number_;
   const int rank = member_.rank();
-  const elastic::ProgramShape shape{.gradient_floats = floats, .unit_bytes = {}};
   const std::string prefix = fmt::format("{}-{}", member_.name(), node(rank));
-  own_ = std::make_shared<WorkerSegment>(
-      value_of(WorkerSegment::create(prefix + "-own", shape, kLogicalWorkers)));
-  elastic::remove_segment(prefix + "-own");
-  board_ = value_of(Board::create(prefix + "-board",
-                                  {.logical_workers = kLogicalWorkers, .gradient_floats = floats}));
-  elastic::remove_segment(prefix + "-board");
-  board_->start_block(view_number_, member_.ranks(), 0);
-  const std::vector<int> ports = exchange_ports();
+  own_ = std::make_shared<WorkerSegment>(value_of(WorkerSegment::create(
+      own_name(rank), {.gradient_floats = floats, .unit_bytes = {}}, layout_.logical_workers)));
+  if (host_) {
+    const Board board =
+        value_of(Board::create(prefix + "-board", {.logical_workers = layout_.logical_workers,
+                                                   .gradient_floats = floats}));
+    board.start_block(view_number_, member_.ranks(), 0);
+  }
+  const std::vector<Listener> listeners = exchange_listeners();
+  board_ = value_of(Board::open(prefix + "-board"));
   elastic::View view{.number = view_number_, .leader = 0};
   elastic::SegmentMap segments;
+  const int share = layout_.logical_workers / member_.ranks();
   for (int other = 0; other < member_.ranks(); ++other) {
+    const Listener& listener = listeners[static_cast<std::size_t>(other)];
     view.members.push_back({.address = {.id = other,
                                         .node = node(other),
-                                        .port = ports[static_cast<std::size_t>(other)],
+                                        .host = listener.host.data(),
+                                        .port = listener.port,
                                         .segment = "own"},
-                            .hosts = hosted_range(member_.ranks(), other, true)});
-    const std::string mirror = fmt::format("{}-mirror{}", prefix, other);
-    segments[other] = other == rank ? own_
-                                    : std::make_shared<const WorkerSegment>(value_of(
-                                          WorkerSegment::mirror(mirror, shape, kLogicalWorkers)));
-    elastic::remove_segment(mirror);
+                            .hosts = {other * share, (other + 1) * share}});
+    segments[other] = segment_of(other, prefix);
   }
   view_ = value_of(make_active_view(view, rank, *board_, segments));
+  member_.barrier();
+  elastic::remove_segment(own_name(rank));
+  if (host_) {
+    elastic::remove_segment(prefix + "-board");
+    for (int other = 0; other < member_.ranks(); ++other) {
+      elastic::remove_segment(fmt::format("{}-mirror{}", prefix, other));
+    }
+  }
+  compute();
+  if (host_) {
+    host_->open(view_, *board_, 0);
+    while (!host_->bridge().connected()) std::this_thread::yield();
+  }
+  member_.barrier();
+}
+
+void OursBetweenNodes::compute() {
   for (int buffer = 0; buffer < view_->host.buffers; ++buffer) {
     RUBATO_CHECK(own_->reserve_buffer(buffer).ok(), "no shared memory for a gradient buffer");
   }
@@ -115,9 +163,6 @@ void OursBetweenNodes::prepare(std::size_t floats) {
       elastic::add_into(own_->buffer(merge.into), own_->buffer(merge.from), floats_);
     }
   }
-  host_.open(view_, *board_, 0);
-  while (!host_.bridge().connected()) std::this_thread::yield();
-  member_.barrier();
 }
 
 void OursBetweenNodes::refill() {
@@ -130,13 +175,13 @@ void OursBetweenNodes::refill() {
 
 void OursBetweenNodes::run(int, int iterations) {
   PulsingGuard guard(*board_);
-  for (int i = 0; i < iterations; ++i) exchange(*board_, *view_, step_++, kScale, guard);
+  for (int i = 0; i < iterations; ++i) exchange(*board_, *view_, step_++, scale(), guard);
 }
 
 bool OursBetweenNodes::right(int, int) const {
   const float* const result = board_->gradient(step_ - 1);
   for (std::size_t i = 0; i < floats_; i += check_stride(floats_)) {
-    const float expected = sign_ * kScale * tree_sum({0, kLogicalWorkers}, i);
+    const float expected = sign_ * scale() * tree_sum({0, layout_.logical_workers}, i);
     if (std::bit_cast<std::uint32_t>(result[i]) != std::bit_cast<std::uint32_t>(expected)) {
       return false;
     }
@@ -146,9 +191,9 @@ bool OursBetweenNodes::right(int, int) const {
 
 }  // namespace
 
-void serve_ours_between_nodes(const std::string& control, int rank) {
+void serve_ours_between_nodes(const std::string& control, int rank, const NodesLayout& layout) {
   const Member member(control, rank);
-  OursBetweenNodes ours(member);
+  OursBetweenNodes ours(member, layout);
   serve(member, ours);
 }
 

@@ -88,8 +88,7 @@ bool LiveCluster::has_type(std::string_view device_type) const {
 }
 
 bool spans_nodes(const JobDocument& document) {
-  return document.mode != ElasticMode::kAdaptive &&
-         document.program != elastic::ProgramKind::kOpaque;
+  return document.program != elastic::ProgramKind::kOpaque;
 }
 
 int LiveCluster::most_devices(const JobDocument& document) const {

@@ -46,14 +46,25 @@ class Adaptive : public RuntimeTest {
   }
 };
 
-TEST_F(Adaptive, ASecondNodeIsRefused) {
-  auto job = start("job", adaptive(2, 1000));
+// The nodes share no memory; each computes the state of the data, and hears of the rest.
+TEST_F(Adaptive, NodesComeGoAndAreLost) {
+  auto job = start("job", adaptive(2, 1500));
+  const auto workers_on = [&](const char* node) { return members_on(job->view(), node).size(); };
   ASSERT_TRUE(job->until([&] { return job->step() > 2; })) << job->logs();
-  RunningNode node(test_paths::program("rubato"), job->folder().path(), "other", 1);
-  EXPECT_EQ(node.wait(), 1);
-  EXPECT_NE(node.log().find("runs on one machine only"), std::string::npos) << node.log();
-  ASSERT_EQ(finish(*job), 0) << job->logs();
+  RunningNode second(test_paths::program("rubato"), job->folder().path(), "second", 2);
+  ASSERT_TRUE(job->until([&] { return workers_on("second") == 2; })) << second.log();
+  EXPECT_GT(job->view().batch, 6);
+  RunningNode third(test_paths::program("rubato"), job->folder().path(), "third", 1);
+  ASSERT_TRUE(job->until([&] { return workers_on("third") == 1; })) << third.log();
+  const std::int64_t joined = job->step();
+  ASSERT_TRUE(job->until([&] { return job->step() > joined + 5; })) << job->logs();
+  second.kill_all();
+  ASSERT_TRUE(job->until([&] { return workers_on("second") == 0; })) << job->logs();
+  third.leave();
+  ASSERT_EQ(finish(*job), 0) << job->logs() << second.log() << third.log();
   EXPECT_EQ(replay(*job), 0) << *read_file(job->folder().path() + "/replay.log");
+  const Result<LedgerSummary> ledger = check_ledger(root_ + "/ledger", 100);
+  ASSERT_TRUE(ledger.ok()) << ledger.error().message;  // each sample once
 }
 
 TEST_F(Adaptive, TheSameScheduleGivesTheSameBits) {

@@ -17,11 +17,18 @@ namespace rubato::elastic {
 
 class BridgeHost final : private Mesh::Listener {
  public:
-  BridgeHost(int worker, const std::string& node, const std::string& job, bool encrypt = false)
+  BridgeHost(int worker, const std::string& node, const std::string& job, bool encrypt = false,
+             const std::string& host = "127.0.0.1")
       : identity_{std::string(kSecretBytes, 's'), job, std::to_string(worker), encrypt} {
-    Result<std::unique_ptr<Mesh>> mesh = Mesh::open(
-        {.job = job, .secret = identity_.secret, .encrypt = encrypt},
-        {.id = worker, .node = node, .pid = getpid(), .segment = "none", .board = "none"}, *this);
+    Result<std::unique_ptr<Mesh>> mesh =
+        Mesh::open({.job = job, .secret = identity_.secret, .encrypt = encrypt, .host = host},
+                   {.id = worker,
+                    .node = node,
+                    .host = host,
+                    .pid = getpid(),
+                    .segment = "none",
+                    .board = "none"},
+                   *this);
     RUBATO_CHECK(mesh.ok(), mesh.error().message.c_str());
     mesh_ = std::move(*mesh);
     thread_ = std::thread([this] {

@@ -510,9 +510,5 @@ int main(int argc, char** argv) {
     }
   }
   if (round != nullptr && !first_given) options.first = 1 + (std::atoi(round) - 1) * options.seeds;
-  if (options.adaptive && options.nodes > 1) {
-    fmt::print(stderr, "chaos: adaptive jobs run on one node\n");
-    return 2;
-  }
   return rubato::elastic::run(options);
 }

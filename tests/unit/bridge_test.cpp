@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <bit>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/random.h"
@@ -128,10 +130,10 @@ TEST(BridgeLayoutTest, DividesTheWorkOfAViewByNode) {
   EXPECT_EQ(a.slices[0].end, b.slices[0].begin);
   EXPECT_EQ(b.slices[0].end, 300u);
   const std::size_t b_bytes = (b.slices[0].end - b.slices[0].begin) * sizeof(float);
-  EXPECT_EQ(layout.arrived_bytes(0, b), 128 + b_bytes);
-  EXPECT_EQ(layout.arrived_bytes(1, b), 3 * 128 + 2 * b_bytes);  // [1,2) and [2,4) are two sums
+  // Its members export [0,1), [1,2) and [2,4), which make up one sum once the second one is there.
+  EXPECT_EQ(layout.arrived_bytes(0, b), 128);
+  EXPECT_EQ(layout.arrived_bytes(1, b), 3 * 128 + b_bytes);
   EXPECT_EQ(layout.reduced_bytes(2), b_bytes);
-  EXPECT_EQ(layout.restore_bytes(), 8 * 128 + 300 * sizeof(float));
   EXPECT_EQ(gateway_of(view, "b"), 3);
   EXPECT_EQ(gateway_of(view, "c"), -1);
   EXPECT_TRUE(several_nodes(view));
@@ -423,6 +425,165 @@ TEST_F(BridgeTest, StreamsThatAreNotExpectedAreNotTaken) {
   stranger = nodes_[1].host->identity();
   stranger.worker = "7";  // holds the secret, but is not a gateway of the view
   EXPECT_FALSE(Stream::dial(to, stranger, right, never).ok());
+}
+
+// --- Several members per node --------------------------------------------------------------------
+
+// Nodes with several members, which may be unaligned to the tree or not next to each other. Every
+// member is a thread with its own view of its node's board; the lowest member of a node has the
+// bridge.
+class Crew {
+ public:
+  // The node of each member and the number of logical workers that it hosts.
+  using Plan = std::vector<std::pair<std::string, int>>;
+
+  Crew(const Plan& plan, std::size_t floats) : floats_(floats) {
+    for (const auto& [node, size] : plan) logical_ += size;
+    std::map<std::string, std::size_t> gateways;
+    for (std::size_t i = 0; i < plan.size(); ++i) {
+      Worker& worker = workers_.emplace_back();
+      worker.node = plan[i].first;
+      const int begin = i == 0 ? 0 : view_.members.back().hosts.end;
+      worker.gateway = gateways.try_emplace(worker.node, i).first->second;
+      WorkerAddress address{.id = static_cast<int>(i), .node = worker.node};
+      if (worker.gateway == i) {
+        worker.host = std::make_unique<BridgeHost>(address.id, worker.node, "job");
+        address = worker.host->address();
+        worker.board.emplace(take(Board::create(
+            name("board", i), {.logical_workers = logical_, .gradient_floats = floats})));
+        remove_segment(name("board", i));
+        worker.board->start_block(1, static_cast<int>(plan.size()), 0);
+      }
+      worker.own = std::make_shared<WorkerSegment>(
+          take(WorkerSegment::create(name("own", i), shape(), logical_)));
+      remove_segment(name("own", i));
+      view_.members.push_back({address, {begin, begin + plan[i].second}});
+    }
+    view_.number = 1;
+    view_.leader = 0;
+    for (std::size_t i = 0; i < plan.size(); ++i) map(i);
+  }
+  ~Crew() {
+    for (Worker& worker : workers_) {
+      if (worker.host) worker.host->close();
+    }
+  }
+
+  int logical() const { return logical_; }
+  static float value(int logical, std::size_t index, std::int64_t step) {
+    return 1.0F / static_cast<float>(3 + logical + static_cast<int>(step)) +
+           static_cast<float>(index) * 0.37F;
+  }
+  float expected(LogicalRange range, std::size_t index, std::int64_t step) const {
+    if (range.size() == 1) return value(range.begin, index, step);
+    int left = 1;
+    while (2 * left < range.size()) left *= 2;
+    const int middle = range.begin + left;
+    return expected({range.begin, middle}, index, step) +
+           expected({middle, range.end}, index, step);
+  }
+
+  // All members train; returns how many times a gradient had other bits.
+  int train(std::int64_t steps) {
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+      if (workers_[i].host) workers_[i].host->open(workers_[i].view, board(i), 0);
+    }
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+      threads.emplace_back([&, i] {
+        PlainGuard guard(board(i));
+        for (std::int64_t step = 0; step < steps; ++step) {
+          compute(i, step);
+          if (!exchange(board(i), *workers_[i].view, step, kScale, guard)) ++wrong;
+          for (std::size_t at = 0; at < floats_; at += 61) {
+            const float right = kScale * expected({0, logical_}, at, step);
+            if (std::bit_cast<std::uint32_t>(board(i).gradient(step)[at]) !=
+                std::bit_cast<std::uint32_t>(right)) {
+              ++wrong;
+            }
+          }
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return wrong;
+  }
+
+ private:
+  struct Worker {
+    std::string node;
+    std::size_t gateway = 0;
+    std::unique_ptr<BridgeHost> host;
+    std::optional<Board> board;
+    std::shared_ptr<const WorkerSegment> own;
+    std::shared_ptr<const ActiveView> view;
+    SegmentMap segments;
+  };
+  template <typename T>
+  static T take(Result<T> result) {
+    RUBATO_CHECK(result.ok(), result.error().message.c_str());
+    return std::move(*result);
+  }
+  static std::string name(const char* what, std::size_t number) {
+    return fmt::format("rubato-crew-{}-{}{}", getpid(), what, number);
+  }
+  ProgramShape shape() const { return {.gradient_floats = floats_, .unit_bytes = {}}; }
+  const Board& board(std::size_t worker) const { return *workers_[workers_[worker].gateway].board; }
+  // Members of a node share the mirrors of the others, so the gateway's are everybody's.
+  void map(std::size_t i) {
+    Worker& worker = workers_[i];
+    for (std::size_t other = 0; other < workers_.size(); ++other) {
+      auto& segment = worker.segments[static_cast<int>(other)];
+      if (workers_[other].node == worker.node) {
+        segment = workers_[other].own;
+      } else if (worker.gateway != i) {
+        segment = workers_[worker.gateway].segments.at(static_cast<int>(other));
+      } else {
+        segment = std::make_shared<WorkerSegment>(
+            take(WorkerSegment::mirror(name("mirror", other), shape(), logical_)));
+        remove_segment(name("mirror", other));
+      }
+    }
+    worker.view = take(make_active_view(view_, static_cast<int>(i), board(i), worker.segments));
+  }
+  void compute(std::size_t i, std::int64_t step) {
+    const Worker& worker = workers_[i];
+    for (const HostStep& host : worker.view->host.steps) {
+      float* const buffer = worker.own->buffer(host.buffer);
+      for (std::size_t at = 0; at < floats_; ++at) {
+        const float v = value(host.logical, at, step);
+        buffer[at] = host.accumulate ? buffer[at] + v : v;
+      }
+      for (const HostStep::Merge& merge : host.merges) {
+        add_into(worker.own->buffer(merge.into), worker.own->buffer(merge.from), floats_);
+      }
+      board(i).slot(host.logical, step + 1) = {.loss = 1.0, .samples = 0};
+    }
+  }
+
+  std::size_t floats_;
+  int logical_ = 0;
+  View view_;
+  std::vector<Worker> workers_;
+};
+
+TEST(BridgesOfSeveralMembers, GiveTheBitsOfOneNode) {
+  const std::vector<Crew::Plan> plans{
+      {{"a", 2}, {"a", 2}, {"b", 2}, {"b", 2}},            // one sum per node
+      {{"a", 1}, {"a", 3}, {"a", 1}, {"b", 3}, {"c", 1}},  // not aligned to the tree
+      {{"a", 2}, {"b", 1}, {"a", 1}, {"b", 3}, {"a", 1}},  // not next to each other
+  };
+  for (const Crew::Plan& plan : plans) {
+    Crew crew(plan, 20'011);
+    EXPECT_EQ(crew.train(12), 0) << plan.size() << " members";
+  }
+}
+
+// Longer slices are sent part by part.
+TEST(BridgesOfSeveralMembers, SendSlicesWhileTheyAreSummed) {
+  Crew crew({{"a", 1}, {"a", 1}, {"b", 2}}, 5 * kSlicePart + 77);
+  EXPECT_EQ(crew.train(3), 0);
 }
 
 }  // namespace

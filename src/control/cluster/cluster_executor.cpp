@@ -255,7 +255,8 @@ void ClusterExecutor::write_target(JobNumber number, ClusterJob& job) {
   JobRegistry registry(folder_of(number));
   const auto now = elastic::newest_target(registry);
   const bool same = now.ok() && now->stop == (workers == 0) &&
-                    (workers == 0 || (now->workers == workers && now->elsewhere == elsewhere));
+                    (workers == 0 || (now->workers == workers && now->elsewhere == elsewhere &&
+                                      now->batch == job.batch));
   if (same) return;
   ++job.changes;
   static_cast<void>(elastic::change_target(registry, [&](elastic::Target& target) {
@@ -263,6 +264,7 @@ void ClusterExecutor::write_target(JobNumber number, ClusterJob& job) {
     if (workers > 0) {
       target.workers = workers;
       target.elsewhere = elsewhere;
+      target.batch = job.batch;
     }
     target.at = elastic::unix_seconds();
     return ok_status();

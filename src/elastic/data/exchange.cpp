@@ -1,5 +1,7 @@
 #include "elastic/data/exchange.h"
 
+#include <algorithm>
+
 namespace rubato::elastic {
 
 void mark_completed(const Board& board, std::int64_t step) {
@@ -8,6 +10,23 @@ void mark_completed(const Board& board, std::int64_t step) {
   while (known < step && !board.completed().compare_exchange_weak(known, step)) {
   }
 }
+
+namespace {
+
+// For other nodes part by part, so that a part can be sent while the next one is summed.
+void sum_slice(const Board& board, const ActiveView& view, std::int64_t step, float scale) {
+  const std::size_t part = view.spans_nodes ? kSlicePart : view.slice.end - view.slice.begin;
+  std::size_t parts = 0;
+  for (std::size_t begin = view.slice.begin; begin < view.slice.end; begin += part) {
+    const std::size_t end = std::min(view.slice.end, begin + part);
+    view.sum.run(view.inputs, scale, board.gradient(step), begin, end);
+    if (end == view.slice.end) break;
+    view.row().note_summed(step, ++parts);
+    board.pulse();
+  }
+}
+
+}  // namespace
 
 bool exchange(const Board& board, const ActiveView& view, std::int64_t step, float scale,
               ExchangeGuard& guard) {
@@ -18,7 +37,7 @@ bool exchange(const Board& board, const ActiveView& view, std::int64_t step, flo
   const std::int64_t being_written = -2 - step;
   board.gradient_step(step) = being_written;
   write_barrier();
-  view.sum.run(view.inputs, scale, board.gradient(step), view.slice.begin, view.slice.end);
+  sum_slice(board, view, step, scale);
   if (!guard.publish([&] { row.reduced = step; })) return false;
   if (!board.wait([&] { return view.block->goes_on_after(step); }, interrupted)) return false;
   // Only a worker that is not frozen may conclude that the step is complete: a worker that the

@@ -121,24 +121,28 @@ Result<SumProgram> SumProgram::make(int logical_workers, std::span<const Logical
     return invalid_input(
         fmt::format("reduction over {} logical workers; expected at least one", logical_workers));
   }
+  return make({0, logical_workers}, roots);
+}
+
+Result<SumProgram> SumProgram::make(LogicalRange node, std::span<const LogicalRange> roots) {
   SumProgram program;
   std::size_t next = 0;
-  if (!write_postfix({0, logical_workers}, roots, next, program.postfix_)) {
+  if (!write_postfix(node, roots, next, program.postfix_)) {
     if (next == roots.size()) {
       return invalid_input(fmt::format(
           "the exported sums end before logical worker {} of {}: export all sums of every worker",
-          roots.empty() ? 0 : roots.back().end, logical_workers));
+          roots.empty() ? node.begin : roots.back().end, node.end));
     }
     return invalid_input(fmt::format(
         "exported sum {} covers [{}, {}), which is not a node of the tree over {} logical "
         "workers at this position: export subtree_roots() of each worker, in order",
-        next, roots[next].begin, roots[next].end, logical_workers));
+        next, roots[next].begin, roots[next].end, node.size()));
   }
   if (next != roots.size()) {
     return invalid_input(
         fmt::format("exported sum {} covers [{}, {}), but all {} logical workers are covered "
                     "before it: remove it",
-                    next, roots[next].begin, roots[next].end, logical_workers));
+                    next, roots[next].begin, roots[next].end, node.size()));
   }
   program.inputs_ = roots.size();
   return program;

@@ -54,11 +54,13 @@ HostProgram host_program(int logical_workers, LogicalRange hosted);
 // Finishes the tree over roots exported by all hosts, element by element.
 class SumProgram {
  public:
-  // `roots` in the order of their ranges. An error if they do not partition [0, N) into nodes of
-  // the tree.
+  // For the sum over [0, N). `roots` in the order of their ranges. An error if they do not
+  // partition [0, N) into nodes of the tree.
   static Result<SumProgram> make(int logical_workers, std::span<const LogicalRange> roots);
+  // For the sum over `node`, which must be a node of the tree.
+  static Result<SumProgram> make(LogicalRange node, std::span<const LogicalRange> roots);
 
-  std::size_t inputs() const { return inputs_; }
+  std::size_t inputs() const { return inputs_; }  // 0: it was not made
   // out[i] = scale * (tree sum of inputs[k][i]) for i in [begin, end). `out` may be one of the
   // inputs. Does not allocate. The bits are identical on every instruction set.
   void run(std::span<const float* const> inputs, float scale, float* out, std::size_t begin,

@@ -21,6 +21,22 @@ int View::position(int worker) const {
   return found == members.end() ? -1 : static_cast<int>(found - members.begin());
 }
 
+std::vector<std::vector<std::size_t>> View::positions_by_node() const {
+  std::vector<std::vector<std::size_t>> nodes;
+  for (std::size_t position = 0; position < members.size(); ++position) {
+    const std::string& node = members[position].address.node;
+    const auto found = std::find_if(nodes.begin(), nodes.end(), [&](const auto& positions) {
+      return members[positions.front()].address.node == node;
+    });
+    if (found == nodes.end()) {
+      nodes.push_back({position});
+    } else {
+      found->push_back(position);
+    }
+  }
+  return nodes;
+}
+
 std::vector<int> View::ids() const {
   std::vector<int> result;
   for (const Member& member : members) result.push_back(member.address.id);

@@ -1,6 +1,7 @@
 // A view: an immutable membership of a job. One compare-and-swap in the registry decides each view.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -45,6 +46,9 @@ struct View {
   const Member* find(int worker) const;
   int position(int worker) const;  // -1 if it is not a member
   std::vector<int> ids() const;
+  // The positions of the members of each node, ascending; nodes in the order of their first
+  // members.
+  std::vector<std::vector<std::size_t>> positions_by_node() const;
   int logical_workers() const { return members.empty() ? 0 : members.back().hosts.end; }
   // A planned view begins at a step boundary of the previous view, which announces it. The others
   // are started by a message, from a founder or after a failure.

@@ -174,12 +174,6 @@ Result<LaunchResult> join(const LaunchOptions& options) {
         "another name with --node",
         options.folder, options.node.name));
   }
-  if (settings->adaptive) {
-    return invalid_input(
-        fmt::format("{}: holds an adaptive job, which runs on one machine only; use 'rubato scale' "
-                    "there or run it with --mode consistent",
-                    options.folder));
-  }
   if (settings->encrypt) {
     const Status able = check_encryption();
     if (!able.ok()) return able.error();

@@ -2,9 +2,48 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "elastic/data/node_sums.h"
+
 namespace rubato::elastic {
+
+namespace {
+
+struct Input {
+  LogicalRange range;
+  const float* values = nullptr;
+};
+
+// In the order of their ranges.
+std::vector<Input> inputs_of(ActiveView& active) {
+  const View& view = active.view;
+  const std::string& own = view.members[static_cast<std::size_t>(active.position)].address.node;
+  std::vector<LogicalRange> hosts;
+  for (const Member& member : view.members) hosts.push_back(member.hosts);
+  std::vector<Input> inputs;
+  for (const std::vector<std::size_t>& positions : view.positions_by_node()) {
+    if (view.members[positions.front()].address.node != own) {
+      active.spans_nodes = true;
+      for (const NodeSum& sum : node_sums(view.logical_workers(), hosts, positions)) {
+        const NodeSum::Source& place = sum.place();
+        inputs.push_back({sum.range, active.segments[place.position]->buffer(place.buffer)});
+      }
+      continue;
+    }
+    for (const std::size_t member : positions) {
+      for (const HostRoot& root : host_program(view.logical_workers(), hosts[member]).roots) {
+        inputs.push_back({root.range, active.segments[member]->buffer(root.buffer)});
+      }
+    }
+  }
+  std::sort(inputs.begin(), inputs.end(),
+            [](const Input& a, const Input& b) { return a.range < b.range; });
+  return inputs;
+}
+
+}  // namespace
 
 Result<std::shared_ptr<const ActiveView>> make_active_view(const View& view, int worker,
                                                            const Board& board,
@@ -22,21 +61,22 @@ Result<std::shared_ptr<const ActiveView>> make_active_view(const View& view, int
   auto active = std::make_shared<ActiveView>();
   active->view = view;
   active->position = position;
-  std::vector<LogicalRange> roots;
   for (const Member& member : view.members) {
     const auto found = segments.find(member.address.id);
     if (found == segments.end()) {
       return invalid_input(fmt::format("the memory of worker {} is not mapped", member.address.id));
     }
     active->segments.push_back(found->second);
-    HostProgram host = host_program(logical_workers, member.hosts);
-    for (const HostRoot& root : host.roots) {
-      roots.push_back(root.range);
-      active->inputs.push_back(found->second->buffer(root.buffer));
-    }
-    if (member.address.id == worker) active->host = std::move(host);
   }
-  Result<SumProgram> sum = SumProgram::make(logical_workers, roots);
+  active->host =
+      host_program(logical_workers, view.members[static_cast<std::size_t>(position)].hosts);
+  const std::vector<Input> inputs = inputs_of(*active);
+  std::vector<LogicalRange> ranges;
+  for (const Input& input : inputs) {
+    ranges.push_back(input.range);
+    active->inputs.push_back(input.values);
+  }
+  Result<SumProgram> sum = SumProgram::make(logical_workers, ranges);
   if (!sum.ok()) return sum.error();
   active->sum = std::move(*sum);
   active->slice =

@@ -18,13 +18,16 @@ using SegmentMap = std::map<int, std::shared_ptr<const WorkerSegment>>;  // by w
 
 struct ActiveView {
   View view;
-  int position = 0;                  // of this worker among the members
-  HostProgram host;                  // what this worker computes
-  SumProgram sum;                    // how the exported roots become the gradient
-  std::vector<const float*> inputs;  // the exported roots of all members, in order
-  Slice slice;                       // the slice that this worker sums
+  int position = 0;  // of this worker among the members
+  HostProgram host;  // what this worker computes
+  // How the gradient is made of what the members of this worker's node export and what arrives from
+  // each other node (node_sums.h).
+  SumProgram sum;
+  std::vector<const float*> inputs;
+  Slice slice;  // the slice that this worker sums
   ViewBlock* block = nullptr;
   std::vector<std::shared_ptr<const WorkerSegment>> segments;  // keeps `inputs` mapped
+  bool spans_nodes = false;
 
   bool alone() const { return view.members.size() == 1; }
   bool leads() const {

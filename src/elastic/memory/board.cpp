@@ -13,6 +13,16 @@
 
 namespace rubato::elastic {
 
+void MemberRow::note_summed(std::int64_t step, std::size_t parts) {
+  summed.store(static_cast<std::uint64_t>(step) << 32 | static_cast<std::uint32_t>(parts),
+               std::memory_order_release);
+}
+
+std::size_t MemberRow::parts_summed(std::int64_t step) const {
+  const std::uint64_t entry = summed.load(std::memory_order_acquire);
+  return entry >> 32 == static_cast<std::uint32_t>(step) ? static_cast<std::uint32_t>(entry) : 0;
+}
+
 void MemberRow::note_compute(std::int64_t step, std::int64_t microseconds) {
   const std::uint64_t spent = static_cast<std::uint64_t>(
       std::clamp<std::int64_t>(microseconds, 1, std::numeric_limits<std::uint32_t>::max()));
@@ -152,6 +162,7 @@ void Board::start_block(std::int64_t view, int members, std::int64_t first_step)
   for (MemberRow& row : b.rows) {
     row.arrived = first_step - 1;
     row.reduced = first_step - 1;
+    row.summed = 0;
     row.step_us = 0;
     row.stall_us = -1;
   }

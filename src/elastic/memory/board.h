@@ -28,6 +28,7 @@ namespace rubato::elastic {
 inline constexpr int kMaxWorkers = 256;
 inline constexpr std::size_t kViewBlocks = 8;
 inline constexpr std::size_t kTimedSteps = 32;
+inline constexpr std::size_t kSlicePart = std::size_t{1} << 18U;  // floats
 
 // Each row is written by one member only.
 struct alignas(64) MemberRow {
@@ -36,10 +37,16 @@ struct alignas(64) MemberRow {
   std::atomic<std::int64_t> step_us;  // duration of the last step
   std::atomic<std::int64_t>
       stall_us;  // between its last step in the previous view and its first in this one
+  // How much of this member's slice is summed in the step that it reduces; read by parts_summed().
+  std::atomic<std::uint64_t> summed;
   // Compute time of this member's logical workers in the newest steps, in microseconds. Each entry
   // includes its step, because readers look at arbitrary times.
   std::array<std::atomic<std::uint64_t>, kTimedSteps> computed;
 
+  // A slice is summed in parts of kSlicePart floats, so that a bridge can send one part while the
+  // next is summed. Only a hint: `reduced` decides.
+  void note_summed(std::int64_t step, std::size_t parts);
+  std::size_t parts_summed(std::int64_t step) const;
   void note_compute(std::int64_t step, std::int64_t microseconds);
   std::optional<std::int64_t> compute_us(std::int64_t step) const;
 };

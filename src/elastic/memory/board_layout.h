@@ -12,7 +12,7 @@
 
 namespace rubato::elastic {
 
-inline constexpr std::uint64_t kBoardMagic = 0x3330647261627572;      // "rubard03"
+inline constexpr std::uint64_t kBoardMagic = 0x3430647261627572;      // "rubard04"
 inline constexpr std::uint64_t kDataBoardMagic = 0x3130617461647572;  // "rudata01"
 inline constexpr std::size_t kBoardPage = 4096;
 

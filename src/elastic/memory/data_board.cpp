@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -99,7 +101,7 @@ void DataBoard::put_state(std::int64_t step, const DataState& state) const {
 
 std::optional<StepFacts> DataBoard::facts(std::int64_t step) const {
   const FactsEntry& entry = header().facts[static_cast<std::size_t>(step & 1)];
-  if (entry.step.load(std::memory_order_acquire) != step) return std::nullopt;
+  if (step < 0 || entry.step.load(std::memory_order_acquire) != step) return std::nullopt;
   const StepFacts facts{
       .step = step,
       .epoch = entry.epoch.load(std::memory_order_relaxed),
@@ -124,6 +126,66 @@ void DataBoard::put_facts(const StepFacts& facts) const {
   entry.batch.store(facts.batch, std::memory_order_release);
   entry.logical_workers.store(facts.logical_workers, std::memory_order_release);
   entry.step.store(facts.step, std::memory_order_release);
+}
+
+std::int64_t DataBoard::most_samples() const { return header().shape.most_samples; }
+
+// --- For other nodes -----------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::size_t kFactWords = 5;  // whether they are there, then the facts
+
+std::vector<std::int64_t> fact_words(const std::optional<StepFacts>& facts) {
+  if (!facts) return std::vector<std::int64_t>(kFactWords);
+  return {1, facts->epoch, facts->used, facts->batch, facts->logical_workers};
+}
+
+}  // namespace
+
+std::size_t DataBoard::step_bytes() const {
+  return (kFactWords + state_stride_ + static_cast<std::size_t>(most_samples())) *
+         sizeof(std::int64_t);
+}
+
+std::vector<std::byte> DataBoard::copy_step(std::int64_t step) const {
+  std::vector<std::int64_t> all = fact_words(facts(step));
+  const Word* const after = words(step + 1);
+  for (std::size_t i = 0; i < state_stride_; ++i) {
+    all.push_back(after[i].load(std::memory_order_relaxed));
+  }
+  const std::span<std::int64_t> used = samples(step);
+  all.insert(all.end(), used.begin(), used.end());
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(all));
+  return {bytes.begin(), bytes.end()};
+}
+
+bool DataBoard::put_step(std::int64_t step, std::span<const std::byte> bytes, bool whole) const {
+  if (bytes.size() != step_bytes()) return false;
+  std::vector<std::int64_t> all(bytes.size() / sizeof(std::int64_t));
+  std::memcpy(all.data(), bytes.data(), bytes.size());
+  const DataBoardShape& shape = header().shape;
+  const StepFacts facts{.step = step,
+                        .epoch = all[1],
+                        .used = all[2],
+                        .batch = all[3],
+                        .logical_workers = static_cast<int>(all[4])};
+  const bool there = all[0] == 1;
+  if (there && (all[4] < 1 || all[4] > shape.most_logical_workers || facts.epoch < 0 ||
+                facts.used < 0 || facts.batch < 1 || facts.batch > shape.most_samples)) {
+    return false;
+  }
+  if (whole) {
+    const auto length = static_cast<std::size_t>(all[kFactWords]);
+    if (all[kFactWords] < 0 || length >= state_stride_) return false;
+    const std::span<const std::int64_t> words = std::span(all).subspan(kFactWords + 1, length);
+    const Result<DataState> state = parse_data_state(words, shape.data_set);
+    if (!state.ok() || state->logical_workers() > shape.most_logical_workers) return false;
+    put_state(step + 1, *state);
+    std::copy_n(all.end() - shape.most_samples, shape.most_samples, samples(step).begin());
+  }
+  if (there) put_facts(facts);
+  return true;
 }
 
 std::span<std::int64_t> DataBoard::samples(std::int64_t step) const {

@@ -7,10 +7,12 @@
 // survive.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "elastic/data/adaptive.h"
@@ -44,6 +46,17 @@ class DataBoard {
 
   // The ids of the samples that a step used, ordered by logical worker.
   std::span<std::int64_t> samples(std::int64_t step) const;
+  std::int64_t most_samples() const;
+
+  // --- For other nodes ---
+  // What a step leaves here: its facts, its samples and the state after it; always as many bytes.
+  // The facts are whole or say that they were overwritten. The rest may be torn if the step after
+  // the next one has begun.
+  std::size_t step_bytes() const;
+  std::vector<std::byte> copy_step(std::int64_t step) const;
+  // The same on another node; the facts, or all of it. Facts that were overwritten are left out.
+  // False: it cannot be true, and nothing was changed.
+  bool put_step(std::int64_t step, std::span<const std::byte> bytes, bool whole) const;
 
   struct Header;  // elastic/memory/board_layout.h
 

@@ -27,12 +27,34 @@ NodeMemory::NodeMemory(Options options, std::shared_ptr<const WorkerSegment> own
 
 // --- The board -----------------------------------------------------------------------------------
 
+BoardShape NodeMemory::board_shape() const {
+  return {.logical_workers = options_.logical_slots,
+          .gradient_floats = options_.shape.gradient_floats,
+          .private_bytes = options_.shape.private_bytes,
+          .batch = options_.data ? 0 : options_.batch};
+}
+
+// Of newcomers that share a board, any may create it; an error in a consistent job.
+Result<DataBoard> NodeMemory::shared_data_board(const std::string& board) const {
+  if (!options_.data) return invalid_input("a consistent job has no data board");
+  const std::string name = DataBoard::name_for(board);
+  Result<DataBoard> data = DataBoard::open(name);
+  if (!data.ok()) data = DataBoard::create(name, *options_.data);
+  for (int tries = 0; !data.ok() && tries < kBoardTries; ++tries) {
+    std::this_thread::sleep_for(kBoardPause);
+    data = DataBoard::open(name);
+  }
+  return data;
+}
+
+NodeBoards NodeMemory::boards() const {
+  if (!data_board_) return {*board_};
+  return {*board_, *data_board_, options_.logical_workers};
+}
+
 Status NodeMemory::make_board(const View& first) {
   const std::string name = founders_board_name(options_.token, options_.node.name, options_.worker);
-  Result<Board> board = Board::create(name, {.logical_workers = options_.logical_slots,
-                                             .gradient_floats = options_.shape.gradient_floats,
-                                             .private_bytes = options_.shape.private_bytes,
-                                             .batch = options_.data ? 0 : options_.batch});
+  Result<Board> board = Board::create(name, board_shape());
   if (!board.ok()) return board.error();
   if (options_.data) {
     Result<DataBoard> data = DataBoard::create(DataBoard::name_for(name), *options_.data);
@@ -72,10 +94,10 @@ Status NodeMemory::adopt_board(const View& latest) {
   }
   Result<Board> board = Board::open(name);
   if (!board.ok() && gateway < 0) {
-    board = Board::create(name, {.logical_workers = options_.logical_workers,
-                                 .gradient_floats = options_.shape.gradient_floats,
-                                 .private_bytes = options_.shape.private_bytes,
-                                 .batch = options_.batch});
+    // Whoever opens the board finds the data board.
+    const Result<DataBoard> data = shared_data_board(name);
+    if (options_.data && !data.ok()) return data.error();
+    board = Board::create(name, board_shape());
     for (int tries = 0; !board.ok() && tries < kBoardTries; ++tries) {
       std::this_thread::sleep_for(kBoardPause);
       board = Board::open(name);

@@ -16,6 +16,7 @@
 #include "elastic/memory/board.h"
 #include "elastic/memory/data_board.h"
 #include "elastic/memory/worker_segment.h"
+#include "elastic/transport/node_boards.h"
 #include "elastic/worker/program.h"
 
 namespace rubato::elastic {
@@ -38,6 +39,8 @@ class NodeMemory {
   bool has_board() const { return board_.has_value(); }
   const Board& board() const { return *board_; }
   const DataBoard* data_board() const { return data_board_ ? &*data_board_ : nullptr; }
+  // Of those, what nodes exchange.
+  NodeBoards boards() const;
   const std::shared_ptr<const WorkerSegment>& own() const { return segments_.at(options_.worker); }
 
   // Founder: a board on which only its view of itself has begun.
@@ -70,6 +73,8 @@ class NodeMemory {
  private:
   bool here(const WorkerAddress& worker) const { return worker.node == options_.node.name; }
   ViewBlock& last_begun(const View& view) const;
+  BoardShape board_shape() const;
+  Result<DataBoard> shared_data_board(const std::string& board) const;
 
   Options options_;
   std::optional<Board> board_;

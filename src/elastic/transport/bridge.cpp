@@ -14,6 +14,8 @@ namespace {
 constexpr const char* kBroke = "the connection broke";
 constexpr const char* kReplaced = "another view has the number of this one";
 constexpr auto kPause = std::chrono::milliseconds(10);
+// A sum is computed and sent in parts that stay in a core's cache.
+constexpr std::size_t kSumPart = std::size_t{1} << 15U;  // floats
 
 std::span<const std::byte> bytes_of(const float* values, Slice slice) {
   return std::as_bytes(std::span(values + slice.begin, slice.end - slice.begin));
@@ -24,13 +26,14 @@ std::span<std::byte> bytes_of(float* values, Slice slice) {
 
 }  // namespace
 
-Bridge::Bridge(std::shared_ptr<const ActiveView> view, const Board& board, Options options)
+Bridge::Bridge(std::shared_ptr<const ActiveView> view, const NodeBoards& boards, Options options)
     : view_(std::move(view)),
-      board_(board),
+      boards_(boards),
+      board_(boards_.board()),
       options_(std::move(options)),
-      layout_(view_->view, board.shape(), board.slot_bytes(0, 0).size()),
+      layout_(view_->view, boards_.shape(), boards_.slot_bytes()),
       own_(layout_.find(options_.node)),
-      block_(board.block(view_->view.number)) {
+      block_(board_.block(view_->view.number)) {
   for (const NodeShare& node : layout_.nodes()) {
     if (&node == own_) continue;
     Link& link = links_.emplace_back();
@@ -188,12 +191,8 @@ bool Bridge::send_step(Link& link, std::int64_t step, bool* closed) {
     if (!send_arrived(link, position, step)) return false;
   }
   for (const std::size_t position : own_->positions) {
-    const MemberRow& row = block_.rows[position];
-    if (!wait([&] { return row.reduced.load(std::memory_order_acquire) >= step; }, true)) {
-      *closed = true;
-      return !stop_;
-    }
-    if (!send_reduced(link, position, step)) return false;
+    if (!send_reduced(link, position, step, closed)) return false;
+    if (*closed) return true;
   }
   return true;
 }
@@ -222,40 +221,78 @@ bool Bridge::send_arrived(Link& link, std::size_t position, std::int64_t step) {
   for (int logical = hosts.begin; logical < hosts.end; ++logical) {
     if (!link.stream.send(board_.slot_bytes(logical, step + 1), true)) return false;
   }
-  for (const HostRoot& root : layout_.roots(position)) {
-    const float* const sum = view_->segments[position]->buffer(root.buffer);
+  for (const NodeSum& sum : layout_.sums(position)) {
     for (const Slice& slice : link.remote->slices) {
-      if (!link.stream.send(bytes_of(sum, slice), true)) return false;
+      if (!send_sum(link, sum, slice)) return false;
     }
   }
   return link.stream.flush();
 }
 
-bool Bridge::send_reduced(Link& link, std::size_t position, std::int64_t step) {
+bool Bridge::send_sum(Link& link, const NodeSum& sum, Slice slice) {
+  std::vector<const float*> sources;
+  for (const NodeSum::Source& source : sum.sources) {
+    sources.push_back(view_->segments[source.position]->buffer(source.buffer));
+  }
+  if (sources.size() == 1) return link.stream.send(bytes_of(sources.front(), slice), true);
+  link.part.resize(kSumPart);
+  for (std::size_t begin = slice.begin; begin < slice.end; begin += kSumPart) {
+    const std::size_t count = std::min(kSumPart, slice.end - begin);
+    for (const float*& source : sources) source += begin;
+    sum.program.run(sources, 1.0F, link.part.data(), 0, count);
+    for (const float*& source : sources) source -= begin;
+    if (!link.stream.send(bytes_of(link.part.data(), Slice{0, count}), true)) return false;
+  }
+  return true;
+}
+
+// If the bridge is closed before the slice exists, it ends between two frames.
+bool Bridge::send_reduced(Link& link, std::size_t position, std::int64_t step, bool* closed) {
+  const MemberRow& row = block_.rows[position];
+  const Slice slice = layout_.slice(position);
   const BridgeHeader header{.type = BridgeFrame::kReduced,
                             .member = layout_.worker(position),
                             .view = view_->view.number,
                             .step = step,
                             .payload_bytes = layout_.reduced_bytes(position)};
-  return link.stream.send(encode(header), true) &&
-         link.stream.send(bytes_of(board_.gradient(step), layout_.slice(position)), true) &&
-         link.stream.flush();
+  const float* const gradient = board_.gradient(step);
+  std::size_t sent = 0;  // parts
+  for (;;) {
+    bool whole = false;
+    const auto more = [&] {
+      whole = row.reduced.load(std::memory_order_acquire) >= step;
+      return whole || row.parts_summed(step) > sent;
+    };
+    if (!wait(more, true)) {
+      *closed = sent == 0;
+      return *closed && !stop_;
+    }
+    if (sent == 0 && !link.stream.send(encode(header), true)) return false;
+    const std::size_t parts = row.parts_summed(step);
+    const std::size_t begin = std::min(slice.end, slice.begin + sent * kSlicePart);
+    const std::size_t end =
+        whole ? slice.end : std::min(slice.end, slice.begin + parts * kSlicePart);
+    if (!link.stream.send(bytes_of(gradient, Slice{begin, end}), true)) return false;
+    if (whole) return link.stream.flush();
+    sent = parts;
+  }
 }
 
 bool Bridge::send_restore(const Link& link, std::int64_t step) const {
   const BridgeHeader header{.type = BridgeFrame::kRestore,
                             .view = view_->view.number,
                             .step = step,
-                            .payload_bytes = layout_.restore_bytes()};
-  const BoardShape shape = board_.shape();
-  if (!link.stream.send(encode(header), true) ||
-      !link.stream.send(bytes_of(board_.gradient(step), Slice{0, shape.gradient_floats}), true)) {
-    return false;
-  }
-  for (int logical = 0; logical < shape.logical_workers; ++logical) {
-    if (!link.stream.send(board_.slot_bytes(logical, step + 1), true)) return false;
-  }
-  return link.stream.flush();
+                            .payload_bytes = restore_bytes()};
+  const Slice all{0, board_.shape().gradient_floats};
+  return link.stream.send(encode(header), true) &&
+         link.stream.send(bytes_of(board_.gradient(step), all), true) &&
+         boards_.send_slots(link.stream, step + 1) && boards_.send_data(link.stream, step) &&
+         link.stream.flush();
+}
+
+std::size_t Bridge::restore_bytes() const {
+  return board_.shape().gradient_floats * sizeof(float) + boards_.all_slot_bytes() +
+         boards_.data_bytes();
 }
 
 // --- Receiving -----------------------------------------------------------------------------------
@@ -309,7 +346,7 @@ bool Bridge::receive_frame(Link& link, const BridgeHeader& header) {
 
 bool Bridge::receive_slot(const Link& link, int logical, std::int64_t step) {
   if (!link.stream.receive(board_.slot_bytes(logical, step))) return false;
-  const bool possible = board_.possible_slot(logical, step);
+  const bool possible = boards_.possible_slot(logical, step);
   if (!possible) fail(link, "more samples in a step than a logical worker can have");
   return possible;
 }
@@ -320,10 +357,11 @@ bool Bridge::take_arrived(Link& link, std::size_t position, const BridgeHeader& 
   for (int logical = hosts.begin; good && logical < hosts.end; ++logical) {
     good = receive_slot(link, logical, header.step + 1);
   }
-  for (const HostRoot& root : layout_.roots(position)) {
-    float* const sum = view_->segments[position]->buffer(root.buffer);
-    for (const Slice& slice : own_->slices)
-      good = good && link.stream.receive(bytes_of(sum, slice));
+  for (const NodeSum& sum : layout_.sums(position)) {
+    float* const mirror = view_->segments[sum.place().position]->buffer(sum.place().buffer);
+    for (const Slice& slice : own_->slices) {
+      good = good && link.stream.receive(bytes_of(mirror, slice));
+    }
   }
   if (!good || stop_) {
     fail(link, kBroke);
@@ -363,20 +401,22 @@ bool Bridge::take_reduced(Link& link, std::size_t position, const BridgeHeader& 
 bool Bridge::take_restore(Link& link, const BridgeHeader& header) {
   if (!wait([&] { return started_.load(); }, false)) return false;
   if (restored_ || step_to_restore(link.remote->name, options_.node) != header.step ||
-      header.payload_bytes != layout_.restore_bytes()) {
+      header.payload_bytes != restore_bytes()) {
     fail(link, "a step that was not requested");
     return false;
   }
-  const BoardShape shape = board_.shape();
   board_.gradient_step(header.step) = -2 - header.step;
   write_barrier();
-  bool good =
-      link.stream.receive(bytes_of(board_.gradient(header.step), Slice{0, shape.gradient_floats}));
-  for (int logical = 0; good && logical < shape.logical_workers; ++logical) {
-    good = receive_slot(link, logical, header.step + 1);
-  }
-  if (!good || stop_) {
+  const Slice all{0, board_.shape().gradient_floats};
+  std::vector<std::byte> data;
+  if (!link.stream.receive(bytes_of(board_.gradient(header.step), all)) ||
+      !boards_.receive_slots(link.stream, header.step + 1) ||
+      !boards_.receive_data(link.stream, data) || stop_) {
     fail(link, kBroke);
+    return false;
+  }
+  if (!boards_.put_data(header.step, data, true)) {
+    fail(link, "the data of a step that cannot be true");
     return false;
   }
   board_.gradient_step(header.step) = header.step;

@@ -4,12 +4,15 @@
 //
 // For every step it sends, member by member, in this order:
 //   kArrived   when a local member has arrived: the slots of its logical workers after the step,
-//              and the slices of its partial sums that the other node's members own
-//   kReduced   when a local member has summed its slice: that slice
-// The receiver first writes the bytes to its node's memory (the board, and the mirrors of the
-// remote members' segments) and then advances the member's row. So `arrived` and `reduced` mean the
-// same on every board as on a single machine, "a step is complete" is a fact in each node's own
-// memory, and a worker does not know which members are remote.
+//              and those sums over the node's logical workers that exist now that it has arrived
+//              (node_sums.h); of each sum the slices that the other node's members own
+//   kReduced   when a local member sums its slice: that slice, part by part
+// With hosts that are aligned to the tree, each of n nodes sends about 2 (n - 1) / n of the
+// gradient per step, whatever its number of members. The receiver first writes the bytes to its
+// node's memory (the board, and the mirrors of the remote members' segments) and then advances the
+// member's row. So `arrived` and `reduced` mean the same on every board as on a single machine, "a
+// step is complete" is a fact in each node's own memory, and a worker does not know which members
+// are remote.
 //
 // Nothing is overwritten too early: the receiver does not take a kArrived of step s + 1 before step
 // s is complete on its own board. The sender blocks in TCP meanwhile. Until then the slots that
@@ -34,6 +37,7 @@
 #include "elastic/memory/board.h"
 #include "elastic/transport/bridge_frame.h"
 #include "elastic/transport/bridge_layout.h"
+#include "elastic/transport/node_boards.h"
 #include "elastic/transport/stream.h"
 
 namespace rubato::elastic {
@@ -47,8 +51,8 @@ class Bridge {
     // Nothing: it is started by message.
     std::optional<membership::Proposal> proposal;
   };
-  // `view` must be prepared by the gateway of options.node. The board must outlive the bridge.
-  Bridge(std::shared_ptr<const ActiveView> view, const Board& board, Options options);
+  // `view` must be prepared by the gateway of options.node. The boards must outlive the bridge.
+  Bridge(std::shared_ptr<const ActiveView> view, const NodeBoards& boards, Options options);
   Bridge(const Bridge&) = delete;
   Bridge& operator=(const Bridge&) = delete;
   ~Bridge() { stop(); }
@@ -90,7 +94,8 @@ class Bridge {
     const NodeShare* remote = nullptr;
     WorkerAddress gateway;
     bool dials = false;
-    Stream stream;  // set once, before `connected`
+    Stream stream;            // set once, before `connected`
+    std::vector<float> part;  // of a sum, while it is sent
     std::atomic<bool> connected{false};
     std::atomic<bool> sent{false};
     std::atomic<bool> received{false};
@@ -107,8 +112,10 @@ class Bridge {
   void send_all(Link& link);
   bool send_step(Link& link, std::int64_t step, bool* closed);
   bool send_arrived(Link& link, std::size_t position, std::int64_t step);
-  bool send_reduced(Link& link, std::size_t position, std::int64_t step);
+  bool send_sum(Link& link, const NodeSum& sum, Slice slice);
+  bool send_reduced(Link& link, std::size_t position, std::int64_t step, bool* closed);
   bool send_restore(const Link& link, std::int64_t step) const;
+  std::size_t restore_bytes() const;
   void receive_all(Link& link);
   bool receive_frame(Link& link, const BridgeHeader& header);
   bool receive_slot(const Link& link, int logical, std::int64_t step);
@@ -119,6 +126,7 @@ class Bridge {
   std::optional<std::int64_t> step_to_restore(const std::string& from, const std::string& to) const;
 
   std::shared_ptr<const ActiveView> view_;
+  NodeBoards boards_;
   const Board& board_;
   Options options_;
   BridgeLayout layout_;

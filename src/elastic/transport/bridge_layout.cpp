@@ -3,37 +3,39 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace rubato::elastic {
 
 BridgeLayout::BridgeLayout(const View& view, const BoardShape& shape, std::size_t slot_bytes)
-    : slot_bytes_(slot_bytes), gradient_floats_(shape.gradient_floats) {
-  for (std::size_t i = 0; i < view.members.size(); ++i) {
-    const Member& member = view.members[i];
-    roots_.push_back(host_program(shape.logical_workers, member.hosts).roots);
+    : slot_bytes_(slot_bytes) {
+  const auto members = static_cast<int>(view.members.size());
+  for (const Member& member : view.members) {
     hosts_.push_back(member.hosts);
     workers_.push_back(member.address.id);
-    slices_.push_back(owned_slice(shape.gradient_floats, static_cast<int>(view.members.size()),
-                                  static_cast<int>(i)));
-    auto node = std::find_if(nodes_.begin(), nodes_.end(), [&](const NodeShare& share) {
-      return share.name == member.address.node;
-    });
-    if (node == nodes_.end()) {
-      nodes_.push_back({.name = member.address.node,
-                        .gateway = member.address.id,
-                        .positions = {},
-                        .slices = {}});
-      node = nodes_.end() - 1;
+    slices_.push_back(owned_slice(shape.gradient_floats, members, view.position(workers_.back())));
+  }
+  sums_.resize(hosts_.size());
+  for (std::vector<std::size_t>& positions : view.positions_by_node()) {
+    NodeShare node{.name = view.members[positions.front()].address.node,
+                   .gateway = workers_[positions.front()],
+                   .positions = {},
+                   .slices = {}};
+    for (NodeSum& sum : node_sums(view.logical_workers(), hosts_, positions)) {
+      sums_[sum.last()].push_back(std::move(sum));
     }
-    node->gateway = std::min(node->gateway, member.address.id);
-    node->positions.push_back(i);
-    const Slice slice = slices_.back();
-    if (slice.begin == slice.end) continue;
-    if (!node->slices.empty() && node->slices.back().end == slice.begin) {
-      node->slices.back().end = slice.end;
-    } else {
-      node->slices.push_back(slice);
+    for (const std::size_t position : positions) {
+      node.gateway = std::min(node.gateway, workers_[position]);
+      const Slice slice = slices_[position];
+      if (slice.begin == slice.end) continue;
+      if (!node.slices.empty() && node.slices.back().end == slice.begin) {
+        node.slices.back().end = slice.end;
+      } else {
+        node.slices.push_back(slice);
+      }
     }
+    node.positions = std::move(positions);
+    nodes_.push_back(std::move(node));
   }
 }
 
@@ -47,16 +49,11 @@ std::size_t BridgeLayout::arrived_bytes(std::size_t position, const NodeShare& t
   std::size_t floats = 0;
   for (const Slice& slice : to.slices) floats += slice.end - slice.begin;
   return static_cast<std::size_t>(hosts_[position].size()) * slot_bytes_ +
-         roots_[position].size() * floats * sizeof(float);
+         sums_[position].size() * floats * sizeof(float);
 }
 
 std::size_t BridgeLayout::reduced_bytes(std::size_t position) const {
   return (slices_[position].end - slices_[position].begin) * sizeof(float);
-}
-
-std::size_t BridgeLayout::restore_bytes() const {
-  const auto logical = static_cast<std::size_t>(hosts_.back().end);
-  return gradient_floats_ * sizeof(float) + logical * slot_bytes_;
 }
 
 int gateway_of(const View& view, const std::string& node) {

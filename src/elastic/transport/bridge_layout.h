@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "elastic/data/reduction_tree.h"
+#include "elastic/data/node_sums.h"
 #include "elastic/job/view.h"
 #include "elastic/memory/board.h"
 
@@ -26,22 +26,20 @@ class BridgeLayout {
   const NodeShare* find(const std::string& name) const;
   // Payload sizes: of the member at a position, to a node.
   std::size_t arrived_bytes(std::size_t position, const NodeShare& to) const;
+  // What follows the member's arrival: those sums of its node that exist now that it has arrived.
+  const std::vector<NodeSum>& sums(std::size_t position) const { return sums_[position]; }
   std::size_t reduced_bytes(std::size_t position) const;
-  std::size_t restore_bytes() const;
-  // The member's exported partial sums and where they are in its segment.
-  const std::vector<HostRoot>& roots(std::size_t position) const { return roots_[position]; }
   LogicalRange hosts(std::size_t position) const { return hosts_[position]; }
   Slice slice(std::size_t position) const { return slices_[position]; }
   int worker(std::size_t position) const { return workers_[position]; }
 
  private:
   std::vector<NodeShare> nodes_;
-  std::vector<std::vector<HostRoot>> roots_;
+  std::vector<std::vector<NodeSum>> sums_;
   std::vector<LogicalRange> hosts_;
   std::vector<Slice> slices_;
   std::vector<int> workers_;
   std::size_t slot_bytes_;
-  std::size_t gradient_floats_;
 };
 
 // The member that runs the bridge of a node in a view; -1 if none of the node's workers is a

@@ -22,10 +22,6 @@ std::span<std::byte> gradient_bytes(const Board& board, std::int64_t step) {
   return std::as_writable_bytes(std::span(board.gradient(step), board.shape().gradient_floats));
 }
 
-std::size_t all_slot_bytes(const Board& board) {
-  return static_cast<std::size_t>(board.shape().logical_workers) * board.slot_bytes(0, 0).size();
-}
-
 nlohmann::json purpose() { return {{"stream", kFeedPurpose}}; }
 
 }  // namespace
@@ -121,9 +117,10 @@ bool FeedServer::send_snapshot(Session& session) {
                               .view = number,
                               .step = step,
                               .next_members = block.members,
-                              .payload_bytes = all_slot_bytes(board_)};
-    return session.stream.send(encode(header), true) && send_slots(session, step + 1) &&
-           session.stream.flush();
+                              .payload_bytes = boards_.all_slot_bytes() + boards_.data_bytes()};
+    return session.stream.send(encode(header), true) &&
+           boards_.send_slots(session.stream, step + 1) &&
+           boards_.send_data(session.stream, step) && session.stream.flush();
   }
   return false;
 }
@@ -137,13 +134,16 @@ bool FeedServer::send_step(Session& session, std::int64_t view, std::int64_t ste
               [&] { return stop_ || steady_clock::now() >= until; });
   with_gradient = with_gradient && board_.gradient_step(step) == step;
   const std::span<std::byte> gradient = gradient_bytes(board_, step);
-  BridgeHeader header{
-      .type = BridgeFrame::kStep,
-      .view = view,
-      .step = step,
-      .flag = with_gradient ? kWithGradient : 0,
-      .payload_bytes = all_slot_bytes(board_) + (with_gradient ? gradient.size() : 0)};
-  if (!session.stream.send(encode(header), true) || !send_slots(session, step + 1)) return false;
+  BridgeHeader header{.type = BridgeFrame::kStep,
+                      .view = view,
+                      .step = step,
+                      .flag = with_gradient ? kWithGradient : 0,
+                      .payload_bytes = boards_.all_slot_bytes() + boards_.data_bytes() +
+                                       (with_gradient ? gradient.size() : 0)};
+  if (!session.stream.send(encode(header), true) || !boards_.send_slots(session.stream, step + 1) ||
+      !boards_.send_data(session.stream, step)) {
+    return false;
+  }
   if (with_gradient && !session.stream.send(gradient, true)) return false;
   read_barrier();
   header.flag = with_gradient && board_.gradient_step(step) == step ? kWithGradient : 0;
@@ -151,13 +151,6 @@ bool FeedServer::send_step(Session& session, std::int64_t view, std::int64_t ste
   if (board_.completed() <= step) header.flag |= kWithSlots;
   header.payload_bytes = 0;
   return session.stream.send(encode(header));
-}
-
-bool FeedServer::send_slots(Session& session, std::int64_t step) {
-  for (int logical = 0; logical < board_.shape().logical_workers; ++logical) {
-    if (!session.stream.send(board_.slot_bytes(logical, step), true)) return false;
-  }
-  return true;
 }
 
 bool FeedServer::answer_unit(Session& session, const BridgeHeader& request) {
@@ -205,8 +198,8 @@ void FeedServer::stop() {
 
 // --- Client --------------------------------------------------------------------------------------
 
-FeedClient::FeedClient(const Board& board, Options options)
-    : board_(board), options_(std::move(options)) {
+FeedClient::FeedClient(const NodeBoards& boards, Options options)
+    : boards_(boards), board_(boards_.board()), options_(std::move(options)) {
   const ViewBlock& block = board_.block(options_.view);
   if (options_.view > 0 && block.view == options_.view && block.members > 0) {
     view_ = options_.view;
@@ -286,50 +279,9 @@ bool FeedClient::take(const Stream& stream, const BridgeHeader& header) {
     case BridgeFrame::kNothing:
       return header.payload_bytes == 0;
     case BridgeFrame::kSnapshot:
-      if (header.view < 1 || header.payload_bytes != all_slot_bytes(board_)) return false;
-      // A view in which this node has members is not the feed's to report.
-      if (options_.successor(header.view) != Successor::kNobody) return false;
-      if (header.next_members < 1 || !take_slots(stream, header.step + 1)) return false;
-      board_.fed_slots() = -1;
-      board_.gradient_step(0) = -1;
-      board_.gradient_step(1) = -1;
-      board_.start_block(header.view, header.next_members, header.step + 1);
-      view_ = header.view;
-      board_.completed() = header.step;  // less than before, if the job has restarted meanwhile
-      complete(header.step);
-      ready_ = true;
-      return true;
-    case BridgeFrame::kStep: {
-      const std::span<std::byte> gradient = gradient_bytes(board_, header.step);
-      const bool with_gradient = (header.flag & kWithGradient) != 0;
-      const std::size_t bytes = all_slot_bytes(board_) + (with_gradient ? gradient.size() : 0);
-      if (header.view != view_ || header.step <= step_ || header.payload_bytes != bytes) {
-        return false;
-      }
-      board_.gradient_step(header.step) = -2 - header.step;
-      board_.fed_slots() = -1;
-      write_barrier();
-      if (!take_slots(stream, header.step + 1)) return false;
-      if (with_gradient && !stream.receive(gradient)) return false;
-      BridgeHeaderBytes end;
-      if (!stream.receive(end)) return false;
-      const std::optional<BridgeHeader> verdict = decode_bridge_header(end);
-      if (!verdict || verdict->type != BridgeFrame::kStep || verdict->step != header.step) {
-        return false;
-      }
-      if ((verdict->flag & kWithSlots) != 0) board_.fed_slots() = header.step;
-      if (with_gradient && (verdict->flag & kWithGradient) != 0) {
-        board_.gradient_step(header.step) = header.step;
-      }
-      ViewBlock& block = board_.block(view_);
-      const auto members = static_cast<std::size_t>(block.members.load());
-      for (std::size_t i = 0; i < members; ++i) {
-        block.rows[i].arrived = header.step;
-        block.rows[i].reduced.store(header.step, std::memory_order_release);
-      }
-      complete(header.step);
-      return true;
-    }
+      return take_snapshot(stream, header);
+    case BridgeFrame::kStep:
+      return take_step(stream, header);
     case BridgeFrame::kAnnounce: {
       if (header.view != view_ || header.next.view <= view_ || header.payload_bytes != 0 ||
           header.next.first_step - 1 > step_) {
@@ -354,12 +306,62 @@ bool FeedClient::take(const Stream& stream, const BridgeHeader& header) {
   }
 }
 
-bool FeedClient::take_slots(const Stream& stream, std::int64_t step) {
-  for (int logical = 0; logical < board_.shape().logical_workers; ++logical) {
-    if (!stream.receive(board_.slot_bytes(logical, step)) || !board_.possible_slot(logical, step)) {
-      return false;
-    }
+// Whether the slots and the data are whole does not matter, unless nobody trains: they are those
+// of a founder, from which the first view begins. Otherwise a later step brings others.
+bool FeedClient::take_snapshot(const Stream& stream, const BridgeHeader& header) {
+  const std::int64_t step = header.step;
+  if (header.view < 1 || header.next_members < 1 ||
+      header.payload_bytes != boards_.all_slot_bytes() + boards_.data_bytes()) {
+    return false;
   }
+  // A view in which this node has members is not the feed's to report.
+  if (options_.successor(header.view) != Successor::kNobody) return false;
+  std::vector<std::byte> data;
+  if (!boards_.receive_slots(stream, step + 1) || !boards_.receive_data(stream, data) ||
+      !boards_.put_data(step, data, true)) {
+    return false;
+  }
+  board_.fed_slots() = -1;
+  board_.gradient_step(0) = -1;
+  board_.gradient_step(1) = -1;
+  board_.start_block(header.view, header.next_members, step + 1);
+  view_ = header.view;
+  board_.completed() = step;  // less than before, if the job has restarted meanwhile
+  complete(step);
+  ready_ = true;
+  return true;
+}
+
+bool FeedClient::take_step(const Stream& stream, const BridgeHeader& header) {
+  const std::int64_t step = header.step;
+  const std::span<std::byte> gradient = gradient_bytes(board_, step);
+  const bool with_gradient = (header.flag & kWithGradient) != 0;
+  const std::size_t bytes =
+      boards_.all_slot_bytes() + boards_.data_bytes() + (with_gradient ? gradient.size() : 0);
+  if (header.view != view_ || step <= step_ || header.payload_bytes != bytes) return false;
+  board_.gradient_step(step) = -2 - step;
+  board_.fed_slots() = -1;
+  write_barrier();
+  std::vector<std::byte> data;
+  if (!boards_.receive_slots(stream, step + 1) || !boards_.receive_data(stream, data) ||
+      (with_gradient && !stream.receive(gradient))) {
+    return false;
+  }
+  BridgeHeaderBytes end;
+  if (!stream.receive(end)) return false;
+  const std::optional<BridgeHeader> verdict = decode_bridge_header(end);
+  if (!verdict || verdict->type != BridgeFrame::kStep || verdict->step != step) return false;
+  const bool with_slots = (verdict->flag & kWithSlots) != 0;
+  if (!boards_.put_data(step, data, with_slots)) return false;
+  if (with_slots) board_.fed_slots() = step;
+  if (with_gradient && (verdict->flag & kWithGradient) != 0) board_.gradient_step(step) = step;
+  ViewBlock& block = board_.block(view_);
+  const auto members = static_cast<std::size_t>(block.members.load());
+  for (std::size_t i = 0; i < members; ++i) {
+    block.rows[i].arrived = step;
+    block.rows[i].reduced.store(step, std::memory_order_release);
+  }
+  complete(step);
   return true;
 }
 

@@ -20,6 +20,7 @@
 #include "elastic/memory/donor.h"
 #include "elastic/memory/worker_segment.h"
 #include "elastic/transport/bridge_frame.h"
+#include "elastic/transport/node_boards.h"
 #include "elastic/transport/stream.h"
 
 namespace rubato::elastic {
@@ -29,8 +30,8 @@ inline constexpr const char* kFeedPurpose = "feed";
 // The member's side.
 class FeedServer {
  public:
-  FeedServer(const Board& board, std::shared_ptr<const WorkerSegment> own, ProgramShape shape)
-      : board_(board), own_(std::move(own)), shape_(std::move(shape)) {}
+  FeedServer(const NodeBoards& boards, std::shared_ptr<const WorkerSegment> own, ProgramShape shape)
+      : boards_(boards), board_(boards.board()), own_(std::move(own)), shape_(std::move(shape)) {}
   FeedServer(const FeedServer&) = delete;
   FeedServer& operator=(const FeedServer&) = delete;
   ~FeedServer() { stop(); }
@@ -57,9 +58,9 @@ class FeedServer {
   bool answer_unit(Session& session, const BridgeHeader& request);
   bool send_snapshot(Session& session);
   bool send_step(Session& session, std::int64_t view, std::int64_t step, bool with_gradient);
-  bool send_slots(Session& session, std::int64_t step);
   bool went_through_board(std::int64_t step) const;
 
+  NodeBoards boards_;
   const Board& board_;
   std::shared_ptr<const WorkerSegment> own_;
   ProgramShape shape_;
@@ -86,7 +87,7 @@ class FeedClient {
     };
     std::function<Successor(std::int64_t view)> successor;
   };
-  FeedClient(const Board& board, Options options);
+  FeedClient(const NodeBoards& boards, Options options);
   FeedClient(const FeedClient&) = delete;
   FeedClient& operator=(const FeedClient&) = delete;
   ~FeedClient();
@@ -101,9 +102,11 @@ class FeedClient {
   void run();
   bool follow(const Stream& stream);
   bool take(const Stream& stream, const BridgeHeader& header);
-  bool take_slots(const Stream& stream, std::int64_t step);
+  bool take_snapshot(const Stream& stream, const BridgeHeader& header);
+  bool take_step(const Stream& stream, const BridgeHeader& header);
   void complete(std::int64_t step);
 
+  NodeBoards boards_;
   const Board& board_;
   Options options_;
   std::int64_t view_ = 0;

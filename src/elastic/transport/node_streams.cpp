@@ -24,7 +24,7 @@ bool NodeStreams::ready_for(const std::shared_ptr<const ActiveView>& view,
   if (!bridge || proposals_[view->view.number] != proposal || !bridge->problem().empty()) {
     bridge.reset();
     bridge = std::make_unique<Bridge>(
-        view, memory_.board(),
+        view, memory_.boards(),
         Bridge::Options{.node = node_, .identity = identity_, .proposal = proposal});
     proposals_[view->view.number] = proposal;
     used_ = true;
@@ -41,7 +41,7 @@ Result<bool> NodeStreams::restored(const membership::Restore& start) {
     if (!active.ok()) return active.error();
     bridge.reset();
     bridge = std::make_unique<Bridge>(
-        *active, memory_.board(),
+        *active, memory_.boards(),
         Bridge::Options{.node = node_, .identity = identity_, .proposal = std::nullopt});
     proposals_.erase(view.number);
     bridge->start({view.first_step, start.source, start.lagging});
@@ -112,10 +112,11 @@ std::string NodeStreams::feed_board(const Situation& now) {
     if (used) return "all other workers of this node have left the job";
     used_ = true;
     feed_ = std::make_unique<FeedClient>(
-        board, FeedClient::Options{
-                   .identity = identity_, .view = from, .successor = [this](std::int64_t number) {
-                     return successor(number);
-                   }});
+        memory_.boards(),
+        FeedClient::Options{
+            .identity = identity_, .view = from, .successor = [this](std::int64_t number) {
+              return successor(number);
+            }});
   }
   const int donor = feed_->donor();
   if (donor >= 0 && current.find(donor) != nullptr && now.connected(donor)) return "";
@@ -135,7 +136,7 @@ std::function<void(Stream)> NodeStreams::on_stream(int peer, const nlohmann::jso
     if (!now.serves) return {};  // not a member (yet)
     return [this, number = now.view->number](Stream opened) {
       if (!feed_server_) {
-        feed_server_ = std::make_unique<FeedServer>(memory_.board(), memory_.own(), shape_);
+        feed_server_ = std::make_unique<FeedServer>(memory_.boards(), memory_.own(), shape_);
       }
       feed_server_->set_view(number);
       feed_server_->serve(std::move(opened));

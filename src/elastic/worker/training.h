@@ -75,6 +75,7 @@ class Training {
   void fill_data_board();
   Status restore_data_board();
   bool compute_adaptive(const ActiveView& view, std::int64_t step);
+  static std::vector<int> hosted_elsewhere(const ActiveView& view);
   std::optional<StepInfo> adaptive_info(std::int64_t step) const;
   void offer_adaptive_prefetch(const ActiveView& view, std::int64_t step, const DataState& next);
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "elastic/transport/bridge_layout.h"
 #include "elastic/worker/training.h"
 
 namespace rubato::elastic {
@@ -59,6 +60,20 @@ std::optional<StepInfo> Training::adaptive_info(std::int64_t step) const {
   return context_.adaptive->info(*facts);
 }
 
+// The logical workers on other nodes, for the member that notes their samples on this node's data
+// board: they are known without asking.
+std::vector<int> Training::hosted_elsewhere(const ActiveView& view) {
+  const std::vector<Member>& members = view.view.members;
+  const WorkerAddress& own = members[static_cast<std::size_t>(view.position)].address;
+  std::vector<int> logical;
+  if (!view.spans_nodes || gateway_of(view.view, own.node) != own.id) return logical;
+  for (const Member& member : members) {
+    if (member.address.node == own.node) continue;
+    for (int i = member.hosts.begin; i < member.hosts.end; ++i) logical.push_back(i);
+  }
+  return logical;
+}
+
 bool Training::compute_adaptive(const ActiveView& view, std::int64_t step) {
   const Board& board = port_.board();
   const DataBoard& data = port_.data_board();
@@ -85,8 +100,18 @@ bool Training::compute_adaptive(const ActiveView& view, std::int64_t step) {
     if (!compute(host, step, board.private_state(from, step), after, loss)) return false;
     done.push_back({.logical = host.logical, .samples = batch_.samples});
   }
+  std::vector<Share> elsewhere;
+  for (const int logical : hosted_elsewhere(view)) {
+    terms.fill(shares_, step, logical, batch_);
+    elsewhere.push_back({.logical = logical, .samples = batch_.samples});
+  }
+  const auto note_samples = [&](const Share& share) {
+    std::copy(share.samples.begin(), share.samples.end(),
+              data.samples(step).begin() + shares_.first(share.logical));
+  };
   context_.program->settle();
   port_.publish([&] {
+    std::for_each(elsewhere.begin(), elsewhere.end(), note_samples);
     for (std::size_t i = 0; i < done.size(); ++i) {
       const Share& share = done[i];
       SlotHeader& slot = board.slot(share.logical, step + 1);
@@ -94,8 +119,7 @@ bool Training::compute_adaptive(const ActiveView& view, std::int64_t step) {
       slot.samples = static_cast<std::int64_t>(share.samples.size());
       std::copy(after_[i].begin(), after_[i].end(),
                 board.private_state(share.logical, step + 1).begin());
-      std::copy(share.samples.begin(), share.samples.end(),
-                data.samples(step).begin() + shares_.first(share.logical));
+      note_samples(share);
     }
     data.put_facts({.step = step,
                     .epoch = shares_.epoch,
