@@ -58,10 +58,10 @@ bool Bridge::expects(int peer, const nlohmann::json& purpose) const {
          purpose == Bridge::purpose(view_->view, options_.node);
 }
 
-void Bridge::accept(int peer, Descriptor socket) {
+void Bridge::accept(int peer, Stream stream) {
   const auto link = std::find_if(links_.begin(), links_.end(),
                                  [&](const Link& l) { return l.remote->gateway == peer; });
-  if (link != links_.end()) set_stream(*link, Stream(std::move(socket)));
+  if (link != links_.end()) set_stream(*link, std::move(stream));
 }
 
 void Bridge::set_stream(Link& link, Stream stream) {

@@ -61,14 +61,7 @@ class Bridge {
   // The required content of the other gateway's kStream message.
   static nlohmann::json purpose(const View& view, const std::string& to_node);
   bool expects(int peer, const nlohmann::json& purpose) const;
-  void accept(int peer, Descriptor socket);  // plain
-  void accept(int peer, Stream stream) {
-    for (Link& link : links_) {
-      if (link.remote->gateway != peer) continue;
-      set_stream(link, std::move(stream));
-      return;
-    }
-  }
+  void accept(int peer, Stream stream);
   bool connected() const;  // with all other nodes
 
   // For a view that was started by message. If this node is one of `lagging`, it receives the step
