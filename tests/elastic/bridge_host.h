@@ -21,7 +21,7 @@ class BridgeHost final : private Mesh::Listener {
              const std::string& host = "127.0.0.1")
       : identity_{std::string(kSecretBytes, 's'), job, std::to_string(worker), encrypt} {
     Result<std::unique_ptr<Mesh>> mesh =
-        Mesh::open({.job = job, .secret = identity_.secret, .encrypt = encrypt, .host = host},
+        Mesh::open({.job = job, .secret = identity_.secret, .host = host, .encrypt = encrypt},
                    {.id = worker,
                     .node = node,
                     .host = host,
