@@ -66,6 +66,7 @@ Reply remove_copied(const Call& call);
 // --- cluster_handlers.cpp
 Reply get_cluster(const Call& call);
 Reply list_policies(const Call& call);
+Reply forecast_policy(const Call& call);
 Reply note_supply(const Call& call);
 Reply use_policy(const Call& call);
 Reply list_reservations(const Call& call);

@@ -349,6 +349,23 @@ json component_schemas() {
                            "seconds for which it holds")}});
   schemas["UsePolicy"] =
       object_schema({"name"}, {{"name", text_schema(100)}, {"settings", settings}});
+  const json maybe_seconds = {{"type", {"number", "null"}}};
+  schemas["Forecast"] = object_schema(
+      {"policy", "resizes", "horizon_s", "jobs"},
+      {{"policy", text()},
+       {"resizes", with_help(count(), "of all jobs")},
+       {"horizon_s",
+        with_help(maybe_seconds, "how far it looked ahead; null: to the end of all jobs")},
+       {"jobs",
+        {{"type", "array"},
+         {"items",
+          object_of({{"job", text()},
+                     {"name", text()},
+                     {"phase", text()},
+                     {"start_in_s", with_help(maybe_seconds, "null: not within horizon_s")},
+                     {"finish_in_s", maybe_seconds},
+                     {"guessed", with_help({{"type", "boolean"}},
+                                           "its length is unknown and was assumed")}})}}}});
   schemas["ActivePolicy"] =
       object_schema({"active", "settings"}, {{"active", text()}, {"settings", settings}});
   schemas["Reservation"] =

@@ -225,6 +225,14 @@ class Controller {
   // that many seconds ahead, and what comes later is unknown. Ends early once `abandoned` is true.
   virtual Result<nlohmann::json> plan(const Caller& caller, const JobDocument& document,
                                       const std::function<bool()>& abandoned) const = 0;
+  // What would happen from now on if this policy decided, as far as a simulation gets in 1.5 s:
+  // {"policy": name, "resizes": n, "horizon_s": null or how far it looked, "jobs": [{job, name,
+  // phase, start_in_s, finish_in_s, guessed}]}, with the jobs that the caller may see. Nothing
+  // changes. Ends early once `abandoned` is true.
+  virtual Result<nlohmann::json> forecast(
+      const Caller& caller, const std::string& policy,
+      const std::map<std::string, std::string, std::less<>>& settings,
+      const std::function<bool()>& abandoned) const = 0;
   // Devices, the jobs that hold them, reservations, policy, utilisation.
   virtual nlohmann::json cluster(const Caller& caller) const = 0;
   // Everything `rubato sim --from-live` needs (control/snapshot.h reads it).

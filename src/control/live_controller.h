@@ -92,6 +92,9 @@ class LiveController final : public Controller {
   Result<nlohmann::json> profile(const Caller& caller, JobNumber job) const override;
   Result<nlohmann::json> plan(const Caller& caller, const JobDocument& document,
                               const std::function<bool()>& abandoned) const override;
+  Result<nlohmann::json> forecast(const Caller& caller, const std::string& policy,
+                                  const Settings& settings,
+                                  const std::function<bool()>& abandoned) const override;
   nlohmann::json cluster(const Caller& caller) const override;
   Result<nlohmann::json> snapshot(const Caller& caller) const override;
   std::vector<Tenant> tenants(const Caller& caller) const override;

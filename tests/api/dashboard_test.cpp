@@ -121,6 +121,17 @@ TEST_F(DashboardTest, EventsAreSearched) {
   EXPECT_EQ(ask("GET", "/api/v1/events?watch=nothing", alice_).status, 404);
 }
 
+TEST_F(DashboardTest, WhatWouldHappenUnderAnotherPolicy) {
+  submit(alice_, "mine");
+  submit(bob_, "theirs");
+  const Got got = ask("POST", "/api/v1/forecast", alice_, {{"name", "fifo"}});
+  ASSERT_EQ(got.status, 200) << got.body;
+  ASSERT_EQ(got.json["jobs"].size(), 1U);
+  EXPECT_EQ(got.json["jobs"][0]["name"], "mine");
+  EXPECT_EQ(ask("POST", "/api/v1/forecast", alice_, {{"name", "nothing"}}).status, 400);
+  EXPECT_EQ(controller_->policy_name(), "rubato");
+}
+
 TEST_F(DashboardTest, ALiveStreamHasSamples) {
   httplib::Client client(server_->url());
   std::string text;

@@ -137,12 +137,17 @@ step('filters are in the address', async () => {
   await picture(page, 'jobs');
 });
 
-step('an administrator switches the policy', async () => {
+step('an administrator compares two futures and switches the policy', async () => {
   await visit(page, daemon, '/policies');
   await page.getByRole('button', { name: /^fifo first/ }).click();
+  await page.getByRole('button', { name: 'What if?' }).click();
+  const futures = page.getByRole('region', { name: 'Two futures' });
+  await futures.getByText('vision').waitFor();
+  assert.equal(await futures.locator('.lane.now').count(), 2);
+  assert.equal(await futures.locator('.lane.other').count(), 2);
+  await picture(page, 'policies');
   await page.getByRole('button', { name: 'Use fifo' }).click();
   await page.getByRole('heading', { name: 'fifo decides' }).waitFor();
-  await picture(page, 'policies');
   await page.getByRole('button', { name: /^rubato/ }).first().click();
   await page.getByRole('button', { name: 'Use rubato' }).click();
   await page.getByRole('heading', { name: 'rubato decides' }).waitFor();

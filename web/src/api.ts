@@ -59,6 +59,11 @@ export interface Plan {
   others: { changed: number; devices: number };
 }
 
+export interface Forecast {
+  policy: string; resizes: number; horizon_s: number | null;
+  jobs: { job: string; name: string; phase: string; start_in_s: number | null; finish_in_s: number | null; guessed: boolean }[];
+}
+
 export class ApiError extends Error {
   constructor(readonly status: number, readonly code: string, message: string, readonly path = '') {
     super(message);

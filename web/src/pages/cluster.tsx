@@ -16,7 +16,7 @@ const number = (held: Held) => Number((held.job ?? '').replace(/^j/, '')) || 0;
 function cellsOf(devices: Devices): NodeCells[] {
   return devices.nodes.map((node) => {
     const cells: Cell[] = [];
-    for (const held of devices.held) {
+    for (const held of [...devices.held].sort((a, b) => number(a) - number(b))) {
       for (const place of held.nodes) {
         if (place.node !== node.node) continue;
         for (let i = 0; i < place.devices; ++i) cells.push({ held });

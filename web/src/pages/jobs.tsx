@@ -91,11 +91,19 @@ export function JobsPage({ values, session }: { values: Record<string, string>; 
       loading.current = false;
     }
   };
+  // The newest jobs again; those further down stay, so that nobody loses their place.
+  const mergeNewest = async () => {
+    const page = await get<Page>(address(values, 0));
+    const fresh = new Set(page.jobs.map((job) => job.number));
+    const oldest = page.jobs[page.jobs.length - 1]?.number ?? 0;
+    setJobs((known) => [...page.jobs, ...(known ?? []).filter((job) => !fresh.has(job.number) && job.number < oldest)]);
+  };
   const refresh = useSoon(() => {
     const wanted = [...dirty.current];
     dirty.current.clear();
     if (wanted.length > mostRefreshed || wanted.some((job) => !shown.current.has(job))) {
-      void load(0);
+      if ((jobs?.length ?? 0) > pageSize) mergeNewest().catch((error: unknown) => setProblem(words(error)));
+      else void load(0);
       return;
     }
     void Promise.all(wanted.map((job) => get<JobSummary>(`/api/v1/jobs/j${job}`).catch(() => null))).then((fresh) => {

@@ -4,6 +4,7 @@ import { Chart } from '../chart';
 import { count, duration, time } from '../format';
 import { useLoaded, useSoon } from '../hooks';
 import { listen } from '../live';
+import { useNames } from '../names';
 import { Bar, Card, Choice, Phase, Problem, Tile } from '../parts';
 import { setValues } from '../route';
 import { eventWords } from '../words';
@@ -38,7 +39,8 @@ export function withGaps(series: Series, names: readonly (keyof Sample)[]): { at
   return { at, values };
 }
 
-export function Decisions({ events, names }: { events: RubatoEvent[]; names: Map<number, string> }) {
+export function Decisions({ events }: { events: RubatoEvent[] }) {
+  const names = useNames(events.map(jobOf));
   if (events.length === 0) return <p class="hint">Nothing was decided yet.</p>;
   return (
     <ol class="decisions">
@@ -89,7 +91,6 @@ export function Overview({ values }: { values: Record<string, string> }) {
   }), []);
 
   const last = <T extends keyof Sample>(name: T): number | null => sample?.[name] ?? series?.[name].at(-1) ?? null;
-  const names = new Map((jobs.value?.jobs ?? []).map((job) => [job.number, job.name]));
   const devices = series ? withGaps(series, ['devices', 'allocated', 'training', 'reserved']) : null;
   const queue = series ? withGaps(series, ['queued', 'running']) : null;
   const free = cluster.value ? Math.max(0, cluster.value.devices - (last('reserved') ?? 0) - (last('held') ?? 0)) : null;
@@ -149,7 +150,7 @@ export function Overview({ values }: { values: Record<string, string> }) {
             </div>
           )}
         </Card>
-        <Card title="Latest decisions"><Decisions events={events.slice(0, 14)} names={names} /></Card>
+        <Card title="Latest decisions"><Decisions events={events.slice(0, 14)} /></Card>
       </div>
     </div>
   );

@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks';
-import { change, get, type Cluster, type Policy, type Session } from '../api';
+import { change, get, type Cluster, type Forecast, type Policy, type Session } from '../api';
+import { Futures } from '../futures';
 import { useLoaded, words } from '../hooks';
 import { listen } from '../live';
 import { Card, Problem } from '../parts';
@@ -10,6 +11,8 @@ export function PoliciesPage({ session }: { session: Session }) {
   const [name, setName] = useState('');
   const [settings, setSettings] = useState<Record<string, string>>({});
   const [problem, setProblem] = useState('');
+  const [futures, setFutures] = useState<[Forecast, Forecast] | null>(null);
+  const [asking, setAsking] = useState(false);
   const active = policies.value?.active ?? '';
   const shown = policies.value?.policies.find((policy) => policy.name === (name || active));
   useEffect(() => listen({
@@ -23,10 +26,26 @@ export function PoliciesPage({ session }: { session: Session }) {
     setSettings(shown && shown.name === active ? { ...(cluster.value?.policy_settings ?? {}) } : {});
   }, [shown?.name, cluster.value]);
 
+  const given = Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== ''));
+  const ask = async () => {
+    if (!shown) return;
+    setAsking(true);
+    try {
+      const [now, other] = await Promise.all([
+        change<Forecast>('POST', '/api/v1/forecast', { name: active, settings: cluster.value?.policy_settings ?? {} }),
+        change<Forecast>('POST', '/api/v1/forecast', { name: shown.name, settings: given }),
+      ]);
+      setFutures(now && other ? [now, other] : null);
+      setProblem('');
+    } catch (error) {
+      setProblem(words(error));
+    } finally {
+      setAsking(false);
+    }
+  };
   const use = async (event: Event) => {
     event.preventDefault();
     if (!shown) return;
-    const given = Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== ''));
     try {
       await change('PUT', '/api/v1/policy', { name: shown.name, settings: given });
       setProblem('');
@@ -60,18 +79,22 @@ export function PoliciesPage({ session }: { session: Session }) {
             <form onSubmit={(event) => { void use(event); }}>
               {shown.params.length === 0 ? <p class="hint">It has no parameters.</p> : shown.params.map((param) => (
                 <label key={param.name} class="param"><b>{param.name}</b>
-                  <input value={settings[param.name] ?? ''} placeholder={param.default} autocomplete="off" disabled={!session.admin}
+                  <input value={settings[param.name] ?? ''} placeholder={param.default} autocomplete="off"
                     onInput={(event) => setSettings({ ...settings, [param.name]: event.currentTarget.value })} />
                   <small>{param.help} ({param.allowed})</small>
                 </label>
               ))}
-              {session.admin ? <button type="submit" class="main">{shown.name === active ? 'Apply' : `Use ${shown.name}`}</button>
-                : <p class="hint">Only an administrator can change the policy.</p>}
+              <div class="actions">
+                <button type="button" disabled={asking} onClick={() => { void ask(); }}>What if?</button>
+                {session.admin ? <button type="submit" class="main">{shown.name === active ? 'Apply' : `Use ${shown.name}`}</button>
+                  : <span class="hint">Only an administrator can change the policy.</span>}
+              </div>
               <Problem text={problem} />
             </form>
           </Card>
         ) : null}
       </div>
+      {futures ? <Card title="Two futures"><Futures now={futures[0]} other={futures[1]} /></Card> : null}
     </div>
   );
 }
