@@ -131,7 +131,7 @@ step('filters are in the address', async () => {
   assert.equal(await page.getByRole('button', { name: 'cancelled' }).getAttribute('aria-pressed'), 'true');
   await visit(page, daemon, '/jobs?name=vis*');
   await page.locator('.rows').getByText('vision').waitFor();
-  assert.equal(await page.locator('.rows [role=row]').count(), 1);
+  assert.equal(await page.locator('.rows-inner [role=row]').count(), 1);
   await visit(page, daemon, '/jobs');
   await page.locator('.rows').getByText('language').waitFor();
   await picture(page, 'jobs');

@@ -90,8 +90,8 @@ step('10,000 jobs scroll, and the memory stays small', async () => {
     });
   }
   await toTheEnd();
-  await page.locator('.rows [role=row]').getByText('j1', { exact: true }).waitFor();
-  const inPage = await page.locator('.rows [role=row]').count();
+  await page.locator('.rows-inner [role=row]').getByText('j1', { exact: true }).waitFor();
+  const inPage = await page.locator('.rows-inner [role=row]').count();
   assert.ok(inPage < 100, `${inPage} rows are in the page`);
   const session = await page.context().newCDPSession(page);
   await session.send('HeapProfiler.collectGarbage');

@@ -54,7 +54,7 @@ export interface Cluster {
 }
 export interface Plan {
   placed: boolean; devices: number; start_in_s: number | null; eta_s: number | null; reason: string;
-  text?: string; horizon_s: number | null;
+  text?: string; horizon_s: number | null; guessed: boolean;
   changes: { job: string; from: number; to: number; reason: string }[];
   others: { changed: number; devices: number };
 }

@@ -48,8 +48,8 @@ export function Choice({ name, values, chosen, choose }:
 }
 
 // A list of any length: only the rows that can be seen are in the page.
-export function Rows<T>({ items, height, render, label, atEnd }: {
-  items: T[]; height: number; label: string; render: (item: T, index: number) => ComponentChildren;
+export function Rows<T>({ items, height, head, render, label, atEnd }: {
+  items: T[]; height: number; label: string; head: ComponentChildren; render: (item: T, index: number) => ComponentChildren;
   atEnd?: () => void;
 }) {
   const box = useRef<HTMLDivElement>(null);
@@ -70,6 +70,7 @@ export function Rows<T>({ items, height, render, label, atEnd }: {
   return (
     <div class="rows" ref={box} tabIndex={0} role="table" aria-label={label} aria-rowcount={items.length}
       onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
+      <div role="rowgroup" class="rows-head"><div role="row" class="row head">{head}</div></div>
       <div role="rowgroup" class="rows-inner" style={{ height: `${items.length * height}px` }}>
         {items.slice(first, past).map((item, i) => (
           <div role="row" aria-rowindex={first + i + 1} class="row" key={first + i}

@@ -52,16 +52,23 @@ function Row({ job }: { job: JobSummary }) {
   return (
     <>
       <span role="cell"><a href={`#/jobs/${job.id}`}>{job.id}</a></span>
-      <span role="cell" class="grow"><a href={`#/jobs/${job.id}`}>{job.name}</a></span>
+      <span role="cell"><a href={`#/jobs/${job.id}`}>{job.name}</a></span>
       <span role="cell" class="opt">{job.tenant}</span>
       <span role="cell"><Phase phase={job.phase} stalled={job.stalled_since > 0} /></span>
       <span role="cell" class="n">{ended ? '–' : job.granted}<small>/{job.min_devices === job.max_devices ? job.max_devices : `${job.min_devices}–${job.max_devices}`}</small></span>
       <span role="cell" class="opt">{total ? <Bar share={(step ?? 0) / total} label={`${Math.floor(100 * (step ?? 0) / total)} %`} /> : ''}</span>
       <span role="cell" class="n opt">{ended ? duration(job.ended_at - job.submitted_at) : duration(job.progress.eta_s)}</span>
       <span role="cell" class="opt">{time(job.submitted_at)}</span>
-      <span role="cell" class="opt grow">{ended ? job.message : reasonWords(job.reason)}</span>
+      <span role="cell" class="opt">{ended ? job.message : reasonWords(job.reason)}</span>
     </>
   );
+}
+
+const columns: [string, string][] = [['ID', ''], ['Name', ''], ['Tenant', 'opt'], ['State', ''], ['Devices', 'n'], ['Progress', 'opt'],
+  ['Left / took', 'n opt'], ['Submitted', 'opt'], ['Why', 'opt']];
+
+function Head() {
+  return <>{columns.map(([title, style]) => <span key={title} role="columnheader" class={style}>{title}</span>)}</>;
 }
 
 export function JobsPage({ values, session }: { values: Record<string, string>; session: Session }) {
@@ -130,11 +137,7 @@ export function JobsPage({ values, session }: { values: Record<string, string>; 
       <Problem text={problem} />
       {jobs === null ? <p role="status">Loading…</p> : jobs.length === 0 ? <p class="hint">No job is like that.</p> : (
         <div class="jobs">
-          <div class="row head" aria-hidden="true">
-            <span>ID</span><span class="grow">Name</span><span class="opt">Tenant</span><span>State</span><span class="n">Devices</span>
-            <span class="opt">Progress</span><span class="n opt">Left / took</span><span class="opt">Submitted</span><span class="opt grow">Why</span>
-          </div>
-          <Rows items={jobs} height={36} label="Jobs" render={(job) => <Row job={job} />}
+          <Rows items={jobs} height={36} label="Jobs" head={<Head />} render={(job) => <Row job={job} />}
             atEnd={() => { if (next.current) void load(next.current); }} />
         </div>
       )}

@@ -59,6 +59,7 @@ export function PoliciesPage({ session }: { session: Session }) {
     <div class="page" data-loaded={policies.value !== null && cluster.value !== null}>
       <h1>Policies <small>{active ? `${active} decides` : ''}</small></h1>
       <Problem text={policies.error} />
+      {futures ? <Card title="Two futures"><Futures now={futures[0]} other={futures[1]} /></Card> : null}
       <div class="two">
         <Card title="Policies">
           <ul class="policies">
@@ -94,7 +95,6 @@ export function PoliciesPage({ session }: { session: Session }) {
           </Card>
         ) : null}
       </div>
-      {futures ? <Card title="Two futures"><Futures now={futures[0]} other={futures[1]} /></Card> : null}
     </div>
   );
 }
