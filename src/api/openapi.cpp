@@ -119,8 +119,8 @@ json make_openapi() {
 }  // namespace
 
 const json& openapi() {
-  static const json document = make_openapi();
-  return document;
+  static const json kDocument = make_openapi();
+  return kDocument;
 }
 
 }  // namespace rubato::api

@@ -31,7 +31,7 @@ std::optional<std::string> session_cookie(const httplib::Request& request) {
 
 std::string set_session_cookie(const std::string& name, const std::string& session, bool https) {
   return fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}{}", name, session,
-                     session.empty() ? 0 : static_cast<int>(kSessionLasts_s),
+                     session.empty() ? 0 : static_cast<int>(kSessionLasts),
                      https ? "; Secure" : "");
 }
 

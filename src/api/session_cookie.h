@@ -11,7 +11,7 @@
 
 namespace rubato::api {
 
-inline constexpr double kSessionLasts_s = 12 * 3600;
+inline constexpr double kSessionLasts = 12 * 3600;  // seconds
 
 // Browsers do not tell ports of a host apart, so the name has the port: two daemons on one machine
 // have two cookies.

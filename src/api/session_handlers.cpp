@@ -24,7 +24,7 @@ Reply log_in(const Call& call) {
   }
   Reply reply = json_reply(shown(*caller));
   reply.headers["Set-Cookie"] = set_session_cookie(
-      call.cookie_name, call.controller.make_session(*caller, kSessionLasts_s), call.https);
+      call.cookie_name, call.controller.make_session(*caller, kSessionLasts), call.https);
   reply.headers["Cache-Control"] = "no-store";
   return reply;
 }

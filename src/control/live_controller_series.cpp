@@ -83,6 +83,7 @@ Result<Series> LiveController::series(const SeriesQuery& query) const {
   SeriesQuery filled = query;
   if (filled.to <= 0) filled.to = now_unix();
   if (filled.from <= 0) filled.from = filled.to - 3600;
+  recorder_->catch_up();
   return recorder_->store()->read(filled);
 }
 
@@ -93,6 +94,7 @@ Result<std::vector<JobPoint>> LiveController::job_points(const Caller& caller,
   const Result<JobRecord> record = visible(caller, job);
   if (!record.ok()) return record.error();
   if (recorder_->store() == nullptr) return std::vector<JobPoint>{};
+  recorder_->catch_up();
   return recorder_->store()->points(job);
 }
 

@@ -1,12 +1,14 @@
 #include "control/recorder.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace rubato::control {
 
 namespace {
 
 constexpr auto kLookEvery = std::chrono::seconds(1);
+constexpr std::size_t kWriteEvery = 5;  // looks
 constexpr int kEventsAtOnce = 1000;
 
 }  // namespace
@@ -21,6 +23,8 @@ Recorder::~Recorder() {
   }
   stopped_.notify_all();
   thread_.join();
+  const MutexLock lock(writing_);
+  if (store_) write();
 }
 
 void Recorder::run() {
@@ -42,17 +46,33 @@ void Recorder::look() {
     newest_ = sample;
   }
   if (!store_) return;
-  // What cannot be written now (a full disk) is missing later; nothing depends on it.
-  static_cast<void>(store_->add(sample, sources_.points()));
-  catch_up();
+  std::vector<JobPoint> points = sources_.points();
+  const MutexLock lock(writing_);
+  samples_.push_back(sample);
+  points_.insert(points_.end(), std::make_move_iterator(points.begin()),
+                 std::make_move_iterator(points.end()));
+  if (samples_.size() >= kWriteEvery) write();
+  note_events();
 }
 
 void Recorder::catch_up() {
   if (!store_) return;
-  const MutexLock lock(noting_);
+  const MutexLock lock(writing_);
+  write();
+  note_events();
+}
+
+// What cannot be written now (a full disk) is missing later; nothing depends on it.
+void Recorder::write() {
+  static_cast<void>(store_->add(samples_, points_));
+  samples_.clear();
+  points_.clear();
+}
+
+void Recorder::note_events() {
   for (;;) {
     {
-      const MutexLock state(mutex_);
+      const MutexLock lock(mutex_);
       if (stopping_) return;
     }
     const auto events = sources_.events(store_->seen(), kEventsAtOnce);

@@ -1,5 +1,6 @@
 // A thread that looks at the daemon once a second and keeps what it sees in a SeriesStore. It costs
 // the live loop nothing but a shared lock for a moment, and it does not matter if it falls behind.
+// It writes every five seconds, or when somebody asks.
 #pragma once
 
 #include <chrono>
@@ -30,17 +31,22 @@ class Recorder {
 
   // Null if the store could not be opened.
   const SeriesStore* store() const { return store_.get(); }
-  // The events that are in the log now become visible in store(); for callers that ask about now.
+  // What was seen, and the events that are in the log now, become visible in store(). For callers
+  // that ask about now.
   void catch_up();
   ClusterSample newest() const;
 
  private:
   void run();
   void look();
+  void write() RUBATO_REQUIRES(writing_);
+  void note_events() RUBATO_REQUIRES(writing_);
 
   const std::unique_ptr<SeriesStore> store_;
   const Sources sources_;
-  Mutex noting_;  // one catch_up() at a time
+  Mutex writing_;                                                   // taken before mutex_
+  std::vector<ClusterSample> samples_ RUBATO_GUARDED_BY(writing_);  // not written yet, like points_
+  std::vector<JobPoint> points_ RUBATO_GUARDED_BY(writing_);
   mutable Mutex mutex_;
   CondVar stopped_;
   ClusterSample newest_ RUBATO_GUARDED_BY(mutex_);

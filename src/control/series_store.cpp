@@ -31,6 +31,7 @@ constexpr std::array<Level, 3> kLevels{{{5, 7200}, {60, 2 * kDay}, {600, kKeepDa
 
 std::string columns_with(std::string_view form) {
   std::vector<std::string> parts;
+  parts.reserve(kSeriesColumns.size());
   for (const std::string_view name : kSeriesColumns) {
     parts.push_back(fmt::format(fmt::runtime(form), fmt::arg("name", name)));
   }
@@ -134,6 +135,7 @@ Status SeriesStore::prepare() {
       {&end_span_, "UPDATE spans SET until = max(?, since) WHERE job = ? AND until = 0"},
       {&begin_span_, "INSERT INTO spans VALUES (?, ?, ?, 0)"},
       {&drop_job_, "DELETE FROM point_jobs WHERE job = ?"},
+      {&drop_points_, "DELETE FROM points WHERE job = ?"},
       {&put_nodes_, "INSERT INTO fleets VALUES (?, ?)"},
       {&put_seen_, "INSERT OR REPLACE INTO meta VALUES ('seen', ?)"}};
   for (const auto& [statement, sql] : all) {
@@ -167,16 +169,19 @@ Status SeriesStore::in_transaction(const std::function<Status()>& write) {
   return status;
 }
 
-Status SeriesStore::add(const ClusterSample& sample, std::span<const JobPoint> points) {
+Status SeriesStore::add(std::span<const ClusterSample> samples, std::span<const JobPoint> points) {
+  if (samples.empty() && points.empty()) return ok_status();
   const MutexLock lock(mutex_);
-  const auto added = in_transaction([&]() -> Status {
-    if (auto status = put_sample(sample); !status) return status;
+  auto added = in_transaction([&]() -> Status {
+    for (const ClusterSample& sample : samples) {
+      if (auto status = put_sample(sample); !status) return status;
+    }
     for (const JobPoint& point : points) {
       if (auto status = put_point(point); !status) return status;
     }
-    if (sample.at < next_cleaning_) return ok_status();
-    next_cleaning_ = sample.at + kCleanEvery;
-    return forget_old(sample.at);
+    if (samples.empty() || samples.back().at < next_cleaning_) return ok_status();
+    next_cleaning_ = samples.back().at + kCleanEvery;
+    return forget_old(samples.back().at);
   });
   if (!added) densities_.clear();  // they are measured again
   return added;
@@ -237,9 +242,10 @@ Status SeriesStore::forget_old(double now) {
   sql += fmt::format(
       "DELETE FROM spans WHERE until > 0 AND until < {0};"
       "DELETE FROM fleets WHERE at < (SELECT max(at) FROM fleets WHERE at <= {0});"
+      "DELETE FROM points WHERE job IN (SELECT job FROM point_jobs WHERE last_at < {0} UNION "
+      "SELECT job FROM (SELECT job FROM point_jobs ORDER BY last_at DESC LIMIT -1 OFFSET {1}));"
       "DELETE FROM point_jobs WHERE last_at < {0} OR job IN (SELECT job FROM point_jobs ORDER BY "
-      "last_at DESC LIMIT -1 OFFSET {1});"
-      "DELETE FROM points WHERE job NOT IN (SELECT job FROM point_jobs)",
+      "last_at DESC LIMIT -1 OFFSET {1})",
       now - kKeepDays, kMostJobs);
   return database_.execute(sql);
 }
@@ -247,7 +253,7 @@ Status SeriesStore::forget_old(double now) {
 Status SeriesStore::note(std::span<const Event> events) {
   if (events.empty()) return ok_status();
   const MutexLock lock(mutex_);
-  const auto noted = in_transaction([&]() -> Status {
+  auto noted = in_transaction([&]() -> Status {
     for (const Event& event : events) {
       if (auto status = note_event(event); !status) return status;
     }
@@ -260,7 +266,10 @@ Status SeriesStore::note(std::span<const Event> events) {
 Status SeriesStore::note_event(const Event& event) {
   if (event.type == "held" || event.type == "removed") {
     if (auto status = end_span_.bind(event.at).bind(event.job).run(); !status) return status;
-    if (event.type == "removed") return drop_job_.bind(event.job).run();
+    if (event.type == "removed") {
+      if (auto status = drop_points_.bind(event.job).run(); !status) return status;
+      return drop_job_.bind(event.job).run();
+    }
     const int devices = event.body.value("devices", 0);
     if (devices == 0) return ok_status();
     const auto nodes = event.body.find("nodes");

@@ -39,8 +39,8 @@ class SeriesStore {
   static Result<std::unique_ptr<SeriesStore>> open(const std::string& folder,
                                                    const std::string& log, std::int64_t last_seq);
 
-  // All or nothing.
-  Status add(const ClusterSample& sample, std::span<const JobPoint> points);
+  // All or nothing. In order of time.
+  Status add(std::span<const ClusterSample> samples, std::span<const JobPoint> points);
   // The events of the log after seen(), in order.
   Status note(std::span<const Event> events);
   // Number of the last event that was noted; 0: none.
@@ -80,6 +80,7 @@ class SeriesStore {
   Statement end_span_ RUBATO_GUARDED_BY(mutex_);
   Statement begin_span_ RUBATO_GUARDED_BY(mutex_);
   Statement drop_job_ RUBATO_GUARDED_BY(mutex_);
+  Statement drop_points_ RUBATO_GUARDED_BY(mutex_);
   Statement put_nodes_ RUBATO_GUARDED_BY(mutex_);
   Statement put_seen_ RUBATO_GUARDED_BY(mutex_);
   std::map<JobNumber, Density> densities_ RUBATO_GUARDED_BY(mutex_);

@@ -54,13 +54,15 @@ step('a job is submitted beside its plan, and its page opens', async () => {
 
 step('a resize appears on the job page within a second', async () => {
   await visit(page, daemon, '/jobs/j1');
+  const pin = (devices) => daemon.ask('POST', '/api/v1/jobs/language/scale', { devices });
+  await pin(4);
   await until('the job trains on 4 devices', async () => {
     const job = await daemon.ask('GET', '/api/v1/jobs/j1');
-    return job.held === 4 && job.progress.workers === 4 && job.progress.step > 20;
+    return job.held === 4 && job.progress.workers === 4 && job.progress.step > 100;
   });
   const rows = page.locator('table.resizes tbody tr');
   const known = await rows.count();
-  await daemon.train('vision', '2..4');
+  await pin(2);
   const event = await until('the job shrank', async () => {
     const { events } = await daemon.ask('GET', '/api/v1/jobs/j1/events?newest_first=true&limit=20&types=view');
     return events.find((one) => one.body.type === 'view' && one.body.cause === 'leave');
@@ -71,6 +73,7 @@ step('a resize appears on the job page within a second', async () => {
   console.log(`a resize is on the page ${((seenAt - event.at) * 1000).toFixed(0)} ms after its event`);
   assert.ok(seenAt - event.at < 1, `${seenAt - event.at} s`);
   assert.match(await rows.first().innerText(), /ms/);
+  await daemon.train('vision', '2');
   await page.getByText('Throughput', { exact: true }).waitFor();
   await until('progress moves', async () => (await daemon.steps('j1')) > 200);
   await seen(page, () => document.querySelectorAll('.chart').length >= 3);
@@ -97,7 +100,7 @@ step('the overview is live, and says what was decided', async () => {
   await visit(page, daemon, '/');
   await page.getByText('Latest decisions').waitFor();
   await page.locator('.decisions').getByText('language').first().waitFor();
-  await page.getByText(/shrank from 4 to 2 devices: it gave devices to other jobs/).first().waitFor();
+  await page.getByText(/shrank from 4 to 2 devices: its owner pinned its number of devices/).first().waitFor();
   await daemon.ask('POST', '/api/v1/jobs/language/scale', { devices: 1 });
   await page.locator('.decisions').getByText('was pinned to 1 device').waitFor();
   await page.getByText('live', { exact: true }).waitFor();
@@ -109,8 +112,9 @@ step('the slider shows who held the devices before', async () => {
   await seen(page, () => document.querySelectorAll('.cell').length === 4);
   await page.getByRole('link', { name: 'vision', exact: true }).waitFor();
   await picture(page, 'cluster');
-  const { events } = await daemon.ask('GET', '/api/v1/jobs/vision/events?types=granted&limit=1');
-  const earlier = Math.floor(events[0].at) - 1;
+  const held = async (job) => (await daemon.ask('GET', `/api/v1/jobs/${job}/events?types=held&limit=1`)).events[0].at;
+  const earlier = Math.ceil(await held('language'));
+  assert.ok(earlier < await held('vision'));
   await page.getByLabel('Time').fill(String(earlier));
   await seen(page, (at) => Number(document.querySelector('[data-at]')?.dataset.at) === at, earlier);
   assert.equal(await page.getByRole('link', { name: 'vision', exact: true }).count(), 0);

@@ -28,7 +28,7 @@ class SeriesTest : public ::testing::Test {
   void add(double at, double allocated, const std::vector<JobPoint>& points = {}) {
     ClusterSample sample{.at = at};
     sample.values[2] = allocated;
-    ASSERT_TRUE(store_->add(sample, points).ok());
+    ASSERT_TRUE(store_->add({&sample, 1}, points).ok());
   }
   Series read(const SeriesQuery& query) {
     const auto series = store_->read(query);

@@ -30,7 +30,7 @@ function PlanView({ plan, problem }: { plan: Plan | null; problem: string }) {
         : `Would have to wait: ${plan.text || reasonWords(plan.reason)}.`}</strong></p>
       <ul>
         {!plan.placed && plan.start_in_s !== null ? <li>starts in about {duration(plan.start_in_s)}</li> : null}
-        {plan.eta_s !== null && plan.eta_s !== undefined ? <li>ends in about {duration(plan.eta_s)}{plan.guessed ? ', if it is as long as the average job: nothing like it has run yet' : ''}</li> : <li>its end cannot be predicted: nothing like it has run yet</li>}
+        {plan.eta_s !== null && plan.eta_s !== undefined ? <li>ends in about {duration(plan.eta_s)}{plan.guessed ? '; its length is a guess, because nothing like it has run yet' : ''}</li> : <li>its end cannot be predicted: nothing like it has run yet</li>}
         {plan.changes.map((one) => <li key={one.job}>{one.job}: from {one.from} to {count(one.to, 'device')} ({reasonWords(one.reason)})</li>)}
         {plan.others.changed ? <li>{count(plan.others.changed, 'job')} of other tenants would change</li> : null}
         {plan.changes.length === 0 && !plan.others.changed ? <li>no other job would change</li> : null}
