@@ -1,7 +1,7 @@
 // What people do with the dashboard: a real daemon, real jobs, a real browser.
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
-import { Daemon, logIn, openBrowser, openPage, picture, seen, step, until, visit } from './world.mjs';
+import { Daemon, logIn, openBrowser, openPage, picture, seen, step, toy, until, visit } from './world.mjs';
 
 const daemon = new Daemon(4);
 let browser;
@@ -42,7 +42,7 @@ step('a wrong token is refused, a right one logs in, and a log-out ends it', asy
 
 step('a job is submitted beside its plan, and its page opens', async () => {
   await visit(page, daemon, '/submit');
-  await page.getByLabel('Command').fill(`${process.env.RUBATO_TOY} --steps 100000000 --compute-us 20000`);
+  await page.getByLabel('Command').fill(`${toy} --steps 100000000 --compute-us 20000`);
   await page.getByLabel('Name').fill('language');
   await page.getByRole('textbox', { name: 'Devices' }).fill('1..4');
   await page.getByText('Would start now on').waitFor();
@@ -105,6 +105,15 @@ step('the overview is live, and says what was decided', async () => {
   await page.locator('.decisions').getByText('was pinned to 1 device').waitFor();
   await page.getByText('live', { exact: true }).waitFor();
   await picture(page, 'overview');
+});
+
+step('a result is verified by an undisturbed run', async () => {
+  const job = await daemon.submit({ run: [toy, '--steps', '300', '--compute-us', '1000'], name: 'short', devices: '1..2' });
+  await visit(page, daemon, `/jobs/${job.id}`);
+  await page.getByRole('button', { name: 'Verify' }).click();
+  await page.getByText('Verified: the undisturbed run').waitFor();
+  const runs = await daemon.ask('GET', `/api/v1/jobs?labels=verifies%3D${job.id}`);
+  assert.equal(runs.jobs[0].resizes, 0);
 });
 
 step('the slider shows who held the devices before', async () => {

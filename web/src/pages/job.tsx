@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { change, get, jobOf, query, type Job, type Point, type RubatoEvent, type Why } from '../api';
+import { Bits } from '../bits';
 import { Chart, type Mark } from '../chart';
 import { count, duration, number, time } from '../format';
 import { useLoaded, useNow, useSoon, words } from '../hooks';
@@ -57,26 +58,6 @@ function ReasonStrip({ spans, from, to }: { spans: Span[]; from: number; to: num
         </li>
       ))}
     </ol>
-  );
-}
-
-function BitsBadge({ job, events }: { job: Job; events: RubatoEvent[] }) {
-  const audits = events.filter((event) => event.type === 'view' && event.body.type === 'audit');
-  const bad = audits.find((event) => String(event.body.message ?? '') !== '');
-  const last = audits[audits.length - 1];
-  const hash = typeof job.result.state_sha256 === 'string' ? job.result.state_sha256 : '';
-  if (!last && !hash) return null;
-  const text = bad ? `Bits differ at step ${Number(bad.body.step)}`
-    : last ? `Same bits: audited at step ${Number(last.body.step)}` : 'Same bits';
-  return (
-    <div class={`bits ${bad ? 'bad' : ''}`}>
-      <strong>{text}</strong>
-      {bad ? <p>{String(bad.body.message)}</p> : null}
-      {hash ? (
-        <p>Final parameters: <code class="hash">{hash}</code>. To verify, run the same command alone with
-          <code> rubato run --workers 1</code> and compare <code>state_sha256</code> in its result.json.</p>
-      ) : null}
-    </div>
   );
 }
 
@@ -224,7 +205,7 @@ export function JobPage({ id }: { id: string }) {
         <Tile name="Tenant" value={found.tenant} />
       </dl>
       {share > 0 ? <Bar share={share} label={`Progress: ${Math.floor(share * 100)} %`} /> : null}
-      <BitsBadge job={found} events={events} />
+      <Bits job={found} events={events} />
       <Actions job={found} done={again} />
       <Charts job={found} events={events} points={points} now={clock} />
       <Card title="Logs"><Logs id={found.id} ended={!running} /></Card>
