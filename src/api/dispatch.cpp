@@ -232,6 +232,7 @@ void send(const Reply& reply, bool body_wanted, httplib::Response& response) {
   response.status = reply.status;
   // A browser that shows a response (a file of a job, say) must not take it for a page of ours.
   response.set_header("X-Content-Type-Options", "nosniff");
+  if (!reply.headers.contains("Cache-Control")) response.set_header("Cache-Control", "no-store");
   if (!reply.headers.contains("Content-Security-Policy")) {
     response.set_header("Content-Security-Policy",
                         "default-src 'none'; frame-ancestors 'none'; sandbox");

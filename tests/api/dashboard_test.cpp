@@ -158,6 +158,7 @@ TEST_F(DashboardTest, ThePageHasAStrictPolicy) {
   EXPECT_EQ(ask("GET", "/assets/index.html", "").status, 404);
   EXPECT_EQ(ask("GET", "/assets/nothing.js", "").status, 404);
   const Got api = ask("GET", "/healthz", "");
+  EXPECT_EQ(api.headers.find("Cache-Control")->second, "no-store");
   EXPECT_EQ(api.headers.find("X-Content-Type-Options")->second, "nosniff");
   EXPECT_NE(api.headers.find("Content-Security-Policy")->second.find("sandbox"), std::string::npos);
 }

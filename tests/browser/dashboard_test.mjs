@@ -166,6 +166,7 @@ step('an administrator compares two futures and switches the policy', async () =
   await page.getByRole('heading', { name: 'rubato decides' }).waitFor();
   await visit(page, daemon, '/tenants');
   await page.getByText('Its weight of 2 is a share of').waitFor();
+  await picture(page, 'tenants');
 });
 
 step('a tenant sees its own jobs only', async () => {

@@ -66,7 +66,7 @@ function options(props: Props, width: number, marks: { current: Mark[] }): uPlot
       } },
     },
     legend: { live: true },
-    axes: [{ ...axis, values: tickForms }, { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => number(tick)) }],
+    axes: [{ ...axis, space: 90, values: tickForms }, { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => number(tick)) }],
     series: [
       { label: 'time', value: '{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}' },
       ...props.lines.map((line): uPlot.Series => ({

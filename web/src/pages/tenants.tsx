@@ -5,7 +5,7 @@ import { useLoaded, useSoon } from '../hooks';
 import { listen } from '../live';
 import { Card, Problem } from '../parts';
 
-interface Usage { rows: { key: string; jobs: number; held_s?: number; trained_s?: number; device_s?: number }[] }
+interface Usage { rows: { key: string; jobs: number; held_s: number; trained_s: number }[] }
 
 function sentence(tenant: Tenant, share: number | null, held: number): string {
   const quota = tenant.quota ? ` It may not hold more than ${count(tenant.quota, 'device')}.` : '';
@@ -64,7 +64,7 @@ export function TenantsPage({ session }: { session: Session }) {
                       <td class="n">{has}</td>
                       <td class="n">{share === null ? '–' : number(Math.max(0, has - share))}</td>
                       <td class="n">{share === null ? '–' : number(Math.max(0, share - has))}</td>
-                      <td class="n">{row ? duration(row.held_s ?? row.device_s ?? 0) : '–'}</td>
+                      <td class="n">{row ? <>{duration(row.held_s)}{row.held_s > 0 ? <small> {Math.round(100 * row.trained_s / row.held_s)} % trained</small> : null}</> : '–'}</td>
                       <td class="sentence">{sentence(tenant, share, has)}</td>
                     </tr>
                   );
