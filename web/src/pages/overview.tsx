@@ -24,7 +24,7 @@ function withSample(series: Series, sample: Sample): Series {
 }
 
 // Where the daemon did not run, lines have gaps.
-export function withGaps(series: Series, names: readonly (keyof Sample)[]): { at: number[]; values: (number | null)[][] } {
+function withGaps(series: Series, names: readonly (keyof Sample)[], now: number): { at: number[]; values: (number | null)[][] } {
   const at: number[] = [];
   const values: (number | null)[][] = names.map(() => []);
   series.at.forEach((moment, i) => {
@@ -36,6 +36,11 @@ export function withGaps(series: Series, names: readonly (keyof Sample)[]): { at
     at.push(moment);
     names.forEach((name, k) => values[k]?.push(series[name][i] ?? null));
   });
+  // The last values hold until now.
+  if (now > (at[at.length - 1] ?? now)) {
+    at.push(now);
+    values.forEach((list) => list.push(list[list.length - 1] ?? null));
+  }
   return { at, values };
 }
 
@@ -91,11 +96,11 @@ export function Overview({ values }: { values: Record<string, string> }) {
   }), []);
 
   const last = <T extends keyof Sample>(name: T): number | null => sample?.[name] ?? series?.[name].at(-1) ?? null;
-  const devices = series ? withGaps(series, ['devices', 'allocated', 'training', 'reserved']) : null;
-  const queue = series ? withGaps(series, ['queued', 'running']) : null;
+  const devices = series ? withGaps(series, ['devices', 'allocated', 'training', 'reserved'], now) : null;
+  const queue = series ? withGaps(series, ['queued', 'running'], now) : null;
   const free = cluster.value ? Math.max(0, cluster.value.devices - (last('reserved') ?? 0) - (last('held') ?? 0)) : null;
   // Of a young daemon, the chart shows what there is.
-  const from = Math.max(now - range, Math.min(series?.at[0] ?? 0, now - 60));
+  const from = Math.max(now - range, Math.min(series?.at[0] ?? 0, now - 15));
   const loaded = series !== null && cluster.value !== null && jobs.value !== null && latest.value !== null;
   return (
     <div class="page" data-loaded={loaded}>
