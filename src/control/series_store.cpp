@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <functional>
 #include <tuple>
 
 #include "base/json_text.h"
@@ -113,12 +112,6 @@ Result<std::unique_ptr<SeriesStore>> SeriesStore::open(const std::string& folder
 }
 
 Status SeriesStore::prepare() {
-  const auto make = [&](Statement& statement, const std::string& sql) -> Status {
-    auto made = database_.prepare(sql);
-    if (!made) return made.error();
-    statement = std::move(*made);
-    return ok_status();
-  };
   const std::vector<std::pair<Statement*, std::string>> all{
       {&put_sample_,
        fmt::format("INSERT INTO series (step, at, samples, {}) VALUES (?, ?, 1, {}) "
@@ -139,7 +132,9 @@ Status SeriesStore::prepare() {
       {&put_nodes_, "INSERT INTO fleets VALUES (?, ?)"},
       {&put_seen_, "INSERT OR REPLACE INTO meta VALUES ('seen', ?)"}};
   for (const auto& [statement, sql] : all) {
-    if (auto status = make(*statement, sql); !status) return status;
+    auto made = database_.prepare(sql);
+    if (!made) return made.error();
+    *statement = std::move(*made);
   }
   return ok_status();
 }
@@ -161,30 +156,32 @@ Status SeriesStore::begin_log(const std::string& log, std::int64_t last_seq) {
       log));
 }
 
-Status SeriesStore::in_transaction(const std::function<Status()>& write) {
-  if (auto status = database_.execute("BEGIN IMMEDIATE"); !status) return status;
-  auto status = write();
-  if (status) status = database_.execute("COMMIT");
-  if (!status) static_cast<void>(database_.execute("ROLLBACK"));
-  return status;
+Status SeriesStore::end_transaction(Status written) {
+  if (written) written = database_.execute("COMMIT");
+  if (!written) static_cast<void>(database_.execute("ROLLBACK"));
+  return written;
 }
 
 Status SeriesStore::add(std::span<const ClusterSample> samples, std::span<const JobPoint> points) {
   if (samples.empty() && points.empty()) return ok_status();
   const MutexLock lock(mutex_);
-  auto added = in_transaction([&]() -> Status {
-    for (const ClusterSample& sample : samples) {
-      if (auto status = put_sample(sample); !status) return status;
-    }
-    for (const JobPoint& point : points) {
-      if (auto status = put_point(point); !status) return status;
-    }
-    if (samples.empty() || samples.back().at < next_cleaning_) return ok_status();
-    next_cleaning_ = samples.back().at + kCleanEvery;
-    return forget_old(samples.back().at);
-  });
+  if (auto status = database_.execute("BEGIN IMMEDIATE"); !status) return status;
+  auto added = end_transaction(put_all(samples, points));
   if (!added) densities_.clear();  // they are measured again
   return added;
+}
+
+Status SeriesStore::put_all(std::span<const ClusterSample> samples,
+                            std::span<const JobPoint> points) {
+  for (const ClusterSample& sample : samples) {
+    if (auto status = put_sample(sample); !status) return status;
+  }
+  for (const JobPoint& point : points) {
+    if (auto status = put_point(point); !status) return status;
+  }
+  if (samples.empty() || samples.back().at < next_cleaning_) return ok_status();
+  next_cleaning_ = samples.back().at + kCleanEvery;
+  return forget_old(samples.back().at);
 }
 
 Status SeriesStore::put_sample(const ClusterSample& sample) {
@@ -253,14 +250,17 @@ Status SeriesStore::forget_old(double now) {
 Status SeriesStore::note(std::span<const Event> events) {
   if (events.empty()) return ok_status();
   const MutexLock lock(mutex_);
-  auto noted = in_transaction([&]() -> Status {
-    for (const Event& event : events) {
-      if (auto status = note_event(event); !status) return status;
-    }
-    return put_seen_.bind(events.back().seq).run();
-  });
+  if (auto status = database_.execute("BEGIN IMMEDIATE"); !status) return status;
+  auto noted = end_transaction(note_all(events));
   if (noted) seen_ = events.back().seq;
   return noted;
+}
+
+Status SeriesStore::note_all(std::span<const Event> events) {
+  for (const Event& event : events) {
+    if (auto status = note_event(event); !status) return status;
+  }
+  return put_seen_.bind(events.back().seq).run();
 }
 
 Status SeriesStore::note_event(const Event& event) {

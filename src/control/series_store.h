@@ -14,7 +14,6 @@
 // may wait.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -63,7 +62,11 @@ class SeriesStore {
   explicit SeriesStore(Database database) : database_(std::move(database)) {}
   Status prepare() RUBATO_REQUIRES(mutex_);
   Status begin_log(const std::string& log, std::int64_t last_seq) RUBATO_REQUIRES(mutex_);
-  Status in_transaction(const std::function<Status()>& write) RUBATO_REQUIRES(mutex_);
+  // Commits what was written, or undoes it.
+  Status end_transaction(Status written) RUBATO_REQUIRES(mutex_);
+  Status put_all(std::span<const ClusterSample> samples, std::span<const JobPoint> points)
+      RUBATO_REQUIRES(mutex_);
+  Status note_all(std::span<const Event> events) RUBATO_REQUIRES(mutex_);
   Status put_sample(const ClusterSample& sample) RUBATO_REQUIRES(mutex_);
   Status put_point(const JobPoint& point) RUBATO_REQUIRES(mutex_);
   Status note_event(const Event& event) RUBATO_REQUIRES(mutex_);
