@@ -47,7 +47,7 @@ export class Daemon {
   async start() {
     rmSync(join(this.state, 'server.url'), { force: true });
     const log = openSync(join(this.folder, 'log'), 'a');
-    this.process = spawn(RUBATOD, ['--state', this.state, '--isolation', 'none', '--cpu-slots', String(this.slots),
+    this.process = spawn(RUBATOD, ['--state', this.state, '--isolation', 'none', '--cpu-slots', String(this.slots), '--node', 'server-1',
       '--listen', this.url ? this.url.slice(7) : '127.0.0.1:0'], { stdio: ['ignore', log, log] });
     await until('the daemon listens', () => existsSync(join(this.state, 'server.url')));
     this.url = readFileSync(join(this.state, 'server.url'), 'utf8').trim();
@@ -136,4 +136,3 @@ export async function picture(page, name, options = {}) {
   mkdirSync(RUBATO_SCREENSHOTS, { recursive: true });
   writeFileSync(join(RUBATO_SCREENSHOTS, `${name}.png`), await page.screenshot(options));
 }
-

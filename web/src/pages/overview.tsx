@@ -98,6 +98,7 @@ export function Overview({ values }: { values: Record<string, string> }) {
   const last = <T extends keyof Sample>(name: T): number | null => sample?.[name] ?? series?.[name].at(-1) ?? null;
   const devices = series ? withGaps(series, ['devices', 'allocated', 'training', 'reserved'], now) : null;
   const queue = series ? withGaps(series, ['queued', 'running'], now) : null;
+  const waits = series && series.waited_p90.some((wait) => wait > 0) ? withGaps(series, ['waited_median', 'waited_p90'], now) : null;
   const free = cluster.value ? Math.max(0, cluster.value.devices - (last('reserved') ?? 0) - (last('held') ?? 0)) : null;
   // Of a young daemon, the chart shows what there is.
   const from = Math.max(now - range, Math.min(series?.at[0] ?? 0, now - 15));
@@ -128,6 +129,11 @@ export function Overview({ values }: { values: Record<string, string> }) {
                 { label: 'reserved', colour: '--line-4', stepped: true }]} />
             <Chart title="Jobs" group="overview" at={queue.at} values={queue.values} from={from} to={now} height={140}
               lines={[{ label: 'waiting', colour: '--line-3', stepped: true }, { label: 'running', colour: '--line-1', stepped: true }]} />
+            {waits ? (
+              <Chart title="How long the jobs that wait have been waiting" unit="s" group="overview" at={waits.at} values={waits.values}
+                from={from} to={now} height={130}
+                lines={[{ label: 'median', colour: '--line-3' }, { label: '90 %', colour: '--line-4' }]} />
+            ) : null}
           </>
         ) : <p role="status">Loading…</p>}
       </Card>
