@@ -3,7 +3,7 @@ JOBS ?= $(shell nproc)
 TEST_JOBS ?= $(shell expr 2 '*' $(JOBS)) # process tests wait more than they compute
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build python wheel tests benchmarks check test nightly build-times demo demo-cluster doctor docs tour install deb \
+.PHONY: help setup build dashboard python wheel tests benchmarks check test nightly build-times demo demo-cluster doctor docs tour install deb \
         test-asan test-tsan clang fuzz chaos slurm soak planted-errors search-membership lint format \
         bench-fidelity bench-scale bench-policies bench-papers bench-solver bench-ablation \
         bench-bound bench-large bench-overhead bench-reduce bench-nodes bench-elastic bench-encryption bench-api bench-agents bench-plan bench-history bench-membership clean
@@ -36,6 +36,12 @@ tests: ## build the programs and all tests
 benchmarks: ## build the programs and all benchmarks
 	@scripts/configure benchmarks
 	@$(BUILD) benchmarks
+
+dashboard: ## build the dashboard (web/) into rubatod; installs Node and npm
+	@scripts/setup web
+	@scripts/configure
+	@rm -f build/release/dashboard_files.cpp
+	@$(BUILD) rubatod
 
 # For the loop of editing, building and testing. What runs and how long it takes: docs/testing.md.
 check: ## build, then unit, property and scenario tests: under a minute

@@ -1,5 +1,6 @@
 #include "api/handlers.h"
 #include "api/metrics.h"
+#include "api/plans.h"
 #include "api/policy_list.h"
 #include "base/json_text.h"
 
@@ -23,6 +24,17 @@ json public_json(const Tenant& tenant) {
   return shown;
 }
 
+using Settings = std::map<std::string, std::string, std::less<>>;
+
+Settings settings_in(const json& body) {
+  Settings settings;
+  const json given = body.value("settings", json::object());
+  for (const auto& [name, value] : given.items()) {
+    settings[name] = value.is_string() ? value.get<std::string>() : compact_json(value);
+  }
+  return settings;
+}
+
 }  // namespace
 
 Reply get_cluster(const Call& call) { return json_reply(call.controller.cluster(call.caller)); }
@@ -37,12 +49,19 @@ Reply note_supply(const Call& call) {
   return done.ok() ? Reply{.status = 204, .content_type = ""} : error_reply(done.error());
 }
 
+Reply forecast_policy(const Call& call) {
+  // Only what the work may still use when the caller is gone.
+  return call.plans.run(
+      call.caller.admin ? "" : call.caller.tenant, call.gone,
+      [&controller = call.controller, caller = call.caller, settings = settings_in(call.body),
+       name = call.body.at("name").get<std::string>()](const Plans::Abandoned& abandoned) {
+        const Result<json> next = controller.forecast(caller, name, settings, abandoned);
+        return next.ok() ? json_reply(*next) : error_reply(400, "invalid", next.error().message);
+      });
+}
+
 Reply use_policy(const Call& call) {
-  std::map<std::string, std::string, std::less<>> settings;
-  const json given = call.body.value("settings", json::object());
-  for (const auto& [name, value] : given.items()) {
-    settings[name] = value.is_string() ? value.get<std::string>() : compact_json(value);
-  }
+  const Settings settings = settings_in(call.body);
   const Status used =
       call.controller.use_policy(call.caller, call.body.at("name").get<std::string>(), settings);
   if (!used.ok()) {

@@ -9,6 +9,7 @@
 
 #include "api/local_socket.h"
 #include "api/schema_check.h"
+#include "api/session_cookie.h"
 #include "api/text_check.h"
 #include "base/json_text.h"
 #include "base/text.h"
@@ -88,6 +89,11 @@ Reply too_many(double seconds) {
                             "too many requests; retry after the time in Retry-After");
   reply.headers["Retry-After"] = std::to_string(static_cast<int>(std::ceil(seconds)));
   return reply;
+}
+
+Reply foreign_origin() {
+  return error_reply(403, "foreign-origin",
+                     "a browser sent this for a page of another site; it was not carried out");
 }
 
 // Converts text to the type in the parameter's schema. Text that cannot be converted stays text and
@@ -224,6 +230,13 @@ void send_counted(const Reply& reply, httplib::Response& response) {
 
 void send(const Reply& reply, bool body_wanted, httplib::Response& response) {
   response.status = reply.status;
+  // A browser that shows a response (a file of a job, say) must not take it for a page of ours.
+  response.set_header("X-Content-Type-Options", "nosniff");
+  if (!reply.headers.contains("Cache-Control")) response.set_header("Cache-Control", "no-store");
+  if (!reply.headers.contains("Content-Security-Policy")) {
+    response.set_header("Content-Security-Policy",
+                        "default-src 'none'; frame-ancestors 'none'; sandbox");
+  }
   for (const auto& [name, value] : reply.headers) response.set_header(name, value);
   if (!reply.stream) {
     if (reply.status != 204) response.set_content(reply.body, reply.content_type);
@@ -269,6 +282,12 @@ std::variant<control::Caller, Reply> Dispatcher::find_caller(const Route& route,
   if (scheme == kScheme) {
     caller = controller_.authenticate(trim(std::string_view(header).substr(kScheme.size())));
   }
+  const std::optional<std::string> session = session_cookie(request);
+  if (header.empty() && session) {
+    caller = controller_.session_caller(*session);
+    const bool reads = request.method == "GET" || request.method == "HEAD";
+    if (caller && !reads && origin_of(request) != Origin::kOwn) return foreign_origin();
+  }
   const std::optional<uid_t> user = local_user(request.remote_addr);
   if (!caller && header.empty() && user) {
     caller = controller_.local_caller(*user);
@@ -282,9 +301,10 @@ std::variant<control::Caller, Reply> Dispatcher::find_caller(const Route& route,
     }
   }
   if (!caller) {
-    Reply reply =
-        error_reply(401, "unauthorized",
-                    header.empty() ? "send a token: Authorization: Bearer TOKEN" : "unknown token");
+    Reply reply = error_reply(401, "unauthorized",
+                              !header.empty() ? "unknown token"
+                              : session       ? "the session has ended; log in again"
+                                              : "send a token: Authorization: Bearer TOKEN");
     reply.headers["WWW-Authenticate"] = "Bearer";
     return reply;
   }
@@ -319,6 +339,8 @@ Reply Dispatcher::answer(const httplib::Request& request, const std::function<bo
   std::variant<Found, Reply> found = find_route(request.method, target.substr(0, target.find('?')));
   if (Reply* reply = std::get_if<Reply>(&found)) return std::move(*reply);
   route = std::get<Found>(found).route;
+  // Also of a login, which has no session yet.
+  if (route->name == "logIn" && origin_of(request) == Origin::kForeign) return foreign_origin();
   std::variant<control::Caller, Reply> caller = find_caller(*route, request);
   if (Reply* reply = std::get_if<Reply>(&caller)) return std::move(*reply);
 
@@ -334,7 +356,11 @@ Reply Dispatcher::answer(const httplib::Request& request, const std::function<bo
             .streams = streams_,
             .plans = plans_,
             .gone = gone,
-            .metrics_of_server = metrics};
+            .metrics_of_server = metrics,
+            .bytes = {},
+            .https = options_.https,
+            .cookie_name = session_cookie_name(request),
+            .known_etag = request.get_header_value("If-None-Match")};
   if (auto refused = read_parameters(*route, request, call.parameters)) return *refused;
   if (auto refused = read_body(*route, request, call)) return *refused;
   return route->handle(call);

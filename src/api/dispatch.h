@@ -17,6 +17,7 @@ namespace rubato::api {
 
 struct DispatchOptions {
   bool open_metrics = false;
+  bool https = false;
   RateLimit per_token{};
   RateLimit per_address{};
 };

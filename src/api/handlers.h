@@ -25,6 +25,20 @@ Reply job_logs(const Call& call);
 Reply job_events(const Call& call);
 Reply all_events(const Call& call);
 
+// --- series_handlers.cpp
+Reply get_series(const Call& call);
+Reply job_series(const Call& call);
+Reply get_devices(const Call& call);
+
+// --- session_handlers.cpp
+Reply log_in(const Call& call);
+Reply log_out(const Call& call);
+Reply get_session(const Call& call);
+
+// --- page_handlers.cpp
+Reply get_page(const Call& call);
+Reply get_asset(const Call& call);
+
 // --- file_handlers.cpp
 Reply list_files(const Call& call);
 Reply get_file(const Call& call);
@@ -52,6 +66,7 @@ Reply remove_copied(const Call& call);
 // --- cluster_handlers.cpp
 Reply get_cluster(const Call& call);
 Reply list_policies(const Call& call);
+Reply forecast_policy(const Call& call);
 Reply note_supply(const Call& call);
 Reply use_policy(const Call& call);
 Reply list_reservations(const Call& call);

@@ -19,7 +19,7 @@ const char* words_for(int status) {
     case 401:
       return "token missing or unknown";
     case 403:
-      return "only for administrators";
+      return "only for administrators; or a browser sent it for a page of another site";
     case 404:
       return "does not exist, or belongs to another tenant";
     case 409:
@@ -62,7 +62,7 @@ json describe_answers(const Route& route) {
   if (route.who != Who::kAnyone) errors.insert(401);
   if (route.who == Who::kAdmin || route.who == Who::kAgent) errors.insert(403);
   if (!route.body.is_null()) errors.insert(413);
-  if (route.method != "GET") errors.insert(503);
+  if (route.method != "GET") errors.insert({403, 503});
   for (const int status : errors) {
     answers[std::to_string(status)] = {{"description", words_for(status)},
                                        {"content", json_content(schema_of("Error"))}};
@@ -119,8 +119,8 @@ json make_openapi() {
 }  // namespace
 
 const json& openapi() {
-  static const json document = make_openapi();
-  return document;
+  static const json kDocument = make_openapi();
+  return kDocument;
 }
 
 }  // namespace rubato::api

@@ -82,10 +82,10 @@ std::variant<ParsedHead, Refusal> parse_head(std::string_view head, const Reques
       return malformed("malformed header; expected NAME: VALUE");
     }
     const std::string name = lower(line.substr(0, colon));
-    constexpr std::array<std::string_view, 12> kKnown{
-        "host",          "authorization", "accept",         "idempotency-key",
-        "last-event-id", "if-range",      "content-length", "content-encoding",
-        "content-type",  "connection",    "expect",         "range"};
+    constexpr std::array<std::string_view, 15> kKnown{
+        "host",     "authorization",  "accept",           "idempotency-key", "last-event-id",
+        "if-range", "content-length", "content-encoding", "content-type",    "connection",
+        "expect",   "range",          "cookie",           "origin",          "if-none-match"};
     if (name == "transfer-encoding") {
       return malformed("a body needs Content-Length; Transfer-Encoding is not accepted");
     }

@@ -21,8 +21,9 @@ struct RequestLimits {
 
 // A request reduced to the parts that the API uses. Other headers are dropped.
 struct RawRequest {
-  // The request line, the headers Host, Authorization, Accept, Idempotency-Key, If-Range and
-  // Last-Event-ID, and an empty line. The type of the body is in `content_type`.
+  // The request line, the headers Host, Authorization, Cookie, Origin, Accept, Idempotency-Key,
+  // If-Range, If-None-Match and Last-Event-ID, and an empty line. The type of the body is in
+  // `content_type`.
   std::string head;
   std::string content_type;
   std::string range;  // the header Range, which httplib must not see: it would apply it by itself

@@ -28,6 +28,9 @@ struct Call {
   const std::function<bool()>& gone;     // the caller has closed the connection
   const std::string& metrics_of_server;  // Prometheus text, for /metrics
   std::string bytes{};                   // the body of a route that takes bytes
+  bool https = false;
+  std::string cookie_name{};  // of the caller's session (session_cookie.h)
+  std::string known_etag{};   // the header If-None-Match
 
   std::string text(const char* name) const { return parameters.value(name, ""); }
   std::int64_t number(const char* name) const { return parameters.value(name, std::int64_t{0}); }

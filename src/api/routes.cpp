@@ -46,6 +46,18 @@ Parameter last_event_parameter() {
   return {"Last-Event-ID", In::kHeader, integer_schema(0, kLargestInteger),
           "resume an interrupted event stream after this event"};
 }
+// What a search in the events can be narrowed by.
+std::vector<Parameter> event_parameters() {
+  return {after_parameter(),
+          limit_parameter(10'000),
+          number_parameter("before", "only events with lower numbers; 0: no limit"),
+          number_parameter("since", "only events of this second since 1970 or later"),
+          number_parameter("until", "only events before this second since 1970; 0: no limit"),
+          text_parameter("types", "only events of these types: granted,view"),
+          flag_parameter("newest_first",
+                         "the newest event first; for the next page, give `next` as `before`"),
+          last_event_parameter()};
+}
 Parameter key_parameter() {
   return {"Idempotency-Key", In::kHeader, text_schema(200),
           "a submission repeated with the same key returns the job of the first one"};
@@ -55,7 +67,7 @@ Answer ok(const char* help, const std::string& schema) { return {200, help, sche
 
 std::vector<Answer> event_answers() {
   return {
-      ok("events, oldest first", "EventList"),
+      ok("events, oldest first unless asked otherwise", "EventList"),
       {200, "with Accept: text/event-stream: events as they happen", nullptr, "text/event-stream"}};
 }
 
@@ -207,8 +219,7 @@ std::vector<Route> job_routes() {
        .path = "/api/v1/jobs/{job}/events",
        .name = "jobEvents",
        .summary = "What happened to a job",
-       .parameters = {job_parameter(), after_parameter(), limit_parameter(10'000),
-                      last_event_parameter()},
+       .parameters = event_parameters(),
        .answers = event_answers(),
        .errors = {404, 409, 503},
        .handle = job_events},
@@ -245,19 +256,27 @@ std::vector<Route> job_routes() {
        .handle = plan_job}};
   for (Route& route : table) {
     if (route.name == "scaleJob") route.body = schema_of("Scale");
+    if (route.name == "jobEvents") route.parameters.push_back(job_parameter());
   }
   return table;
 }
 
 std::vector<Route> cluster_routes() {
+  std::vector<Parameter> of_events = event_parameters();
+  of_events.push_back(flag_parameter(
+      "live",
+      "a stream also has what changes without events: messages `sample` (as in the series) "
+      "about once a second"));
+  of_events.push_back(
+      text_parameter("watch", "a stream also has the progress of this job: messages `point`"));
   return {
       {.method = "GET",
        .path = "/api/v1/events",
        .name = "allEvents",
        .summary = "The event log",
-       .parameters = {after_parameter(), limit_parameter(10'000), last_event_parameter()},
+       .parameters = std::move(of_events),
        .answers = event_answers(),
-       .errors = {503},
+       .errors = {404, 409, 503},
        .handle = all_events},
       {.method = "GET",
        .path = "/api/v1/cluster",
@@ -286,6 +305,13 @@ std::vector<Route> cluster_routes() {
        .summary = "The scheduling policies, and the active one",
        .answers = {ok("policies with their parameters", "PolicyList")},
        .handle = list_policies},
+      {.method = "POST",
+       .path = "/api/v1/forecast",
+       .name = "forecastPolicy",
+       .summary = "What would happen from now on if this policy decided; nothing changes",
+       .body = schema_of("UsePolicy"),
+       .answers = {ok("when jobs would start and end", "Forecast")},
+       .handle = forecast_policy},
       {.method = "PUT",
        .path = "/api/v1/policy",
        .name = "usePolicy",
@@ -389,6 +415,80 @@ std::vector<Route> cluster_routes() {
        .answers = {ok("the daemon is up and can record changes", "Health"),
                    {503, "it is up but read-only: its log cannot be written", schema_of("Health")}},
        .handle = get_health}};
+}
+
+// For the dashboard.
+std::vector<Route> dashboard_routes() {
+  return {
+      {.method = "GET",
+       .path = "/",
+       .name = "getPage",
+       .summary = "The dashboard",
+       .who = Who::kAnyone,
+       .answers = {{200, "the page; it asks for a token", nullptr, "text/html"},
+                   {304, "as in If-None-Match", nullptr, ""}},
+       .handle = get_page},
+      {.method = "GET",
+       .path = "/assets/{file}",
+       .name = "getAsset",
+       .summary = "A file of the dashboard, compressed with gzip",
+       .who = Who::kAnyone,
+       .parameters = {{"file", In::kPath, text_schema(200), "its name"}},
+       .answers = {{200, "its bytes", nullptr, "text/javascript"},
+                   {200, "its bytes", nullptr, "text/css"},
+                   {200, "its bytes", nullptr, "image/svg+xml"}},
+       .errors = {404},
+       .handle = get_asset},
+      {.method = "POST",
+       .path = "/api/v1/session",
+       .name = "logIn",
+       .summary = "Exchange a token for a session cookie, for browsers",
+       .who = Who::kAnyone,
+       .body = schema_of("LogIn"),
+       .answers = {ok("who it is; the cookie is valid for 12 hours", "Session")},
+       .errors = {401, 403},
+       .handle = log_in},
+      {.method = "GET",
+       .path = "/api/v1/session",
+       .name = "getSession",
+       .summary = "Who the caller is",
+       .answers = {ok("the caller", "Session")},
+       .handle = get_session},
+      {.method = "DELETE",
+       .path = "/api/v1/session",
+       .name = "logOut",
+       .summary = "Make the browser forget its session",
+       .who = Who::kAnyone,
+       .answers = {{204, "forgotten", nullptr, ""}},
+       .handle = log_out},
+      {.method = "GET",
+       .path = "/api/v1/series",
+       .name = "getSeries",
+       .summary = "Devices, queue and waits over time",
+       .parameters = {number_parameter("from", "second since 1970; 0: an hour before `to`"),
+                      number_parameter("to", "second since 1970; 0: now"),
+                      number_parameter("step",
+                                       "seconds of a period, each of which is a mean; 0: about "
+                                       "500 periods")},
+       .answers = {ok("one list for each value; periods without a daemon are missing", "Series")},
+       .errors = {503},
+       .handle = get_series},
+      {.method = "GET",
+       .path = "/api/v1/jobs/{job}/series",
+       .name = "jobSeries",
+       .summary = "Progress of a job over time: devices, speed, loss and reported metrics",
+       .parameters = {job_parameter()},
+       .answers = {ok("at most 400 points, oldest first", "JobSeries")},
+       .errors = {404, 409, 503},
+       .handle = job_series},
+      {.method = "GET",
+       .path = "/api/v1/devices",
+       .name = "getDevices",
+       .summary = "Who holds which devices, or held them at some time",
+       .parameters = {number_parameter("at", "second since 1970; 0: now")},
+       .answers = {ok("nodes, and jobs with their devices", "Devices")},
+       .errors = {503},
+       .handle = get_devices}};
 }
 
 Parameter node_parameter() { return {"node", In::kPath, text_schema(64), "its name"}; }
@@ -510,6 +610,7 @@ const std::vector<Route>& routes() {
   static const std::vector<Route> kTable = [] {
     std::vector<Route> all = job_routes();
     for (Route& route : cluster_routes()) all.push_back(std::move(route));
+    for (Route& route : dashboard_routes()) all.push_back(std::move(route));
     for (Route& route : node_routes()) all.push_back(std::move(route));
     return all;
   }();

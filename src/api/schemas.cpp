@@ -1,6 +1,7 @@
 #include "api/schemas.h"
 
 #include "control/job_document.h"
+#include "control/series.h"
 #include "elastic/memory/board.h"
 
 namespace rubato::api {
@@ -348,6 +349,23 @@ json component_schemas() {
                            "seconds for which it holds")}});
   schemas["UsePolicy"] =
       object_schema({"name"}, {{"name", text_schema(100)}, {"settings", settings}});
+  const json maybe_seconds = {{"type", {"number", "null"}}};
+  schemas["Forecast"] = object_schema(
+      {"policy", "resizes", "horizon_s", "jobs"},
+      {{"policy", text()},
+       {"resizes", with_help(count(), "of all jobs")},
+       {"horizon_s",
+        with_help(maybe_seconds, "how far it looked ahead; null: to the end of all jobs")},
+       {"jobs",
+        {{"type", "array"},
+         {"items",
+          object_of({{"job", text()},
+                     {"name", text()},
+                     {"phase", text()},
+                     {"start_in_s", with_help(maybe_seconds, "null: not within horizon_s")},
+                     {"finish_in_s", maybe_seconds},
+                     {"guessed", with_help({{"type", "boolean"}},
+                                           "its length is unknown and was assumed")}})}}}});
   schemas["ActivePolicy"] =
       object_schema({"active", "settings"}, {{"active", text()}, {"settings", settings}});
   schemas["Reservation"] =
@@ -395,6 +413,41 @@ json component_schemas() {
        {"user", with_help(text(), "unix user that runs its jobs; missing: none")},
        {"token",
         with_help(text(), "present only when a token was just created; returned only once")}});
+  const json numbers = {{"type", "array"}, {"items", number()}};
+  json series = {{"step", with_help(count(), "seconds of a period")},
+                 {"at", with_help(numbers, "when each period begins, in seconds since 1970")}};
+  for (const std::string_view name : control::kSeriesColumns) series[std::string(name)] = numbers;
+  series["training"] = with_help(numbers, "devices held by workers that are training");
+  series["waited_median"] = with_help(numbers, "seconds that queued jobs have been waiting");
+  schemas["Series"] = object_of(std::move(series));
+  schemas["JobSeries"] = object_schema(
+      {"job", "points"}, {{"job", text()},
+                          {"points",
+                           {{"type", "array"},
+                            {"items", object_of({{"at", seconds("since 1970")},
+                                                 {"step", with_help(count(), "steps done")},
+                                                 {"held", with_help(count(), "devices")},
+                                                 {"step_s", seconds("of a step; 0: unknown")},
+                                                 {"samples_per_s", number()},
+                                                 {"loss", number()},
+                                                 {"metrics", any_object()}})}}}});
+  schemas["Devices"] = object_schema(
+      {"at", "nodes", "held"},
+      {{"at", seconds("since 1970")},
+       {"nodes", nodes_schema("nodes of that time, with all their devices")},
+       {"held",
+        {{"type", "array"},
+         {"items",
+          object_schema({"nodes"}, {{"nodes", nodes_schema("where the devices are")},
+                                    {"job", with_help(text(), "missing: of another tenant")},
+                                    {"name", text()},
+                                    {"tenant", text()},
+                                    {"since", seconds("since 1970")},
+                                    {"until", seconds("since 1970; 0: it still holds them")}})}}}});
+  schemas["LogIn"] = object_schema({"token"}, {{"token", text_schema(500)}});
+  schemas["Session"] =
+      object_schema({"admin", "tenant", "name"},
+                    {{"admin", {{"type", "boolean"}}}, {"tenant", text()}, {"name", text()}});
   schemas["TenantList"] = object_schema({"tenants"}, {{"tenants", list_of("Tenant")}});
   schemas["Health"] =
       object_schema({"status"}, {{"status", {{"enum", {"ok", "read-only"}}}}, {"reason", text()}});

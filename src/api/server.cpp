@@ -26,6 +26,7 @@ class ServerImpl final : public Server {
         plans_({.most = options.plans}),
         dispatcher_(controller, streams_, plans_,
                     {.open_metrics = options.open_metrics,
+                     .https = https_,
                      .per_token = options.per_token,
                      .per_address = options.per_address},
                     [this] { return front_.counts(); }),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "api/handlers.h"
 #include "api/log_reader.h"
@@ -9,6 +10,7 @@
 #include "api/streams.h"
 #include "base/text.h"
 #include "control/as_user.h"
+#include "control/event_types.h"
 
 namespace rubato::api {
 
@@ -27,15 +29,49 @@ std::string event_message(const Event& event) {
                      to_text(control::to_json(event)));
 }
 
+std::string news_message(const char* type, const json& body) {
+  return fmt::format("event: {}\ndata: {}\n\n", type, to_text(body));
+}
+
+// What a stream carries besides events. These messages have no id: whoever missed some just gets
+// the next one.
+class News {
+ public:
+  News(bool live, JobNumber watched) : live_(live), watched_(watched) {}
+
+  std::string take(const control::Controller& controller, const control::Caller& caller) {
+    std::string text;
+    if (live_) {
+      const control::ClusterSample sample = controller.newest_sample();
+      if (std::exchange(sample_at_, sample.at) != sample.at) {
+        text += news_message("sample", control::to_json(sample));
+      }
+    }
+    if (watched_ == 0) return text;
+    const auto point = controller.newest_point(caller, watched_);
+    const std::pair now{point ? point->step : -1, point ? point->held : 0};
+    if (std::exchange(progress_, now) != now && point) {
+      text += news_message("point", control::to_json(*point));
+    }
+    return text;
+  }
+
+ private:
+  bool live_;
+  JobNumber watched_;  // 0: none
+  double sample_at_ = 0;
+  std::pair<std::int64_t, int> progress_{-1, 0};
+};
+
 // Sends events after `after` as server-sent events until the client disconnects.
-Reply event_stream(const Call& call, JobNumber job, std::int64_t after) {
+Reply event_stream(const Call& call, JobNumber job, std::int64_t after, News news) {
   const std::shared_ptr<void> place = enter_stream(call);
   if (!place) return no_stream_place(call);
   Reply reply{.content_type = "text/event-stream"};
   reply.headers["Cache-Control"] = "no-store";
   reply.stream = [&controller = call.controller, &streams = call.streams, caller = call.caller,
                   token = call.controller.token_version(call.caller), place, job, next = after,
-                  idle = 0](std::string& text) mutable {
+                  idle = 0, news](std::string& text) mutable {
     // Whose token was replaced, has expired or was deleted gets nothing more.
     if (streams.wait(0) || controller.token_version(caller) != token) return false;
     const auto events = controller.events(caller, next, job, kEventsAtOnce, kStreamWait);
@@ -44,37 +80,61 @@ Reply event_stream(const Call& call, JobNumber job, std::int64_t after) {
       text += event_message(event);
       next = event.seq;
     }
-    idle = events->empty() ? idle + 1 : 0;
+    text += news.take(controller, caller);
+    idle = text.empty() ? idle + 1 : 0;
     if (idle > 0 && idle % kWaitsPerSign == 0) text += ": still here\n\n";
     return true;
   };
   return reply;
 }
 
-Reply events_reply(const Call& call, JobNumber job) {
-  std::int64_t after = call.number("after");
+Reply events_reply(const Call& call, JobNumber job, News news) {
   if (call.wants_events) {
-    if (call.parameters.contains("Last-Event-ID")) after = call.number("Last-Event-ID");
-    return event_stream(call, job, after);
+    const bool resumes = call.parameters.contains("Last-Event-ID");
+    return event_stream(call, job, call.number(resumes ? "Last-Event-ID" : "after"), news);
   }
-  const auto limit = static_cast<int>(call.number("limit"));
-  const auto events = call.controller.events(call.caller, after, job, limit, 0);
-  if (!events.ok()) return error_reply(events.error());
+  control::EventQuery query{.after = call.number("after"),
+                            .before = call.number("before"),
+                            .since = static_cast<double>(call.number("since")),
+                            .until = static_cast<double>(call.number("until")),
+                            .newest_first = call.flag("newest_first"),
+                            .limit = static_cast<int>(call.number("limit")),
+                            .job = job};
+  const std::string types = call.text("types");
+  if (!types.empty()) {
+    for (const std::string_view type : split(types, ',')) {
+      if (control::find_event_type(type) == nullptr) {
+        return error_reply(400, "invalid",
+                           fmt::format("types: there is no event '{}'; docs/events.md lists them",
+                                       type.substr(0, 40)));
+      }
+      query.types.emplace_back(type);
+    }
+  }
+  const auto page = call.controller.find_events(call.caller, std::move(query));
+  if (!page.ok()) return error_reply(page.error());
   json list = json::array();
-  for (const Event& event : *events) list.push_back(control::to_json(event));
-  const bool more = static_cast<int>(list.size()) == limit;
+  for (const Event& event : page->events) list.push_back(control::to_json(event));
   return json_reply(
-      {{"next", more ? json(events->back().seq) : json(nullptr)}, {"events", std::move(list)}});
+      {{"next", page->next ? json(*page->next) : json(nullptr)}, {"events", std::move(list)}});
 }
 
 }  // namespace
 
-Reply all_events(const Call& call) { return events_reply(call, 0); }
+Reply all_events(const Call& call) {
+  JobNumber watched = 0;
+  if (!call.text("watch").empty()) {
+    const Result<JobNumber> number = call.controller.find_job(call.caller, call.text("watch"));
+    if (!number.ok()) return error_reply(number.error());
+    watched = *number;
+  }
+  return events_reply(call, 0, News(call.flag("live"), watched));
+}
 
 Reply job_events(const Call& call) {
   const Result<JobNumber> number = call.controller.find_job(call.caller, call.text("job"));
   if (!number.ok()) return error_reply(number.error());
-  return events_reply(call, *number);
+  return events_reply(call, *number, News(false, 0));
 }
 
 Reply job_logs(const Call& call) {

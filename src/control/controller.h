@@ -16,6 +16,7 @@
 #include "control/machine.h"
 #include "control/result_files.h"
 #include "control/retention.h"
+#include "control/series.h"
 #include "control/state.h"
 #include "control/steady_time.h"
 #include "control/store.h"
@@ -189,6 +190,10 @@ class Controller {
   // Changes when the tenant's token does (or the tenant is deleted, or its token expires). Whoever
   // was let in under another value must prove again who it is.
   virtual std::string token_version(const Caller& caller) const = 0;
+  // A text that stands for the caller for so many seconds (session.h), and back. A session ends
+  // early when its caller's token does.
+  virtual std::string make_session(const Caller& caller, double lasts_s) const = 0;
+  virtual std::optional<Caller> session_caller(std::string_view session) const = 0;
   // The caller behind a process on this machine: an administrator for root and the daemon's own
   // user, else the tenant with that user.
   virtual std::optional<Caller> local_caller(uid_t uid) const = 0;
@@ -221,6 +226,14 @@ class Controller {
   // that many seconds ahead, and what comes later is unknown. Ends early once `abandoned` is true.
   virtual Result<nlohmann::json> plan(const Caller& caller, const JobDocument& document,
                                       const std::function<bool()>& abandoned) const = 0;
+  // What would happen from now on if this policy decided, as far as a simulation gets in 1.5 s:
+  // {"policy": name, "resizes": n, "horizon_s": null or how far it looked, "jobs": [{job, name,
+  // phase, start_in_s, finish_in_s, guessed}]}, with the jobs that the caller may see. Nothing
+  // changes. Ends early once `abandoned` is true.
+  virtual Result<nlohmann::json> forecast(
+      const Caller& caller, const std::string& policy,
+      const std::map<std::string, std::string, std::less<>>& settings,
+      const std::function<bool()>& abandoned) const = 0;
   // Devices, the jobs that hold them, reservations, policy, utilisation.
   virtual nlohmann::json cluster(const Caller& caller) const = 0;
   // Everything `rubato sim --from-live` needs (control/snapshot.h reads it).
@@ -234,9 +247,22 @@ class Controller {
   // Events after number `after` that the caller may see. Waits up to `wait_s` for the first one.
   virtual Result<std::vector<Event>> events(const Caller& caller, std::int64_t after, JobNumber job,
                                             int limit, double wait_s) const = 0;
+  // A search in the events that the caller may see; of the query, `tenant` is filled in.
+  virtual Result<EventPage> find_events(const Caller& caller, EventQuery query) const = 0;
   virtual Result<std::vector<std::string>> log_files(const Caller& caller, JobNumber job) const = 0;
   // Where the files of the job are that its owner may fetch. It may not exist yet.
   virtual Result<ResultPlace> result_place(const Caller& caller, JobNumber job) const = 0;
+
+  // --- What happened over time (series.h)
+  virtual Result<Series> series(const SeriesQuery& query) const = 0;
+  // The cluster now; it is looked at once a second.
+  virtual ClusterSample newest_sample() const = 0;
+  virtual Result<std::vector<JobPoint>> job_points(const Caller& caller, JobNumber job) const = 0;
+  // A job that runs, as it is now; nothing if it holds no devices.
+  virtual std::optional<JobPoint> newest_point(const Caller& caller, JobNumber job) const = 0;
+  // Which devices were held by which job; 0: now. A tenant learns of other tenants' jobs only how
+  // many devices they had.
+  virtual Result<nlohmann::json> devices_at(const Caller& caller, double at) const = 0;
 
   // --- Nodes (control/cluster/)
   // All nodes with their state: "ready", "draining", "drained" or "lost"; and the caller's jobs.

@@ -35,6 +35,7 @@
 #include "control/job_health.h"
 #include "control/job_owner.h"
 #include "control/live_scheduler.h"
+#include "control/recorder.h"
 #include "control/snapshot.h"
 
 namespace rubato::control {
@@ -76,6 +77,8 @@ class LiveController final : public Controller {
   std::string store_problem() const override;
   std::optional<Caller> authenticate(std::string_view token) const override;
   std::string token_version(const Caller& caller) const override;
+  std::string make_session(const Caller& caller, double lasts_s) const override;
+  std::optional<Caller> session_caller(std::string_view session) const override;
   std::optional<Caller> local_caller(uid_t uid) const override;
   Result<JobRecord> job(const Caller& caller, JobNumber job) const override;
   Result<JobNumber> find_job(const Caller& caller, std::string_view text) const override;
@@ -89,6 +92,9 @@ class LiveController final : public Controller {
   Result<nlohmann::json> profile(const Caller& caller, JobNumber job) const override;
   Result<nlohmann::json> plan(const Caller& caller, const JobDocument& document,
                               const std::function<bool()>& abandoned) const override;
+  Result<nlohmann::json> forecast(const Caller& caller, const std::string& policy,
+                                  const Settings& settings,
+                                  const std::function<bool()>& abandoned) const override;
   nlohmann::json cluster(const Caller& caller) const override;
   Result<nlohmann::json> snapshot(const Caller& caller) const override;
   std::vector<Tenant> tenants(const Caller& caller) const override;
@@ -98,8 +104,14 @@ class LiveController final : public Controller {
   Result<UsageReport> usage(const Caller& caller, UsageQuery query) const override;
   Result<std::vector<Event>> events(const Caller& caller, std::int64_t after, JobNumber job,
                                     int limit, double wait_s) const override;
+  Result<EventPage> find_events(const Caller& caller, EventQuery query) const override;
   Result<std::vector<std::string>> log_files(const Caller& caller, JobNumber job) const override;
   Result<ResultPlace> result_place(const Caller& caller, JobNumber job) const override;
+  Result<Series> series(const SeriesQuery& query) const override;
+  ClusterSample newest_sample() const override;
+  Result<std::vector<JobPoint>> job_points(const Caller& caller, JobNumber job) const override;
+  std::optional<JobPoint> newest_point(const Caller& caller, JobNumber job) const override;
+  Result<nlohmann::json> devices_at(const Caller& caller, double at) const override;
   nlohmann::json nodes(const Caller& caller) const override;
   Status change_node(const Caller& caller, const std::string& name, NodeChange change,
                      double within_s) override;
@@ -286,6 +298,7 @@ class LiveController final : public Controller {
   AsUser rights_for(const JobDocument& document) const;
   // Counts a refused submission; returns what was refused (live_controller_usage.cpp).
   Error refuse(const std::string& tenant, const char* reason, const Error& error);
+  std::string session_key() const;
   void measure_tenants(ControllerMetrics& metrics) const RUBATO_REQUIRES_SHARED(mutex_);
   std::vector<JobRecord> list_active(const JobQuery& query, const JobFilter& filter) const;
   Result<std::vector<JobRecord>> list_all(JobQuery query, const JobFilter& filter) const;
@@ -297,6 +310,13 @@ class LiveController final : public Controller {
   // As callers see it: with its progress, ETA and device time up to now.
   JobRecord shown(const JobRecord& record, double now) const RUBATO_REQUIRES_SHARED(mutex_);
   Snapshot take_snapshot(const Caller& caller) const;
+
+  // --- What happened over time (live_controller_series.cpp) ---
+  void start_recorder();
+  ClusterSample take_sample() const;
+  std::vector<JobPoint> take_points() const;
+  std::optional<JobPoint> point_of(const JobRecord& job, double now) const
+      RUBATO_REQUIRES_SHARED(mutex_);
 
   const ControllerOptions options_;
   const std::string admin_token_sha256_;
@@ -365,6 +385,7 @@ class LiveController final : public Controller {
   bool prune_failed_ = false;     // not tried again before the next start
   FolderRemover remover_;
   std::thread loop_;
+  std::unique_ptr<Recorder> recorder_;  // ends first
 };
 
 double now_unix();

@@ -367,6 +367,19 @@ Result<std::vector<Event>> LiveController::events(const Caller& caller, std::int
   }
 }
 
+Result<EventPage> LiveController::find_events(const Caller& caller, EventQuery query) const {
+  if (query.job != 0) {
+    const Result<JobRecord> record = visible(caller, query.job);
+    if (!record.ok()) return record.error();
+  }
+  query.tenant = caller.admin ? "" : caller.tenant;
+  Result<EventPage> page = store_->find_events(query);
+  if (page.ok() && !caller.admin) {
+    for (Event& event : page->events) event.by = event.from = "";
+  }
+  return page;
+}
+
 Result<std::vector<std::string>> LiveController::log_files(const Caller& caller,
                                                            JobNumber job) const {
   const Result<JobRecord> record = visible(caller, job);

@@ -22,6 +22,7 @@ void LiveController::begin() {
   // The number of an event: greater than that of every earlier daemon with this log.
   if (nodes_ != nullptr) nodes_->begin(store_->state().last_seq + 1);
   adopt_jobs();
+  start_recorder();
   loop_ = std::thread([this] { run(); });
 }
 

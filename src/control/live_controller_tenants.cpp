@@ -5,6 +5,7 @@
 
 #include "base/sha256.h"
 #include "control/live_controller.h"
+#include "control/session.h"
 #include "control/tokens.h"
 
 namespace rubato::control {
@@ -76,6 +77,24 @@ std::string LiveController::token_version(const Caller& caller) const {
   if (found == store_->state().tenants.end() || !is_valid(found->second, now)) return "";
   return found->second.token_sha256;
 }
+
+std::string LiveController::make_session(const Caller& caller, double lasts_s) const {
+  return signed_session(
+      {.tenant = caller.tenant, .admin = caller.admin, .expires_at = now_unix() + lasts_s},
+      token_version(caller), session_key());
+}
+
+std::optional<Caller> LiveController::session_caller(std::string_view session) const {
+  const std::optional<Session> claimed = claimed_session(session);
+  if (!claimed || now_unix() >= claimed->expires_at) return std::nullopt;
+  Caller caller{.tenant = claimed->tenant, .admin = claimed->admin};
+  const std::string version = token_version(caller);
+  if (version.empty() || !is_signed(session, version, session_key())) return std::nullopt;
+  return caller;
+}
+
+// Nobody knows it without the administrator's token, and it changes with that.
+std::string LiveController::session_key() const { return "session " + admin_token_sha256_; }
 
 std::vector<Tenant> LiveController::tenants(const Caller& caller) const {
   const ReadLock lock(mutex_);

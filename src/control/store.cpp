@@ -88,6 +88,9 @@ class SqliteStore final : public Store {
                                          const std::string& tenant) const override {
     return parts_.events->read(after, limit, job, tenant);
   }
+  Result<EventPage> find_events(const EventQuery& query) const override {
+    return parts_.events->find(query);
+  }
   Result<UsageReport> usage(const UsageQuery& query) const override {
     return parts_.usage_reader->read(query);
   }

@@ -20,6 +20,7 @@
 
 #include "base/result.h"
 #include "base/shared_mutex.h"
+#include "control/event_query.h"
 #include "control/job_reader.h"
 #include "control/retention.h"
 #include "control/state.h"
@@ -68,6 +69,9 @@ class Store {
   // mean all. May be called from any thread, also during append().
   virtual Result<std::vector<Event>> read_events(std::int64_t after, int limit, JobNumber job,
                                                  const std::string& tenant) const = 0;
+  // The same with more conditions. Looks at a bounded number of events; EventPage::next says where
+  // to go on. For any thread.
+  virtual Result<EventPage> find_events(const EventQuery& query) const = 0;
   // Device time of a period. May be called from any thread, also during append(). Costs as much as
   // the period has rows, whatever the length of the log.
   virtual Result<UsageReport> usage(const UsageQuery& query) const = 0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "control/event_query.h"
 #include "control/sqlite.h"
 #include "control/state.h"
 
@@ -39,6 +40,8 @@ class EventReader {
   // See Store::read_events.
   Result<std::vector<Event>> read(std::int64_t after, int limit, JobNumber job,
                                   const std::string& tenant);
+  // See Store::find_events.
+  Result<EventPage> find(const EventQuery& query);
 
  private:
   EventReader(Database database, Statement all, Statement of_job, Statement of_tenant)
@@ -46,6 +49,14 @@ class EventReader {
         all_(std::move(all)),
         of_job_(std::move(of_job)),
         of_tenant_(std::move(of_tenant)) {}
+
+  struct Range {
+    std::int64_t above = 0;
+    std::int64_t up_to = 0;
+  };
+  // The numbers that the query's numbers and times leave.
+  Result<Range> range_of(const EventQuery& query) RUBATO_REQUIRES(mutex_);
+  Result<std::int64_t> last_before(double time) RUBATO_REQUIRES(mutex_);
 
   Mutex mutex_;
   Database database_;  // outlives its statements

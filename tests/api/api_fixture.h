@@ -38,11 +38,12 @@ inline nlohmann::json good_body(const Route& route) {
   if (route.name == "changeJob") return {{"priority", 3}};
   if (route.name == "cancelJobs") return {{"name", "nobody-*"}};
   if (route.name == "noteSupply") return {{"text", "2 pilots wait"}, {"for_s", 60}};
-  if (route.name == "usePolicy") return {{"name", "rubato"}};
+  if (route.name == "usePolicy" || route.name == "forecastPolicy") return {{"name", "rubato"}};
   if (route.name == "makeReservation") return {{"devices", 1}, {"seconds", 60}};
   if (route.name == "missingUploads") return {{"files", json::array()}};
   if (route.name == "putUpload" || route.name == "putCopiedFile")
     return json::object();  // not bytes
+  if (route.name == "logIn") return {{"token", "wrong"}};
   if (route.name == "syncNode" || route.name == "askRegistry") return json::object();
   if (route.name == "setTenant") return {{"weight", 2}, {"quota", 3}};
   return nullptr;

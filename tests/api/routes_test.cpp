@@ -335,7 +335,7 @@ TEST_F(ApiTest, TheListSaysWhatTheJobSays) {
 
 TEST_F(ApiTest, RefusesWhatItDoesNotKnow) {
   const auto code = [&](const Got& got) { return got.json["error"]["code"].get<std::string>(); };
-  EXPECT_EQ(ask("GET", "/", "").status, 404);
+  EXPECT_EQ(ask("GET", "/nothing", "").status, 404);
   EXPECT_EQ(ask("GET", "/api/v1/job", admin_).status, 404);
   EXPECT_EQ(ask("GET", "/api/v1/jobs/", admin_).status, 404);
   EXPECT_EQ(ask("GET", "/api/v1/jobs/999", admin_).status, 404);

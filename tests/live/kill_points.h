@@ -21,10 +21,11 @@ namespace rubato::live {
 
 // Names of the routes that change something: those about nodes, or all others.
 inline std::vector<std::string> routes_that_change(bool of_nodes) {
+  const std::set<std::string> only_answer{"forecastPolicy", "logIn", "logOut", "missingUploads",
+                                          "planJob"};
   std::vector<std::string> names;
   for (const api::Route& route : api::routes()) {
-    if (route.method == "GET") continue;
-    if (route.name == "planJob" || route.name == "missingUploads") continue;  // only answer
+    if (route.method == "GET" || only_answer.contains(route.name)) continue;
     if (route.path.starts_with("/api/v1/nodes/") == of_nodes) names.push_back(route.name);
   }
   return names;

@@ -1,0 +1,136 @@
+// What happened over time: a recorder looks at the daemon, and callers ask what it saw.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/stats.h"
+#include "control/live_controller.h"
+
+namespace rubato::control {
+
+void LiveController::start_recorder() {
+  auto store = SeriesStore::open(options_.folder, store_->identity(), store_->state().last_seq);
+  if (!store.ok()) {
+    fmt::print(stderr, "rubatod: {}; the dashboard has no history\n", store.error().message);
+  }
+  recorder_ = std::make_unique<Recorder>(
+      store.ok() ? std::move(*store) : nullptr,
+      Recorder::Sources{
+          .sample = [this] { return take_sample(); },
+          .points = [this] { return take_points(); },
+          .events = [this](std::int64_t after,
+                           int limit) { return store_->read_events(after, limit, 0, ""); }});
+}
+
+ClusterSample LiveController::take_sample() const {
+  const ReadLock lock(mutex_);
+  const double now = now_unix();
+  double allocated = 0;
+  double held = 0;
+  double training = 0;
+  double running = 0;
+  std::vector<double> waited;
+  for (const auto& [number, job] : store_->state().jobs) {
+    allocated += job.granted;
+    held += job.held;
+    running += job.phase == Phase::kRunning ? 1 : 0;
+    if (job.phase == Phase::kQueued) waited.push_back(std::max(0.0, now - job.submitted_at));
+    const auto live = live_.find(number);
+    if (live != live_.end() && job.held > 0) training += live->second.progress.workers;
+  }
+  const auto queued = static_cast<double>(waited.size());
+  waited = sorted_copy(waited);
+  const auto percentile = [&](double percent) {
+    return waited.empty() ? 0.0 : percentile_sorted(waited, percent);
+  };
+  return {.at = now,
+          .values = {static_cast<double>(live_cluster().devices()),
+                     static_cast<double>(reserved_now()), allocated, held, std::min(training, held),
+                     queued, running, percentile(50), percentile(90)}};
+}
+
+std::optional<JobPoint> LiveController::point_of(const JobRecord& job, double now) const {
+  if (job.held == 0) return std::nullopt;
+  JobPoint point{.job = job.number, .at = now, .held = job.held};
+  const auto live = live_.find(job.number);
+  if (live != live_.end()) {
+    const LiveProgress& progress = live->second.progress;
+    point.step = progress.step;
+    point.step_s = progress.step_s;
+    point.loss = progress.loss;
+    if (progress.step_s > 0) {
+      point.samples_per_s = static_cast<double>(progress.batch) / progress.step_s;
+    }
+  }
+  const auto metrics = job.progress.find("metrics");
+  if (metrics != job.progress.end() && metrics->is_object()) point.metrics = *metrics;
+  return point;
+}
+
+std::vector<JobPoint> LiveController::take_points() const {
+  std::vector<JobPoint> points;
+  const ReadLock lock(mutex_);
+  const double now = now_unix();
+  for (const auto& [number, job] : store_->state().jobs) {
+    if (auto point = point_of(job, now)) points.push_back(std::move(*point));
+  }
+  return points;
+}
+
+Result<Series> LiveController::series(const SeriesQuery& query) const {
+  if (recorder_->store() == nullptr) return Series{};
+  SeriesQuery filled = query;
+  if (filled.to <= 0) filled.to = now_unix();
+  if (filled.from <= 0) filled.from = filled.to - 3600;
+  recorder_->catch_up();
+  return recorder_->store()->read(filled);
+}
+
+ClusterSample LiveController::newest_sample() const { return recorder_->newest(); }
+
+Result<std::vector<JobPoint>> LiveController::job_points(const Caller& caller,
+                                                         JobNumber job) const {
+  const Result<JobRecord> record = visible(caller, job);
+  if (!record.ok()) return record.error();
+  if (recorder_->store() == nullptr) return std::vector<JobPoint>{};
+  recorder_->catch_up();
+  return recorder_->store()->points(job);
+}
+
+std::optional<JobPoint> LiveController::newest_point(const Caller& caller, JobNumber job) const {
+  const Result<JobRecord> record = visible(caller, job);
+  if (!record.ok()) return std::nullopt;
+  const ReadLock lock(mutex_);
+  return point_of(*record, now_unix());
+}
+
+Result<nlohmann::json> LiveController::devices_at(const Caller& caller, double at) const {
+  DevicesThen then{.at = at > 0 ? at : now_unix()};
+  if (recorder_->store() != nullptr) {
+    recorder_->catch_up();
+    auto found = recorder_->store()->devices(then.at);
+    if (!found.ok()) return found.error();
+    then = std::move(*found);
+  }
+  nlohmann::json nodes = nlohmann::json::array();
+  for (const LiveNode& node : then.nodes) {
+    nodes.push_back(
+        {{"node", node.name}, {"device_type", node.device_type}, {"devices", node.devices}});
+  }
+  nlohmann::json held = nlohmann::json::array();
+  for (const DeviceSpan& span : then.spans) {
+    nlohmann::json row = {{"nodes", placement_json(span.nodes)}};
+    if (const Result<JobRecord> job = visible(caller, span.job); job.ok()) {
+      row["job"] = job_name_of(span.job);
+      row["name"] = job_title(job->document);
+      row["tenant"] = job->tenant;
+      row["since"] = span.since;
+      row["until"] = span.until;
+    }
+    held.push_back(std::move(row));
+  }
+  return nlohmann::json{{"at", then.at}, {"nodes", std::move(nodes)}, {"held", std::move(held)}};
+}
+
+}  // namespace rubato::control
