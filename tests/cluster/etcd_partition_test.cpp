@@ -70,7 +70,11 @@ class EtcdPartition : public elastic::RuntimeTest, public testing::WithParamInte
   static std::string name(int host) { return host == 1 ? "a" : "b"; }
   std::string trace() const { return root_ + "/trace"; }
   std::size_t members_of(int host) { return elastic::members_on(newest_, name(host)).size(); }
-  bool whole() { return members_of(1) == kOnEach && members_of(2) == kOnEach; }
+  // All members have made a step of the view: whoever is alone from now on has the state.
+  bool whole() {
+    return members_of(1) == kOnEach && members_of(2) == kOnEach &&
+           job_->step() > newest_.first_step + 1;
+  }
   // Watches the views meanwhile: their times are part of the history.
   bool until(const std::function<bool()>& condition) {
     return job_->until([&] {
