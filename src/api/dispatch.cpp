@@ -319,6 +319,9 @@ Reply Dispatcher::answer(const httplib::Request& request, const std::function<bo
   std::variant<Found, Reply> found = find_route(request.method, target.substr(0, target.find('?')));
   if (Reply* reply = std::get_if<Reply>(&found)) return std::move(*reply);
   route = std::get<Found>(found).route;
+  if (const std::string doubt = options_.doubt ? options_.doubt() : ""; !doubt.empty()) {
+    return error_reply(503, "standby", doubt + "; retry");
+  }
   std::variant<control::Caller, Reply> caller = find_caller(*route, request);
   if (Reply* reply = std::get_if<Reply>(&caller)) return std::move(*reply);
 

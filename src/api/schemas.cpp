@@ -397,7 +397,9 @@ json component_schemas() {
         with_help(text(), "present only when a token was just created; returned only once")}});
   schemas["TenantList"] = object_schema({"tenants"}, {{"tenants", list_of("Tenant")}});
   schemas["Health"] =
-      object_schema({"status"}, {{"status", {{"enum", {"ok", "read-only"}}}}, {"reason", text()}});
+      object_schema({"status"}, {{"status", {{"enum", {"ok", "read-only", "standby"}}}},
+                                 {"reason", text()},
+                                 {"behind", {{"type", "integer"}}}});
   return schemas;
 }
 

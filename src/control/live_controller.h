@@ -74,6 +74,7 @@ class LiveController final : public Controller {
 
   Uploads& uploads() override { return *uploads_; }
   std::string store_problem() const override;
+  Result<elastic::Descriptor> store_copy() const override;
   std::optional<Caller> authenticate(std::string_view token) const override;
   std::string token_version(const Caller& caller) const override;
   std::optional<Caller> local_caller(uid_t uid) const override;
@@ -182,6 +183,7 @@ class LiveController final : public Controller {
   void start_granted(JobNumber job);
 
   // --- The log (live_controller_store.cpp) ---
+  Error read_only(const std::string& problem) const;
   // An append that the operating system refuses (kIo) makes the daemon read-only: further ones are
   // tried once in a while, and in between fail at once.
   Status append(std::vector<Event> events);

@@ -76,8 +76,13 @@ void LiveController::adopt_jobs() {
     // The daemon before died when it had granted devices but not created the folder: nothing runs
     // there, and the folder must get its owner.
     if (!ended(job.phase) && remains == Remains::kNothing) {
-      not_started_.insert(number);
-      continue;
+      // Unless a daemon on another machine has begun it: its nodes send what is missing here.
+      const bool elsewhere = options_.witness != nullptr;
+      const FolderOwner owner{.store = store_->identity(), .job = job.uid};
+      if (!elsewhere || !executor_->claim(number, owner).ok()) {
+        not_started_.insert(number);
+        continue;
+      }
     }
     const Status adopted = executor_->adopt(job);
     if (!adopted.ok()) fmt::print(stderr, "rubatod: {}\n", adopted.error().message);

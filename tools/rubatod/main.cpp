@@ -19,6 +19,7 @@
 #include "control/supervise.h"
 #include "describe/manual_page.h"
 #include "rubato/parse_errors.h"
+#include "standby_command.h"
 #include "stop_jobs.h"
 
 namespace rubato {
@@ -40,6 +41,7 @@ struct Arguments {
   bool cluster = false;
   double lost_after_s = control::ClusterOptions().lost_after_s;
   AgentArguments agent;
+  SharedLogArguments shared_log;
   std::string retain_folders = control::kDefaultFolders;
   std::string retain_events = control::kDefaultEvents;
   api::ServerOptions server;
@@ -71,6 +73,14 @@ sigset_t ending_signals() {
   return set;
 }
 
+void say_that_it_leads(const Leading& leading) {
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - leading.since;
+  fmt::print(
+      "rubatod: leads since {:.2f} s after it was claimed; the last sign of another leader "
+      "was {:.1f} s before\n",
+      took.count(), leading.silent_s);
+}
+
 Result<control::Retention> retention_of(const Arguments& arguments) {
   const auto folders = control::parse_keep_limit(arguments.retain_folders);
   if (!folders.ok()) return invalid_input("--retain-folders: " + folders.error().message);
@@ -99,18 +109,34 @@ Result<control::Machine> describe_machine(const Arguments& arguments) {
       fmt::format("--node-label: a node can have at most {} labels", control::kMostLabels));
 }
 
-int serve(const Arguments& arguments) {
+int serve(const Arguments& arguments, char** argv) {
   const sigset_t ending = ending_signals();
-  pthread_sigmask(SIG_BLOCK, &ending, nullptr);
+  sigset_t expected = ending;
+  sigaddset(&expected, kBeginAnew);
+  pthread_sigmask(SIG_BLOCK, &expected, nullptr);
   signal(SIGPIPE, SIG_IGN);
   const Result<control::Isolation> isolation = control::choose_isolation(arguments.isolation);
   if (!isolation.ok()) return fail(isolation.error());
   const Result<control::Retention> retention = retention_of(arguments);
   if (!retention.ok()) return fail(retention.error());
+  if (arguments.shared_log.given() && !arguments.cluster) {
+    return fail(invalid_input("--shared-log is for the daemons of a cluster: give --cluster, too"));
+  }
+  api::ServerOptions serving = arguments.server;
+  std::optional<Leading> leading;
+  if (arguments.shared_log.given()) {
+    auto led = stand_by(arguments.shared_log, arguments.state, serving, ending);
+    if (!led.ok()) return fail(led.error());
+    if (!led->has_value()) return 0;
+    leading = std::move(*led);
+    serving.listen = leading->listen;
+    serving.doubt = [leadership = leading->leadership] { return leadership->doubt(); };
+  }
   std::shared_ptr<const control::ClusterOptions> cluster;
   if (arguments.cluster) {
     cluster = std::make_shared<const control::ClusterOptions>(
-        control::ClusterOptions{.lost_after_s = arguments.lost_after_s});
+        control::ClusterOptions{.registries = leading ? leading->registries : nullptr,
+                                .lost_after_s = arguments.lost_after_s});
   }
   const Result<control::Machine> machine =
       cluster ? control::Machine() : describe_machine(arguments);
@@ -118,15 +144,17 @@ int serve(const Arguments& arguments) {
   std::error_code error;
   const std::string self = std::filesystem::read_symlink("/proc/self/exe", error).string();
   if (error) return fail({ErrorCode::kIo, "cannot find the path of the running rubatod"});
-  auto controller = control::Controller::start({.folder = arguments.state,
-                                                .supervisor = self,
-                                                .machine = *machine,
-                                                .round_every_s = arguments.round_s,
-                                                .isolation = *isolation,
-                                                .local_users = arguments.local_users,
-                                                .decide_within_s = arguments.decide_within_s,
-                                                .cluster = cluster,
-                                                .retention = *retention});
+  auto controller =
+      control::Controller::start({.folder = arguments.state,
+                                  .supervisor = self,
+                                  .machine = *machine,
+                                  .round_every_s = arguments.round_s,
+                                  .isolation = *isolation,
+                                  .local_users = arguments.local_users,
+                                  .decide_within_s = arguments.decide_within_s,
+                                  .cluster = cluster,
+                                  .retention = *retention,
+                                  .witness = leading ? leading->leadership.get() : nullptr});
   if (!controller.ok()) return fail(controller.error());
   if (!arguments.policy.empty()) {
     const Status used =
@@ -136,7 +164,6 @@ int serve(const Arguments& arguments) {
     // A full disk is no reason not to start.
     if (!used.ok() && (*controller)->store_problem().empty()) return fail(used.error());
   }
-  api::ServerOptions serving = arguments.server;
   // An agent has up to three connections, which stay open.
   if (cluster) serving.limits.connections = kClusterConnections;
   if (const char* runtime = std::getenv("RUNTIME_DIRECTORY"); serving.local_socket.empty()) {
@@ -154,13 +181,20 @@ int serve(const Arguments& arguments) {
       cluster ? "a cluster" : fmt::format("{} {} devices", machine->devices, machine->type);
   fmt::print("rubatod: {}, state in {}, listening on {}\n", devices, arguments.state,
              (*server)->url());
+  if (leading) say_that_it_leads(*leading);
   std::fflush(stdout);
   int number = 0;
-  sigwait(&ending, &number);
+  sigwait(&expected, &number);
+  if (number == kBeginAnew) return fail(begin_anew(argv));
   control::exit_at_the_latest_after(control::kStopWithin, ending);
   fmt::print("rubatod: stopping; running jobs continue and are adopted at the next start\n");
   std::fflush(stdout);
   for (const std::string& file : url_files) std::filesystem::remove(file, error);
+  if (leading) {  // whoever stands by takes over at once
+    server->reset();
+    controller->reset();
+    leading->leadership->resign();
+  }
   return 0;
 }
 
@@ -308,6 +342,7 @@ int run(int argc, char** argv) {
   app.add_flag("--insecure", arguments.server.insecure,
                "Listen beyond loopback without TLS (tokens are sent unencrypted)");
   app.add_flag("--open-metrics", arguments.server.open_metrics, "Serve /metrics without a token");
+  add_shared_log(app, arguments.shared_log);
   CLI::App* supervise = app.add_subcommand("supervise", "Run the processes of one job (internal)");
   supervise->group("");
   supervise->add_option("folder", arguments.folder)->required();
@@ -348,7 +383,7 @@ int run(int argc, char** argv) {
     cli::print_manual_page(app, manual_page());
     return 0;
   }
-  return serve(arguments);
+  return serve(arguments, argv);
 }
 
 }  // namespace

@@ -1,0 +1,45 @@
+// `rubatod --shared-log`: several daemons, of which one leads and the others stand by.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "api/server.h"
+#include "control/standby/leadership.h"
+#include "control/standby/shared_registry.h"
+
+namespace rubato {
+
+struct SharedLogArguments {
+  std::string url;  // empty: this daemon is alone
+  std::string advertise;
+  std::string ca_file;
+  double take_over_after_s = 5;
+
+  bool given() const { return !url.empty(); }
+};
+void add_shared_log(CLI::App& app, SharedLogArguments& arguments);
+
+// The signal that a leader which must begin anew sends itself.
+inline constexpr int kBeginAnew = SIGUSR1;
+
+// What a daemon that leads has besides others.
+struct Leading {
+  std::shared_ptr<control::Leadership> leadership;
+  std::shared_ptr<control::SharedRegistries> registries;
+  std::string listen{};  // where it has listened so far
+  double silent_s = 0;   // the last leader, before this one took over
+  std::chrono::steady_clock::time_point since{};
+};
+// Stands by in this state folder until this daemon leads. Nothing: one of the signals `ending`,
+// which must be blocked in all threads, has come before.
+Result<std::optional<Leading>> stand_by(const SharedLogArguments& arguments,
+                                        const std::string& state, const api::ServerOptions& serving,
+                                        const sigset_t& ending);
+// Begins anew as a standby, in this process. Returns only if that is impossible.
+Error begin_anew(char** argv);
+
+}  // namespace rubato
