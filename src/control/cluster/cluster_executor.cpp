@@ -640,8 +640,9 @@ Result<NodeOrders> ClusterExecutor::sync(const NodeReport& report) {
   }
   if (epoch_ == 0) return Error{ErrorCode::kIo, "the daemon is starting; retry"};
   if (report.epoch > epoch_) {
-    return Error{ErrorCode::kRefused,
-                 fmt::format("node {}: obeys a newer daemon; this one must end", report.node.name)};
+    // It asks again, and another daemon if it knows one.
+    return Error{ErrorCode::kIo,
+                 fmt::format("node {}: obeys a newer daemon than this one", report.node.name)};
   }
   Node& node = found->second;
   if (report.start < node.start) {

@@ -123,7 +123,10 @@ void Leadership::broken(const Error& error) {
 
 void Leadership::resign() {
   ended_ = true;
-  log_->resign(leader());
+  const LeaderKey mine = leader();
+  // It is expected back.
+  static_cast<void>(log_->report({.id = mine.id, .url = mine.url, .seq = newest_.seq}));
+  log_->resign(mine);
 }
 
 // --- From any thread

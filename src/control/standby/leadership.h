@@ -70,7 +70,7 @@ class Leadership final : public Witness {
     double silent_s = 0;
   };
   std::vector<Follower> followers() const;
-  // Another daemon may lead at once. Nothing can be appended after that.
+  // Another daemon may lead at once. Nothing can be appended after that. For the writer's thread.
   void resign();
 
  private:

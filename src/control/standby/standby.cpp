@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/json_text.h"
 #include "base/text.h"
+#include "control/state_folder.h"
 #include "control/tokens.h"
 
 namespace rubato::control {
@@ -59,7 +60,8 @@ std::string free_name(const std::string& file) {
 
 Result<std::unique_ptr<Standby>> Standby::make(std::shared_ptr<SharedLog> log,
                                                StandbyOptions options) {
-  if (Status made = make_directories(options.folder); !made.ok()) return made.error();
+  // Makes the folder, and is given back at once: the store takes it.
+  if (const auto lock = FolderLock::take(options.folder); !lock.ok()) return lock.error();
   remove_copies(options.folder);
   auto id = id_in(options.folder + "/daemon-id");
   if (!id.ok()) return id.error();
@@ -123,6 +125,7 @@ bool Standby::claim(const SharedLog::View& view, Now& now) {
     return false;
   }
   mine_ = std::move(wish);
+  if (view.leader) former_ = *view.leader;
   if (view.newest) {
     newest_ = *view.newest;
     return true;
@@ -140,6 +143,12 @@ std::unique_ptr<Leadership> Standby::lead(std::shared_ptr<SharedLog> log,
                                           LeadershipOptions options) {
   store_.reset();
   static_cast<void>(log_->forget(id_));
+  // The one before is expected back. Its store may lack the last commit.
+  if (!former_.id.empty() && former_.id != id_) {
+    const auto firsts = log_->firsts();
+    const std::int64_t last = firsts.ok() && !firsts->empty() ? firsts->back() : 1;
+    static_cast<void>(log_->report({.id = former_.id, .url = former_.url, .seq = last - 1}));
+  }
   return std::make_unique<Leadership>(std::move(log), mine_, newest_, std::move(options));
 }
 
@@ -227,7 +236,8 @@ Status Standby::replace_store(const SharedLog::View& view) {
       std::filesystem::rename(file + part, aside + part, none);
     }
     if (is_file(file)) return Error{ErrorCode::kIo, "cannot rename " + file};
-    fmt::print(stderr, "rubatod: the store of another history was set aside: {}\n", aside);
+    fmt::print(stderr, "rubatod: the store here is of another history, or too old; set aside: {}\n",
+               aside);
   }
   std::error_code error;
   std::filesystem::rename(copy, file, error);

@@ -84,7 +84,8 @@ class Standby {
   std::string sign_{};
   Clock::time_point sign_at_{};
   Clock::time_point answered_at_{};
-  LeaderKey mine_{};  // the claim that was won
+  LeaderKey mine_{};    // the claim that was won
+  LeaderKey former_{};  // who led before
   NewestKey newest_{};
 };
 
