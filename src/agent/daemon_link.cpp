@@ -150,7 +150,9 @@ Result<std::vector<control::CopiedFile>> DaemonLink::list(JobNumber job) {
   try {
     const json list = parse_json(*answer);
     for (const json& file : list.at("files")) {
-      files.push_back({file.at("path").get<std::string>(), file.at("size").get<std::int64_t>()});
+      files.push_back({.path = file.at("path").get<std::string>(),
+                       .size = file.at("size").get<std::int64_t>(),
+                       .modified_us = file.value("modified_us", std::int64_t{0})});
     }
   } catch (const json::exception&) {
     return Error{ErrorCode::kIo, fmt::format("{}: its answer is not a list of files", url())};

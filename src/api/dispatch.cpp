@@ -289,7 +289,8 @@ std::variant<control::Caller, Reply> Dispatcher::find_caller(const Route& route,
     return reply;
   }
   caller->address = request.remote_addr;
-  if (caller->is_agent() != (route.who == Who::kAgent)) {
+  const bool for_agents = route.who == Who::kAgent || (route.who == Who::kCopier && !caller->admin);
+  if (caller->is_agent() != for_agents) {
     return error_reply(403, "forbidden",
                        caller->is_agent() ? "this token is for the agent of a node"
                                           : "only the agent of a node may do this");

@@ -475,7 +475,7 @@ std::vector<Route> node_routes() {
        .path = "/api/v1/nodes/{node}/jobs/{job}/files",
        .name = "listCopiedFiles",
        .summary = "The files that the daemon has of a job of this node",
-       .who = Who::kAgent,
+       .who = Who::kCopier,
        .parameters = {node_parameter(),
                       {"job", In::kPath, integer_schema(1, kLargestInteger), "its number"}},
        .answers = {{200, "path and size of each", {{"type", "object"}}}},
@@ -485,7 +485,7 @@ std::vector<Route> node_routes() {
        .path = "/api/v1/nodes/{node}/jobs/{job}/upload",
        .name = "getJobUpload",
        .summary = "A part of a file of the upload of a job of this node, of at most 1 MiB",
-       .who = Who::kAgent,
+       .who = Who::kCopier,
        .parameters = {node_parameter(),
                       {"job", In::kPath, integer_schema(1, kLargestInteger), "its number"},
                       {"sha256", In::kQuery, text_schema(64), "of the file"},
@@ -496,6 +496,7 @@ std::vector<Route> node_routes() {
   const Parameter offset = number_parameter("offset", "of the part in the file");
   Route get = copied("GET", "getCopiedFile", "A part of one of these files, of at most 1 MiB",
                      {offset}, get_copied);
+  get.who = Who::kCopier;
   get.answers = {{200, "its bytes", nullptr, "application/octet-stream"}};
   Route put = copied("PUT", "putCopiedFile", "A part of a file of a job that this node runs",
                      {offset, number_parameter("size", "of the whole file"),

@@ -4,6 +4,7 @@
 #include <httplib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -30,6 +31,7 @@ using control::Standby;
 using std::chrono::milliseconds;
 
 constexpr auto kTurn = milliseconds(100);
+constexpr int kSignsWithinPatience = 8;
 // An append waits for so long until the daemon says that it is read-only.
 constexpr SharedLog::Timing kPatient{
     .patience = milliseconds(5000), .attempt = milliseconds(1000), .pause = milliseconds(50)};
@@ -152,23 +154,31 @@ Result<std::optional<Leading>> stand_by(const SharedLogArguments& arguments,
   static_cast<void>(write_file(state + "/server.url", (*server)->url() + "\n"));
   fmt::print("rubatod: standing by, state in {}, listening on {}\n", state, (*server)->url());
   std::fflush(stdout);
+  auto copies = std::make_unique<agent::CopyFollower>(state, *admin, ca_file);
   std::string told;
   Standby::Now now;
   while (!now.leads) {
     now = (*standby)->turn();
     (*server)->tell(now);
+    copies->follow(now.leader, now.store);
     report(now, told);
     if (!now.leads && signalled(ending)) return std::optional<Leading>();
   }
-  Leading leading{.silent_s = now.silent_s, .since = std::chrono::steady_clock::now()};
+  copies->stop();
+  Leading leading{.copies = std::move(copies),
+                  .silent_s = now.silent_s,
+                  .since = std::chrono::steady_clock::now()};
   const auto address = api::parse_listen_address(serving.listen);
   leading.listen =
       fmt::format("{}:{}", serving.listen.substr(0, serving.listen.rfind(':')), (*server)->port());
-  leading.leadership = (*standby)->lead(std::make_shared<SharedLog>(*place, kPatient),
-                                        {.patience = patience, .ended = [](const std::string& why) {
-                                           fmt::print(stderr, "rubatod: {}; beginning anew\n", why);
-                                           kill(getpid(), kBeginAnew);
-                                         }});
+  leading.leadership = (*standby)->lead(
+      std::make_shared<SharedLog>(*place, kPatient),
+      {.beat = std::clamp(patience / kSignsWithinPatience, milliseconds(50), milliseconds(1000)),
+       .patience = patience,
+       .ended = [](const std::string& why) {
+         fmt::print(stderr, "rubatod: {}; beginning anew\n", why);
+         kill(getpid(), kBeginAnew);
+       }});
   leading.registries = std::make_shared<control::SharedRegistries>(
       std::make_shared<SharedLog>(*place, kImpatient), leading.leadership);
   return std::optional(std::move(leading));

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "agent/copy_follower.h"
 #include "api/server.h"
 #include "control/standby/leadership.h"
 #include "control/standby/shared_registry.h"
@@ -30,8 +31,9 @@ inline constexpr int kBeginAnew = SIGUSR1;
 struct Leading {
   std::shared_ptr<control::Leadership> leadership;
   std::shared_ptr<control::SharedRegistries> registries;
-  std::string listen{};  // where it has listened so far
-  double silent_s = 0;   // the last leader, before this one took over
+  std::unique_ptr<agent::CopyFollower> copies;  // stopped
+  std::string listen{};                         // where it has listened so far
+  double silent_s = 0;                          // the last leader, before this one took over
   std::chrono::steady_clock::time_point since{};
 };
 // Stands by in this state folder until this daemon leads. Nothing: one of the signals `ending`,

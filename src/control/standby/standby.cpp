@@ -91,6 +91,7 @@ Standby::Now Standby::turn() {
   const Status followed = follow(*view);
   if (!followed.ok()) now.problem = followed.error().message;
   now.seq = store_ ? store_->state().last_seq : 0;
+  if (store_ && of_history_) now.store = store_->identity();
   now.behind = view->newest ? std::max<std::int64_t>(0, view->newest->seq - now.seq) : 0;
   // It may have taken long.
   if (Clock::now() - at > kLongestGap) answered_at_ = Clock::now();

@@ -48,6 +48,7 @@ class Standby {
     std::int64_t behind = 0;  // events that its store lacks
     std::string problem{};    // why it cannot follow
     double silent_s = 0;      // since the leader's last sign of life
+    std::string store{};      // identity of its store, if it is of the leader's history
   };
   // Takes the next step. Call it again soon, some times per second.
   Now turn();
