@@ -138,7 +138,9 @@ RealDaemons::Answer RealDaemons::ask(int daemon, const std::string& method, cons
   }
   const httplib::Result result = client.send(request);
   if (!result) return {};
-  return {.status = result->status, .body = parse_json(result->body)};
+  Answer answer{.status = result->status};
+  if (json read = parse_json(result->body); read.is_object()) answer.body = std::move(read);
+  return answer;
 }
 
 RealDaemons::Answer RealDaemons::ask_leader(const std::string& method, const std::string& path,

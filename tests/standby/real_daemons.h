@@ -42,7 +42,7 @@ class RealDaemons {
   // --- The API, as its administrator
   struct Answer {
     int status = 0;  // 0: none
-    nlohmann::json body{};
+    nlohmann::json body = nlohmann::json::object();
     bool ok() const { return status / 100 == 2; }
   };
   Answer ask(int daemon, const std::string& method, const std::string& path,

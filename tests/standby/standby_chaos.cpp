@@ -304,22 +304,11 @@ class Schedule {
     return "";
   }
 
-  // The leader dies once more. Whoever leads then must have all of its history.
-  std::string compare_stores() {
-    const int former = daemons_.leader();
-    if (former < 0) return "nobody leads";
-    const int next = 1 - former;
-    daemons_.start(next);
-    const auto follows = [&] {
-      return daemons_.ask(next, "GET", "/healthz").body.value("behind", -1) == 0;
-    };
-    if (!wait_until(follows)) return "the standby does not follow";
-    daemons_.end(former, SIGKILL);
-    if (!wait_until([&] { return daemons_.leader() == next; })) return "nobody takes over";
-    daemons_.end(next, SIGKILL);
-    const auto one = control::Store::open(daemons_.state(former));
+  // Whether all events of one store are in the other.
+  static std::string compare(const std::string& former, const std::string& next) {
+    const auto one = control::Store::open(former);
     if (!one.ok()) return one.error().message;
-    const auto other = control::Store::open(daemons_.state(next));
+    const auto other = control::Store::open(next);
     if (!other.ok()) return other.error().message;
     for (std::int64_t after = 0;;) {
       const auto some = (*one)->read_events(after, 500, 0, "");
@@ -333,6 +322,24 @@ class Schedule {
       }
       after = some->back().seq;
     }
+    return "";
+  }
+
+  // The leader dies once more. Whoever leads then must have all of its history.
+  std::string compare_stores() {
+    const int former = daemons_.leader();
+    if (former < 0) return "nobody leads";
+    const int next = 1 - former;
+    daemons_.start(next);
+    const auto follows = [&] {
+      return daemons_.ask(next, "GET", "/healthz").body.value("behind", -1) == 0;
+    };
+    if (!wait_until(follows)) return "the standby does not follow";
+    daemons_.end(former, SIGKILL);
+    if (!wait_until([&] { return daemons_.leader() == next; })) return "nobody takes over";
+    daemons_.end(next, SIGKILL);
+    const std::string problem = compare(daemons_.state(former), daemons_.state(next));
+    if (!problem.empty()) return problem;
     const auto checked = control::Store::check(daemons_.state(next));
     if (!checked.ok()) return checked.error().message;
     return checked->difference;

@@ -7,10 +7,9 @@
 
 #include "base/base64.h"
 #include "base/json_text.h"
-#include "base/sha256.h"
 #include "base/text.h"
 #include "control/json_fields.h"
-#include "control/store_events.h"
+#include "control/standby/shared_keys.h"
 #include "control/tokens.h"
 
 namespace rubato::control {
@@ -18,107 +17,22 @@ namespace rubato::control {
 namespace {
 
 using nlohmann::json;
+using shared_keys::delete_of;
+using shared_keys::end_of_prefix;
+using shared_keys::leader_from;
+using shared_keys::log_name;
+using shared_keys::newest_from;
+using shared_keys::part_name;
+using shared_keys::put_of;
+using shared_keys::range_of;
+using shared_keys::succeeded;
+using shared_keys::value_in;
+using shared_keys::write_text;
 using Outcome = SharedLog::Outcome;
 using Answer = SharedLog::Answer;
 
 // etcd takes 1.5 MiB in a request.
 constexpr std::size_t kMostValue = 1 << 20;
-constexpr std::int64_t kCommitsAtOnce = 4;  // an answer has at most 8 MiB
-constexpr std::size_t kKeysAtOnce = 64;
-constexpr int kDigits = 16;  // so that keys are in the order of numbers
-
-std::string log_name(std::int64_t first) { return fmt::format("log/{:0{}}", first, kDigits); }
-std::string part_name(std::int64_t first) { return fmt::format("part/{:0{}}", first, kDigits); }
-
-// The first key after all that begin so.
-std::string end_of_prefix(std::string prefix) {
-  ++prefix.back();
-  return prefix;
-}
-
-json put_of(const std::string& key, const std::string& value) {
-  return {{"request_put", {{"key", base64(key)}, {"value", base64(value)}}}};
-}
-json range_of(const std::string& key) { return {{"request_range", {{"key", base64(key)}}}}; }
-json delete_of(const std::string& key, const std::string& end) {
-  return {{"request_delete_range", {{"key", base64(key)}, {"range_end", base64(end)}}}};
-}
-
-Error not_ours(const std::string& what) {
-  return invalid_input(
-      fmt::format("etcd: {} was not written by rubatod; choose another prefix", what));
-}
-
-using Pair = SharedLog::Pair;
-// The keys and values of an answer to a range.
-Result<std::vector<Pair>> pairs_of(const json& range) {
-  std::vector<Pair> pairs;
-  const json* list = field_of(range, "kvs");
-  if (list == nullptr) return pairs;
-  if (!list->is_array()) return not_ours("the answer");
-  for (const json& entry : *list) {
-    const auto key = parse_base64(text_of(entry, "key"));
-    const auto value = parse_base64(text_of(entry, "value"));
-    if (!key || !value) return not_ours("the answer");
-    pairs.push_back({*key, *value});
-  }
-  return pairs;
-}
-// The value of the one key that the n-th part of a transaction asked for; "": it does not exist.
-Result<std::string> value_in(const json& answer, std::size_t n) {
-  const json* responses = field_of(answer, "responses");
-  if (responses == nullptr || !responses->is_array() || responses->size() <= n) {
-    return not_ours("the answer");
-  }
-  const json* range = field_of((*responses)[n], "response_range");
-  if (range == nullptr) return not_ours("the answer");
-  auto pairs = pairs_of(*range);
-  if (!pairs.ok()) return pairs.error();
-  return pairs->empty() ? std::string() : pairs->front().value;
-}
-
-bool succeeded(const json& answer) {
-  const json* field = field_of(answer, "succeeded");
-  return field != nullptr && *field == true;
-}
-
-Result<LeaderKey> leader_from(const std::string& text) {
-  const json value = parse_json(text);
-  if (!value.is_object() || text_of(value, "claim").empty()) return not_ours("the key leader");
-  return LeaderKey{.text = text,
-                   .id = text_of(value, "id"),
-                   .url = text_of(value, "url"),
-                   .tokens = text_of(value, "tokens"),
-                   .claim = text_of(value, "claim"),
-                   .term = whole_in(value, "term")};
-}
-void write_text(LeaderKey& key) {
-  key.text = compact_json({{"id", key.id},
-                           {"url", key.url},
-                           {"tokens", key.tokens},
-                           {"claim", key.claim},
-                           {"term", key.term}});
-}
-
-Result<NewestKey> newest_from(const std::string& text) {
-  const json value = parse_json(text);
-  if (!value.is_object() || text_of(value, "store").empty() || whole_in(value, "seq") < 0) {
-    return not_ours("the key newest");
-  }
-  return NewestKey{.text = text,
-                   .store = text_of(value, "store"),
-                   .seq = whole_in(value, "seq"),
-                   .commit = text_of(value, "commit"),
-                   .began = whole_in(value, "began"),
-                   .began_digest = text_of(value, "began_digest")};
-}
-void write_text(NewestKey& key) {
-  key.text = compact_json({{"store", key.store},
-                           {"seq", key.seq},
-                           {"commit", key.commit},
-                           {"began", key.began},
-                           {"began_digest", key.began_digest}});
-}
 
 Answer lost() { return {Outcome::kLost, "another daemon leads now"}; }
 Answer unanswered(const Error& error) {
@@ -287,144 +201,7 @@ void SharedLog::resign(const LeaderKey& leader) {
   static_cast<void>(guarded(leader, {put_of(key("leader"), nobody.text)}));
 }
 
-// --- Following
-
-// The events of a commit, which may be in pieces.
-Result<json> SharedLog::whole(const json& entry) {
-  if (entry.is_array()) return entry;
-  const std::string place = text_of(entry, "place");
-  if (place.empty()) return not_ours("an event");
-  std::string text;
-  for (std::int64_t part = 0; part < whole_in(entry, "parts"); ++part) {
-    const auto answer =
-        client_.call("/v3/kv/range", {{"key", base64(key(fmt::format("{}/{}", place, part)))}});
-    if (!answer.ok()) return Error{ErrorCode::kIo, answer.error().message};
-    const auto pairs = pairs_of(*answer);
-    if (!pairs.ok()) return pairs.error();
-    if (pairs->empty()) return Error{ErrorCode::kNotFound, "deleted meanwhile"};
-    text += pairs->front().value;
-  }
-  json events = parse_json(text);
-  if (!events.is_array()) return not_ours("an event");
-  return events;
-}
-
-Result<std::optional<std::vector<json>>> SharedLog::events_after(std::int64_t seq,
-                                                                 const NewestKey& newest) {
-  std::vector<json> events;
-  if (newest.seq <= seq) return std::optional(std::move(events));
-  const auto answer =
-      client_.call("/v3/kv/range", {{"key", base64(key(log_name(seq + 1)))},
-                                    {"range_end", base64(end_of_prefix(key("log/")))},
-                                    {"limit", std::to_string(kCommitsAtOnce)}});
-  if (!answer.ok()) return Error{ErrorCode::kIo, answer.error().message};
-  const auto pairs = pairs_of(*answer);
-  if (!pairs.ok()) return pairs.error();
-  for (const Pair& pair : *pairs) {
-    const std::int64_t next = seq + static_cast<std::int64_t>(events.size()) + 1;
-    if (pair.key != key(log_name(next))) break;
-    auto commit = whole(parse_json(pair.value));
-    if (!commit.ok() && commit.error().code == ErrorCode::kNotFound) break;
-    if (!commit.ok()) return commit.error();
-    for (json& event : *commit) events.push_back(std::move(event));
-  }
-  if (events.empty()) return std::optional<std::vector<json>>();
-  return std::optional(std::move(events));
-}
-
-Result<std::optional<json>> SharedLog::event_at(std::int64_t seq) {
-  // The newest commit that begins with it or before.
-  const auto answer = client_.call("/v3/kv/range", {{"key", base64(key("log/"))},
-                                                    {"range_end", base64(key(log_name(seq + 1)))},
-                                                    {"limit", "1"},
-                                                    {"sort_order", "DESCEND"},
-                                                    {"sort_target", "KEY"}});
-  if (!answer.ok()) return Error{ErrorCode::kIo, answer.error().message};
-  const auto pairs = pairs_of(*answer);
-  if (!pairs.ok()) return pairs.error();
-  if (pairs->empty()) return std::optional<json>();
-  auto commit = whole(parse_json(pairs->front().value));
-  if (!commit.ok() && commit.error().code == ErrorCode::kNotFound) return std::optional<json>();
-  if (!commit.ok()) return commit.error();
-  for (json& event : *commit) {
-    if (whole_in(event, "seq") == seq) return std::optional(std::move(event));
-  }
-  return std::optional<json>();
-}
-
-Result<std::vector<std::int64_t>> SharedLog::firsts() {
-  const std::string begin = key("log/");
-  const auto answer = client_.call(
-      "/v3/kv/range",
-      {{"key", base64(begin)}, {"range_end", base64(end_of_prefix(begin))}, {"keys_only", true}});
-  if (!answer.ok()) return Error{ErrorCode::kIo, answer.error().message};
-  const auto pairs = pairs_of(*answer);
-  if (!pairs.ok()) return pairs.error();
-  std::vector<std::int64_t> firsts;
-  for (const Pair& pair : *pairs) {
-    std::string_view digits = std::string_view(pair.key).substr(begin.size());
-    digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size()));
-    const auto first = parse_int(digits);
-    if (!first) return not_ours(pair.key);
-    firsts.push_back(*first);
-  }
-  return firsts;
-}
-
-Status SharedLog::report(const Standby& standby) {
-  const std::string value =
-      compact_json({{"url", standby.url}, {"seq", standby.seq}, {"count", standby.count}});
-  const auto answer = client_.call(
-      "/v3/kv/put", {{"key", base64(key("standby/" + standby.id))}, {"value", base64(value)}});
-  return answer.ok() ? ok_status() : Status(Error{ErrorCode::kIo, answer.error().message});
-}
-
-Status SharedLog::forget(const std::string& id) {
-  const auto answer = client_.call("/v3/kv/deleterange", {{"key", base64(key("standby/" + id))}});
-  return answer.ok() ? ok_status() : Status(Error{ErrorCode::kIo, answer.error().message});
-}
-
-Result<std::vector<SharedLog::Standby>> SharedLog::standbys() {
-  const std::string begin = key("standby/");
-  const auto answer = client_.call(
-      "/v3/kv/range", {{"key", base64(begin)}, {"range_end", base64(end_of_prefix(begin))}});
-  if (!answer.ok()) return Error{ErrorCode::kIo, answer.error().message};
-  const auto pairs = pairs_of(*answer);
-  if (!pairs.ok()) return pairs.error();
-  std::vector<Standby> all;
-  for (const Pair& pair : *pairs) {
-    const json value = parse_json(pair.value);
-    if (!value.is_object()) return not_ours(pair.key);
-    all.push_back({.id = pair.key.substr(begin.size()),
-                   .url = text_of(value, "url"),
-                   .seq = whole_in(value, "seq"),
-                   .count = whole_in(value, "count")});
-  }
-  return all;
-}
-
 // --- Other keys
-
-Result<std::vector<SharedLog::Pair>> SharedLog::read(const std::string& place) {
-  const std::string begin = key(place);
-  std::vector<Pair> all;
-  for (std::string from = begin;;) {
-    const auto answer = client_.call("/v3/kv/range", {{"key", base64(from)},
-                                                      {"range_end", base64(end_of_prefix(begin))},
-                                                      {"limit", std::to_string(kKeysAtOnce)}});
-    if (!answer.ok()) return Error{ErrorCode::kIo, answer.error().message};
-    auto pairs = pairs_of(*answer);
-    if (!pairs.ok()) return pairs.error();
-    if (pairs->empty()) break;
-    from = pairs->back().key + '\0';
-    const bool more = pairs->size() == kKeysAtOnce;
-    for (Pair& pair : *pairs) {
-      all.push_back({pair.key.substr(begin.size()), std::move(pair.value)});
-    }
-    if (!more) break;
-  }
-  return all;
-}
 
 SharedLog::Answer SharedLog::create(const LeaderKey& leader, const std::string& name,
                                     const std::string& value, bool& won) {
@@ -443,43 +220,6 @@ SharedLog::Answer SharedLog::remove(const LeaderKey& leader, const std::string& 
   const std::string begin = key(name);
   const std::string end = begin.back() == '/' ? end_of_prefix(begin) : begin + '\0';
   return guarded(leader, {delete_of(begin, end)});
-}
-
-// --- Events
-
-std::string shared_event(const Event& event, const std::string& body) {
-  json value = {{"seq", event.seq},   {"at", event.at},          {"type", event.type},
-                {"job", event.job},   {"tenant", event.tenant},  {"by", event.by},
-                {"from", event.from}, {"version", event.version}};
-  std::string text = compact_json(value);
-  text.pop_back();
-  return text + ",\"body\":" + body + "}";
-}
-
-Result<std::string> shared_digest(Event event) {
-  const auto body = stored_body(event);
-  if (!body.ok()) return body.error();
-  return sha256_hex(compact_json(parse_json(shared_event(event, *body))));
-}
-
-Result<Event> event_from_shared(const json& stored) {
-  Event event{.seq = whole_in(stored, "seq"),
-              .at = 0,
-              .type = text_of(stored, "type"),
-              .job = whole_in(stored, "job"),
-              .tenant = text_of(stored, "tenant"),
-              .by = text_of(stored, "by"),
-              .from = text_of(stored, "from"),
-              .version = static_cast<int>(whole_in(stored, "version"))};
-  const json* at = field_of(stored, "at");
-  const json* body = field_of(stored, "body");
-  if (event.seq <= 0 || event.type.empty() || at == nullptr || !at->is_number() ||
-      body == nullptr) {
-    return not_ours("an event");
-  }
-  event.at = at->get<double>();
-  event.body = *body;
-  return event;
 }
 
 }  // namespace rubato::control
