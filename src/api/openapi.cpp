@@ -75,7 +75,7 @@ json describe(const Route& route) {
                     {"summary", route.summary},
                     {"x-who", route.who == Who::kAdmin    ? "administrator"
                               : route.who == Who::kAgent  ? "agent"
-                              : route.who == Who::kCopier ? "agent or admin"
+                              : route.who == Who::kCopier ? "agent or administrator"
                               : route.who == Who::kTenant ? "tenant"
                                                           : "anyone"},
                     {"responses", describe_answers(route)}};

@@ -18,7 +18,8 @@ using control::Standby;
 using nlohmann::json;
 
 json health_of(const Standby::Now& now) {
-  const std::string reason = !now.problem.empty() ? now.problem
+  // Without the problem itself, because anyone may ask.
+  const std::string reason = !now.problem.empty() ? "it cannot follow; see its log"
                              : now.leader.empty() ? "nobody leads"
                                                   : "another daemon leads";
   return {{"status", "standby"}, {"reason", reason}, {"behind", now.behind}};

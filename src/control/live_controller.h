@@ -334,6 +334,7 @@ class LiveController final : public Controller {
   std::string problem_ RUBATO_GUARDED_BY(mutex_);  // of the store; empty: it can be written
   double read_only_since_ = 0;                     // 0: it is not
   double next_try_at_ = 0;                         // of writing, while it is read-only
+  bool epoch_due_ = false;                         // no agent gets orders before it has one
   bool rebuild_due_ = false;    // the scheduler knows decisions that are not in the log
   std::set<JobNumber> silent_;  // capped because their programs have not called the runtime
   DependentJobs dependents_;

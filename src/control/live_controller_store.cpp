@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "base/crash_point.h"
 #include "control/live_controller.h"
@@ -99,6 +100,9 @@ void LiveController::watch_store() {
                   now_unix() - since);
   if (!append({event("warning", {{"message", message}})}).ok()) return;
   read_only_since_ = 0;
+  // Without a shared log, nobody may lead, and nobody is answered.
+  if (nodes_ != nullptr && options_.witness != nullptr) nodes_->forgive_silence();
+  if (std::exchange(epoch_due_, false)) nodes_->begin(store_->state().last_seq + 1);
   rebuild_due_ = true;
   quiet_until_ = 0;
   fmt::print(stderr, "rubatod: {}\n", message);

@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/json_text.h"
+#include "control/store.h"
 #include "test_paths.h"
 
 namespace rubato::standby {
@@ -186,6 +187,26 @@ std::string RealDaemons::logs() const {
     if (text.ok()) all += "--- " + entry.path().filename().string() + "\n" + *text;
   }
   return all;
+}
+
+std::string lacks(const std::string& former, const std::string& next) {
+  const auto one = control::Store::open(former);
+  if (!one.ok()) return one.error().message;
+  const auto other = control::Store::open(next);
+  if (!other.ok()) return other.error().message;
+  for (std::int64_t after = 0;;) {
+    const auto some = (*one)->read_events(after, 500, 0, "");
+    const auto same = (*other)->read_events(after, 500, 0, "");
+    if (!some.ok() || !same.ok()) return "a store cannot be read";
+    if (some->empty()) break;
+    if (same->size() < some->size()) return "an event of the leader is lost";
+    for (std::size_t i = 0; i < some->size(); ++i) {
+      if (control::to_json((*some)[i]) == control::to_json((*same)[i])) continue;
+      return fmt::format("event {} is not the same", (*some)[i].seq);
+    }
+    after = some->back().seq;
+  }
+  return "";
 }
 
 }  // namespace rubato::standby

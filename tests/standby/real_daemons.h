@@ -66,6 +66,9 @@ class RealDaemons {
   std::map<int, pid_t> agents_;
 };
 
+// What one store lacks of another's events, by state folder; "": nothing.
+std::string lacks(const std::string& former, const std::string& next);
+
 bool wait_until(const std::function<bool()>& condition, double seconds = 120);
 
 }  // namespace rubato::standby

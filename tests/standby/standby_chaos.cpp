@@ -304,27 +304,6 @@ class Schedule {
     return "";
   }
 
-  // Whether all events of one store are in the other.
-  static std::string compare(const std::string& former, const std::string& next) {
-    const auto one = control::Store::open(former);
-    if (!one.ok()) return one.error().message;
-    const auto other = control::Store::open(next);
-    if (!other.ok()) return other.error().message;
-    for (std::int64_t after = 0;;) {
-      const auto some = (*one)->read_events(after, 500, 0, "");
-      const auto same = (*other)->read_events(after, 500, 0, "");
-      if (!some.ok() || !same.ok()) return "a store cannot be read";
-      if (some->empty()) break;
-      if (same->size() < some->size()) return "an event of the leader is lost";
-      for (std::size_t i = 0; i < some->size(); ++i) {
-        if (control::to_json((*some)[i]) == control::to_json((*same)[i])) continue;
-        return fmt::format("event {} is not the same", (*some)[i].seq);
-      }
-      after = some->back().seq;
-    }
-    return "";
-  }
-
   // The leader dies once more. Whoever leads then must have all of its history.
   std::string compare_stores() {
     const int former = daemons_.leader();
@@ -338,11 +317,10 @@ class Schedule {
     daemons_.end(former, SIGKILL);
     if (!wait_until([&] { return daemons_.leader() == next; })) return "nobody takes over";
     daemons_.end(next, SIGKILL);
-    const std::string problem = compare(daemons_.state(former), daemons_.state(next));
+    const std::string problem = lacks(daemons_.state(former), daemons_.state(next));
     if (!problem.empty()) return problem;
     const auto checked = control::Store::check(daemons_.state(next));
-    if (!checked.ok()) return checked.error().message;
-    return checked->difference;
+    return checked.ok() ? checked->difference : checked.error().message;
   }
 
   EtcdCluster& etcd_;

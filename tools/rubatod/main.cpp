@@ -73,14 +73,6 @@ sigset_t ending_signals() {
   return set;
 }
 
-void say_that_it_leads(const Leading& leading) {
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - leading.since;
-  fmt::print(
-      "rubatod: leads since {:.2f} s after it was claimed; the last sign of another leader "
-      "was {:.1f} s before\n",
-      took.count(), leading.silent_s);
-}
-
 Result<control::Retention> retention_of(const Arguments& arguments) {
   const auto folders = control::parse_keep_limit(arguments.retain_folders);
   if (!folders.ok()) return invalid_input("--retain-folders: " + folders.error().message);

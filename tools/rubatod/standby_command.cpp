@@ -132,6 +132,12 @@ Result<std::optional<Leading>> stand_by(const SharedLogArguments& arguments,
     const auto lock = control::FolderLock::take(state);
     if (!lock.ok()) return lock.error();
   }
+  // A standby that waits for its first store has not locked the folder yet.
+  auto lock = control::FileLock::try_take(state + "/standby.lock",
+                                          control::FileLock::Children::kDoNotInherit);
+  if (!lock) {
+    return Error{ErrorCode::kIo, state + ": another rubatod that stands by is using this folder"};
+  }
   const auto admin = control::token_in_file(state + "/admin.token");
   if (!admin.ok()) return admin.error();
   const auto join = control::token_in_file(state + "/join.token");
@@ -162,10 +168,14 @@ Result<std::optional<Leading>> stand_by(const SharedLogArguments& arguments,
     (*server)->tell(now);
     copies->follow(now.leader, now.store);
     report(now, told);
-    if (!now.leads && signalled(ending)) return std::optional<Leading>();
+    if (now.leads || !signalled(ending)) continue;
+    std::error_code none;
+    std::filesystem::remove(state + "/server.url", none);
+    return std::optional<Leading>();
   }
   copies->stop();
   Leading leading{.copies = std::move(copies),
+                  .lock = std::move(lock),
                   .silent_s = now.silent_s,
                   .since = std::chrono::steady_clock::now()};
   const auto address = api::parse_listen_address(serving.listen);
@@ -182,6 +192,14 @@ Result<std::optional<Leading>> stand_by(const SharedLogArguments& arguments,
   leading.registries = std::make_shared<control::SharedRegistries>(
       std::make_shared<SharedLog>(*place, kImpatient), leading.leadership);
   return std::optional(std::move(leading));
+}
+
+void say_that_it_leads(const Leading& leading) {
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - leading.since;
+  fmt::print(
+      "rubatod: leads since {:.2f} s after it was claimed; the last sign of another leader "
+      "was {:.1f} s before\n",
+      took.count(), leading.silent_s);
 }
 
 Error begin_anew(char** argv) {

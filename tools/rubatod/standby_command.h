@@ -9,6 +9,7 @@
 
 #include "agent/copy_follower.h"
 #include "api/server.h"
+#include "control/process_lock.h"
 #include "control/standby/leadership.h"
 #include "control/standby/shared_registry.h"
 
@@ -32,6 +33,7 @@ struct Leading {
   std::shared_ptr<control::Leadership> leadership;
   std::shared_ptr<control::SharedRegistries> registries;
   std::unique_ptr<agent::CopyFollower> copies;  // stopped
+  std::optional<control::FileLock> lock;        // of the state folder, while there is no store
   std::string listen{};                         // where it has listened so far
   double silent_s = 0;                          // the last leader, before this one took over
   std::chrono::steady_clock::time_point since{};
@@ -41,6 +43,8 @@ struct Leading {
 Result<std::optional<Leading>> stand_by(const SharedLogArguments& arguments,
                                         const std::string& state, const api::ServerOptions& serving,
                                         const sigset_t& ending);
+// On standard output, once it answers.
+void say_that_it_leads(const Leading& leading);
 // Begins anew as a standby, in this process. Returns only if that is impossible.
 Error begin_anew(char** argv);
 

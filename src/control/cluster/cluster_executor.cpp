@@ -117,6 +117,13 @@ std::map<std::string, double> ClusterExecutor::silent_nodes() const {
   return silent;
 }
 
+void ClusterExecutor::forgive_silence() {
+  const MutexLock lock(mutex_);
+  for (auto& [name, node] : nodes_) {
+    if (node.record.lost_at == 0) node.heard_at = Clock::now();
+  }
+}
+
 std::vector<std::string> ClusterExecutor::heard_lost_nodes() const {
   std::vector<std::string> back;
   const MutexLock lock(mutex_);

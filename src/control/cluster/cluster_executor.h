@@ -62,6 +62,8 @@ class ClusterExecutor final : public JobExecutor {
   // reach, so it waits ten times as long.
   std::map<std::string, double> silent_nodes() const;
   std::vector<std::string> heard_lost_nodes() const;
+  // Agents were not answered for a while: their silence until now does not count.
+  void forgive_silence();
   // Nodes whose agents want to leave, and that no job is on.
   std::vector<std::string> left_nodes() const;
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace rubato::control {
@@ -61,8 +62,10 @@ Status Leadership::witness(std::span<const Event> events, std::span<const std::s
     return no_leader();
   }
   commit.events.reserve(events.size());
+  std::size_t bytes = 0;
   for (std::size_t i = 0; i < events.size(); ++i) {
     commit.events.push_back(shared_event(events[i], bodies[i]));
+    bytes += commit.events.back().size();
   }
   const auto before = Clock::now();
   NewestKey pending;
@@ -72,6 +75,7 @@ Status Leadership::witness(std::span<const Event> events, std::span<const std::s
       const MutexLock lock(mutex_);
       seq_ = newest_.seq;
       confirmed_ = before;
+      commits_.emplace_back(commit.first, bytes);
       return ok_status();
     }
     case Outcome::kLost:
@@ -205,6 +209,20 @@ void Leadership::listen() {
   for (const std::string& id : gone) static_cast<void>(log_->forget(id));
 }
 
+// The first of the newest commits that together are not too long.
+std::int64_t Leadership::first_within_limit() {
+  const MutexLock lock(mutex_);
+  std::size_t bytes = 0;
+  for (auto commit = commits_.rbegin(); commit != commits_.rend(); ++commit) {
+    bytes += commit->second;
+    if (bytes <= options_.most_bytes || commit == commits_.rbegin()) continue;
+    const std::int64_t first = std::prev(commit)->first;
+    commits_.erase(commits_.begin(), commit.base());
+    return first;
+  }
+  return 0;
+}
+
 // Deletes the commits that everybody has, but for the last of them: with it, a store that ends
 // there shows that it has the same history.
 void Leadership::tidy() {
@@ -223,6 +241,12 @@ void Leadership::tidy() {
   if (kept != firsts->begin()) --kept;
   if (firsts->size() > options_.most_commits) {
     kept = std::max(kept, firsts->end() - static_cast<std::ptrdiff_t>(options_.most_commits));
+  }
+  kept = std::max(kept, std::lower_bound(firsts->begin(), firsts->end(), first_within_limit()));
+  if (kept == firsts->end()) --kept;
+  {
+    const MutexLock lock(mutex_);
+    while (!commits_.empty() && commits_.front().first < *kept) commits_.pop_front();
   }
   if (kept != firsts->begin()) static_cast<void>(log_->trim(leader(), *kept));
 }

@@ -19,12 +19,14 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -37,8 +39,10 @@ struct LeadershipOptions {
   std::chrono::milliseconds beat{500};
   // A standby takes over when it has seen no sign of life for so long.
   std::chrono::milliseconds patience{5000};
-  // Commits that are kept for a standby that does not follow. It then fetches a copy of the store.
+  // Commits that are kept for a standby that does not follow, and about how many bytes. It then
+  // fetches a copy of the store.
   std::size_t most_commits = 20'000;
+  std::size_t most_bytes = 64 << 20;
   // Called once, in any thread; why this daemon must begin anew. It returns at once.
   std::function<void(const std::string& why)> ended;
 };
@@ -86,6 +90,7 @@ class Leadership final : public Witness {
   void beat(std::int64_t count);
   void listen();
   void tidy();
+  std::int64_t first_within_limit();
 
   const std::shared_ptr<SharedLog> log_;
   const LeadershipOptions options_;
@@ -103,6 +108,8 @@ class Leadership final : public Witness {
   std::int64_t seq_ RUBATO_GUARDED_BY(mutex_);             // of newest_
   Clock::time_point confirmed_ RUBATO_GUARDED_BY(mutex_);  // that it leads
   std::map<std::string, Heard> heard_ RUBATO_GUARDED_BY(mutex_);
+  // Those of this leadership that may still be there: their first events, and their sizes.
+  std::deque<std::pair<std::int64_t, std::size_t>> commits_ RUBATO_GUARDED_BY(mutex_);
   bool stopping_ RUBATO_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
