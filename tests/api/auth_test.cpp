@@ -85,6 +85,10 @@ TEST_F(AuthTest, WithTheAdministratorsToken) {
       EXPECT_EQ(got, 403) << route.name;
       continue;
     }
+    if (route.who == Who::kCopier) {  // this daemon has no nodes
+      EXPECT_EQ(got, 404) << route.name;
+      continue;
+    }
     EXPECT_TRUE(is_done(got) || is_let_in(route, got)) << route.name << " " << got;
   }
 }
