@@ -22,6 +22,7 @@ using control::JobNumber;
 using control::JobRecord;
 
 constexpr auto kRoundPause = std::chrono::milliseconds(1000);
+constexpr int kPauseInRounds = 5;  // the leader has other work, too
 constexpr int kJobsAtOnce = 500;
 
 // What a job is continued from comes last, after everything that it refers to.
@@ -76,13 +77,15 @@ Status CopyFollower::write(const std::function<Status()>& what) {
 }
 
 void CopyFollower::run() {
+  using Clock = std::chrono::steady_clock;
   Whom before;
   std::unique_ptr<DaemonLink> link;
+  Clock::duration pause = kRoundPause;
   for (;;) {
     Whom now;
     {
       const MutexLock lock(mutex_);
-      const auto until = std::chrono::steady_clock::now() + kRoundPause;
+      const auto until = Clock::now() + pause;
       while (!stopping_ && changed_.wait_until(mutex_, until)) {
       }
       if (stopping_) return;
@@ -96,7 +99,9 @@ void CopyFollower::run() {
                  ? nullptr
                  : std::make_unique<DaemonLink>(DaemonAddress{now.url, ca_file_}, "-", token_);
     }
+    const auto began = Clock::now();
     if (link && !now.store.empty()) round(*link, now.store);
+    pause = std::max<Clock::duration>(kRoundPause, kPauseInRounds * (Clock::now() - began));
   }
 }
 

@@ -296,7 +296,7 @@ std::variant<control::Caller, Reply> Dispatcher::find_caller(const Route& route,
                                           : "only the agent of a node may do this");
   }
   const double wait =
-      caller->is_agent()
+      caller->is_agent() || route.who == Who::kCopier
           ? 0
           : by_token_.take((caller->admin ? "admin " : "tenant ") + caller->tenant, Clock::now());
   if (wait > 0) {
