@@ -119,6 +119,16 @@ void RealDaemons::end(int daemon, int signal) {
   pids_.erase(found);
 }
 
+std::string RealDaemons::death_of(int daemon) {
+  const auto found = pids_.find(daemon);
+  int status = 0;
+  if (found == pids_.end() || waitpid(found->second, &status, WNOHANG) != found->second) return "";
+  pids_.erase(found);
+  return fmt::format("d{} has ended by itself: {} {}", daemon,
+                     WIFSIGNALED(status) ? "signal" : "exit code",
+                     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
 void RealDaemons::signal(int daemon, int number) const {
   if (runs(daemon)) kill(pids_.at(daemon), number);
 }

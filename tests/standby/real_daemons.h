@@ -34,6 +34,8 @@ class RealDaemons {
   void start_agent(int agent);
   void end(int daemon, int signal);  // and waits for it
   void signal(int daemon, int number) const;
+  // What is wrong with it; "": it runs, or was ended.
+  std::string death_of(int daemon);
   bool runs(int daemon) const { return pids_.contains(daemon); }
   std::string state(int daemon) const;
   std::string logs() const;

@@ -32,6 +32,8 @@ using std::chrono::milliseconds;
 
 constexpr auto kTurn = milliseconds(100);
 constexpr int kSignsWithinPatience = 8;
+// Seconds after which SIGALRM ends a process that should have begun anew and has not.
+constexpr unsigned kBeginWithin = 10;
 // An append waits for so long until the daemon says that it is read-only.
 constexpr SharedLog::Timing kPatient{
     .patience = milliseconds(5000), .attempt = milliseconds(1000), .pause = milliseconds(50)};
@@ -123,6 +125,7 @@ void add_shared_log(CLI::App& app, SharedLogArguments& arguments) {
 Result<std::optional<Leading>> stand_by(const SharedLogArguments& arguments,
                                         const std::string& state, const api::ServerOptions& serving,
                                         const sigset_t& ending) {
+  alarm(0);  // it has begun anew
   const auto place = elastic::parse_registry_url(arguments.url);
   if (!place.ok()) return invalid_input("--shared-log: " + place.error().message);
   if (place->kind != elastic::RegistryUrl::Kind::kEtcd) {
@@ -187,6 +190,7 @@ Result<std::optional<Leading>> stand_by(const SharedLogArguments& arguments,
        .patience = patience,
        .ended = [](const std::string& why) {
          fmt::print(stderr, "rubatod: {}; beginning anew\n", why);
+         alarm(kBeginWithin);
          kill(getpid(), kBeginAnew);
        }});
   leading.registries = std::make_shared<control::SharedRegistries>(

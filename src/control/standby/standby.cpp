@@ -27,7 +27,7 @@ constexpr auto kLongestGap = std::chrono::seconds(1);
 
 Result<std::string> id_in(const std::string& file) {
   if (is_file(file)) {
-    const Result<std::string> text = read_file(file);
+    Result<std::string> text = read_file(file);
     if (!text.ok()) return text;
     if (const std::string_view id = trim(*text); id.size() == 32) return std::string(id);
   }

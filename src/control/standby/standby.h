@@ -67,7 +67,7 @@ class Standby {
   Result<bool> is_of_history(const NewestKey& newest);
   Result<std::string> newest_digest() const;
   Status replace_store(const SharedLog::View& view);
-  Status append(const std::vector<nlohmann::json>& events);
+  Status append(const std::vector<nlohmann::json>& stored);
   void report(std::int64_t seq);
   // Whether nobody gives signs of life.
   bool may_claim(const SharedLog::View& view);
