@@ -45,7 +45,8 @@ has_status() { [ "$(status_of "$1" 2>/dev/null)" = "$2" ]; }
 
 begin head1 "$work/head1" "$(here "${lines[0]}" "$port1" "") --take-over-after 1"
 until_true has_status "$port1" "ok 0"
-scp() { mkdir -m 700 -p "$work/head2/state" && cp "$1" "$2" "$work/head2/state/"; }
+mkdir -m 700 "$work/head2/state"
+scp() { cp "$1" "$2" "$work/head2/state/"; }
 eval "$(here "${lines[1]}" "" "$work/head1/state")"
 begin head2 "$work/head2" "$(here "${lines[2]}" "$port2" "") --take-over-after 1"
 until_true has_status "$port2" "standby 0"
@@ -60,12 +61,13 @@ until_true holds "(j.get('progress') or {}).get('step', 0) > 20" status j1
 # One that is on no node when the machine is lost: its checkpoint is at the leader, and at the standby.
 exits 0 -- pause j1
 until_true holds "j['held'] == 0" status j1
-copied() { ls "$work/head2/state/jobs/1/checkpoints" | grep -q . && ls "$work/head2/state/uploads" | grep -q .; }
+copied() { [ -n "$(find "$work/head2/state/jobs/1/checkpoints" -type f)" ] && [ -n "$(find "$work/head2/state/uploads" -type f)" ]; }
 until_true copied
 exits 0 -- submit --upload --name second --devices 1 --logical-workers 4 -- ./train
 until_true holds "(j.get('progress') or {}).get('step', 0) > 20" status second
 
 refused "stands by; ask the leader" -- --server "http://127.0.0.1:$port2" queue
+# shellcheck disable=SC2154 # begin sets it
 kill -9 "$head1"
 wait "$head1" 2>/dev/null
 # The command finds out who leads now.
@@ -93,6 +95,7 @@ print(*[body["step"] > 0 for body in bodies if body.get("type") == "started"])'
 check "it went on from its checkpoint" -- test "$(steps_at_start)" = "False True"
 
 # A stopped leader leaves at once; the other one follows.
+# shellcheck disable=SC2154
 kill "$head2"
 wait "$head2"
 until_true has_status "$port1" "ok 0"

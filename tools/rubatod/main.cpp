@@ -103,9 +103,7 @@ Result<control::Machine> describe_machine(const Arguments& arguments) {
 
 int serve(const Arguments& arguments, char** argv) {
   const sigset_t ending = ending_signals();
-  sigset_t expected = ending;
-  sigaddset(&expected, kBeginAnew);
-  pthread_sigmask(SIG_BLOCK, &expected, nullptr);
+  pthread_sigmask(SIG_BLOCK, &ending, nullptr);
   signal(SIGPIPE, SIG_IGN);
   const Result<control::Isolation> isolation = control::choose_isolation(arguments.isolation);
   if (!isolation.ok()) return fail(isolation.error());
@@ -176,8 +174,11 @@ int serve(const Arguments& arguments, char** argv) {
   if (leading) say_that_it_leads(*leading);
   std::fflush(stdout);
   int number = 0;
-  sigwait(&expected, &number);
-  if (number == kBeginAnew) return fail(begin_anew(argv));
+  if (!leading) {
+    sigwait(&ending, &number);
+  } else if (!wait_while_leading(*leading, ending)) {
+    return fail(begin_anew(argv));
+  }
   control::exit_at_the_latest_after(control::kStopWithin, ending);
   fmt::print("rubatod: stopping; running jobs continue and are adopted at the next start\n");
   std::fflush(stdout);

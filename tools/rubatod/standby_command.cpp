@@ -181,17 +181,18 @@ Result<std::optional<Leading>> stand_by(const SharedLogArguments& arguments,
                   .lock = std::move(lock),
                   .silent_s = now.silent_s,
                   .since = std::chrono::steady_clock::now()};
-  const auto address = api::parse_listen_address(serving.listen);
+  const auto ended = std::make_shared<std::atomic<bool>>(false);
+  leading.ended = ended;
   leading.listen =
       fmt::format("{}:{}", serving.listen.substr(0, serving.listen.rfind(':')), (*server)->port());
   leading.leadership = (*standby)->lead(
       std::make_shared<SharedLog>(*place, kPatient),
       {.beat = std::clamp(patience / kSignsWithinPatience, milliseconds(50), milliseconds(1000)),
        .patience = patience,
-       .ended = [](const std::string& why) {
+       .ended = [ended](const std::string& why) {
          fmt::print(stderr, "rubatod: {}; beginning anew\n", why);
          alarm(kBeginWithin);
-         kill(getpid(), kBeginAnew);
+         *ended = true;
        }});
   leading.registries = std::make_shared<control::SharedRegistries>(
       std::make_shared<SharedLog>(*place, kImpatient), leading.leadership);
@@ -204,6 +205,13 @@ void say_that_it_leads(const Leading& leading) {
       "rubatod: leads since {:.2f} s after it was claimed; the last sign of another leader "
       "was {:.1f} s before\n",
       took.count(), leading.silent_s);
+}
+
+bool wait_while_leading(const Leading& leading, const sigset_t& ending) {
+  while (!signalled(ending)) {
+    if (*leading.ended) return false;
+  }
+  return true;
 }
 
 Error begin_anew(char** argv) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <csignal>
 #include <memory>
 #include <optional>
@@ -25,11 +26,9 @@ struct SharedLogArguments {
 };
 void add_shared_log(CLI::App& app, SharedLogArguments& arguments);
 
-// The signal that a leader which must begin anew sends itself.
-inline constexpr int kBeginAnew = SIGUSR1;
-
 // What a daemon that leads has besides others.
 struct Leading {
+  std::shared_ptr<std::atomic<bool>> ended;  // the leadership; this daemon must begin anew
   std::shared_ptr<control::Leadership> leadership;
   std::shared_ptr<control::SharedRegistries> registries;
   std::unique_ptr<agent::CopyFollower> copies;  // stopped
@@ -43,6 +42,8 @@ struct Leading {
 Result<std::optional<Leading>> stand_by(const SharedLogArguments& arguments,
                                         const std::string& state, const api::ServerOptions& serving,
                                         const sigset_t& ending);
+// Waits for one of these signals. False: the leadership has ended before.
+bool wait_while_leading(const Leading& leading, const sigset_t& ending);
 // On standard output, once it answers.
 void say_that_it_leads(const Leading& leading);
 // Begins anew as a standby, in this process. Returns only if that is impossible.
