@@ -101,7 +101,8 @@ fuzz: build/fuzz/build.ninja tests ## hostile bytes into wire protocol, job docu
 SEEDS ?= 400
 SCHEDULES ?= 1000000
 CLUSTERS ?= 200
-chaos: tests ## random schedules of resizes, kills, stops against real training jobs (SEEDS=400), clusters (CLUSTERS) and simulated jobs (SCHEDULES)
+STANDBYS ?= 200
+chaos: tests ## random schedules of resizes, kills, stops against real training jobs (SEEDS=400), clusters (CLUSTERS), daemons that stand by (STANDBYS) and simulated jobs (SCHEDULES)
 	@build/bin/chaos --seeds $(SEEDS) --programs mlp,cnn,lm,toy,device
 	@build/bin/chaos --nodes 3 --seeds $(SEEDS) --programs toy,device
 	@build/bin/chaos --adaptive --seeds $(SEEDS) --programs mlp,cnn,lm,toy
@@ -109,6 +110,8 @@ chaos: tests ## random schedules of resizes, kills, stops against real training 
 	@PYTHONPATH=build/python RUBATO_PYTHON=/usr/bin/python3 build/bin/chaos --seeds $(SEEDS) \
 	  --programs examples/python/cnn.py,examples/python/gpt.py,examples/python/resnet.py
 	@build/bin/cluster_chaos --seeds $(CLUSTERS) || [ $$? = 77 ] # without network namespaces
+	@RUBATO_HISTORIES=$(STANDBYS) build/bin/standby_tests --gtest_filter='Histories*'
+	@build/bin/standby_chaos --seeds $(STANDBYS) || [ $$? = 77 ] # without etcd
 	@build/bin/membership_sim --mixed --count $(SCHEDULES)
 
 MEMBERSHIP = membership_sim rubato_elastic

@@ -79,6 +79,7 @@ class Agent {
   Status take_answer();
   Status obey(const control::NodeOrders& orders);
   Status begin_session(const control::NodeOrders& orders);
+  Result<std::string> address_towards_daemons() const;
   Status make_executor();
   void take_over(const control::JobRecord& record);
   void end_strangers();

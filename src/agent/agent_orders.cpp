@@ -108,10 +108,20 @@ Status Agent::obey(const NodeOrders& orders) {
   return ok_status();
 }
 
+// All daemons are in the same network.
+Result<std::string> Agent::address_towards_daemons() const {
+  Result<std::string> address = Error{ErrorCode::kIo, "no daemon is named"};
+  for (const std::string& url : urls_of(options_.daemon)) {
+    address = own_address_towards(url);
+    if (address.ok()) break;
+  }
+  return address;
+}
+
 Status Agent::make_executor() {
   executor_.reset();
   Result<std::string> address =
-      options_.address.empty() ? own_address_towards(options_.daemon.url) : options_.address;
+      options_.address.empty() ? address_towards_daemons() : options_.address;
   if (!address.ok()) return address.error();
   auto made = control::LocalExecutor::make({.folder = options_.folder + "/jobs",
                                             .supervisor = options_.supervisor,

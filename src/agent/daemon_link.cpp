@@ -54,44 +54,75 @@ std::string message_of(int status, const std::string& body) {
   return fmt::format("the daemon answered {}", status);
 }
 
+std::string code_in(const std::string& body) {
+  const json answer = parse_json(body);
+  if (!answer.is_object() || !answer.contains("error") || !answer["error"].is_object()) return "";
+  return answer["error"].value("code", json()).is_string() ? answer["error"]["code"] : "";
+}
+
 }  // namespace
 
+std::vector<std::string> urls_of(const DaemonAddress& address) {
+  std::vector<std::string> urls;
+  for (const std::string_view url : split(address.url, ',')) urls.emplace_back(url);
+  return urls;
+}
+
 Status check_address(const DaemonAddress& address) {
-  const std::string& url = address.url;
-  const bool known = url.starts_with("http://") || url.starts_with("https://");
-  if (known && !url.ends_with('/')) return ok_status();
-  return invalid_input(
-      fmt::format("--join {}: expected http://HOST:PORT or https://HOST:PORT", url));
+  for (const std::string& url : urls_of(address)) {
+    const bool known = url.starts_with("http://") || url.starts_with("https://");
+    if (known && !url.ends_with('/')) continue;
+    return invalid_input(fmt::format(
+        "--join {}: expected http://HOST:PORT or https://HOST:PORT, or several with commas", url));
+  }
+  return ok_status();
 }
 
 DaemonLink::DaemonLink(const DaemonAddress& address, std::string node, const std::string& token)
-    : url_(address.url),
-      node_(std::move(node)),
-      http_(std::make_unique<httplib::Client>(address.url)) {
-  http_->set_connection_timeout(kConnectWithin);
-  http_->set_read_timeout(kAnswerWithin);
-  http_->set_write_timeout(kAnswerWithin);
-  http_->set_tcp_nodelay(true);
-  http_->set_keep_alive(true);
-  http_->set_bearer_token_auth(token);
-  if (!address.ca_file.empty()) http_->set_ca_cert_path(address.ca_file);
+    : urls_(urls_of(address)), node_(std::move(node)) {
+  for (const std::string& url : urls_) {
+    auto http = std::make_unique<httplib::Client>(url);
+    http->set_connection_timeout(kConnectWithin);
+    http->set_read_timeout(kAnswerWithin);
+    http->set_write_timeout(kAnswerWithin);
+    http->set_tcp_nodelay(true);
+    http->set_keep_alive(true);
+    http->set_bearer_token_auth(token);
+    if (!address.ca_file.empty()) http->set_ca_cert_path(address.ca_file);
+    http_.push_back(std::move(http));
+  }
 }
 
 DaemonLink::~DaemonLink() = default;
 
 Result<std::string> DaemonLink::call(const char* method, const std::string& path,
                                      const std::string& body, const char* type) {
+  for (std::size_t tries = 1;; ++tries) {
+    bool elsewhere = false;
+    Result<std::string> answer = call_one(current_, method, path, body, type, elsewhere);
+    if (answer.ok() || answer.error().code != ErrorCode::kIo) return answer;
+    current_ = (current_ + 1) % urls_.size();
+    if (!elsewhere || tries == urls_.size()) return answer;
+  }
+}
+
+Result<std::string> DaemonLink::call_one(std::size_t index, const char* method,
+                                         const std::string& path, const std::string& body,
+                                         const char* type, bool& elsewhere) {
   httplib::Request request;
   request.method = method;
   request.path = "/api/v1/nodes/" + in_url(node_) + path;
   request.body = body;
   if (type != nullptr) request.set_header("Content-Type", type);
-  const httplib::Result result = http_->send(request);
+  const httplib::Result result = http_[index]->send(request);
   if (!result) {
-    return Error{ErrorCode::kIo, fmt::format("cannot reach the daemon at {}: {}", url_,
+    elsewhere = result.error() == httplib::Error::Connection ||
+                result.error() == httplib::Error::ConnectionTimeout;
+    return Error{ErrorCode::kIo, fmt::format("cannot reach the daemon at {}: {}", urls_[index],
                                              httplib::to_string(result.error()))};
   }
   if (result->status < 400) return result->body;
+  elsewhere = result->status == 503 && code_in(result->body) == "standby";
   return Error{code_of(result->status), message_of(result->status, result->body)};
 }
 
@@ -101,7 +132,7 @@ Result<control::NodeOrders> DaemonLink::sync(const control::NodeReport& report) 
   if (!answer.ok()) return answer.error();
   const json orders = parse_json(*answer);
   if (orders.is_object()) return control::node_orders_from(orders);
-  return Error{ErrorCode::kIo, fmt::format("{}: its answer is not JSON", url_)};
+  return Error{ErrorCode::kIo, fmt::format("{}: its answer is not JSON", url())};
 }
 
 Result<std::string> DaemonLink::ask_registry(JobNumber job, const std::string& request) {
@@ -119,10 +150,12 @@ Result<std::vector<control::CopiedFile>> DaemonLink::list(JobNumber job) {
   try {
     const json list = parse_json(*answer);
     for (const json& file : list.at("files")) {
-      files.push_back({file.at("path").get<std::string>(), file.at("size").get<std::int64_t>()});
+      files.push_back({.path = file.at("path").get<std::string>(),
+                       .size = file.at("size").get<std::int64_t>(),
+                       .modified_us = file.value("modified_us", std::int64_t{0})});
     }
   } catch (const json::exception&) {
-    return Error{ErrorCode::kIo, fmt::format("{}: its answer is not a list of files", url_)};
+    return Error{ErrorCode::kIo, fmt::format("{}: its answer is not a list of files", url())};
   }
   return files;
 }

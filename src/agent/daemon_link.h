@@ -24,12 +24,16 @@ class Client;
 namespace rubato::agent {
 
 struct DaemonAddress {
-  std::string url;        // http://HOST:PORT or https://HOST:PORT
+  // http://HOST:PORT or https://HOST:PORT; several, with commas between them, if there are daemons
+  // that stand by. The one that leads is found by asking.
+  std::string url;
   std::string ca_file{};  // certificates to trust, for https; empty: the system's
 };
 Status check_address(const DaemonAddress& address);
+std::vector<std::string> urls_of(const DaemonAddress& address);
 
-// For one thread at a time.
+// For one thread at a time. A call that surely was not carried out, because a daemon was not
+// reached or stands by, is repeated at the next one.
 class DaemonLink {
  public:
   DaemonLink(const DaemonAddress& address, std::string node, const std::string& token);
@@ -57,11 +61,16 @@ class DaemonLink {
  private:
   Result<std::string> call(const char* method, const std::string& path, const std::string& body,
                            const char* type);
+  // `elsewhere`: the call was not carried out, but may be by another daemon.
+  Result<std::string> call_one(std::size_t index, const char* method, const std::string& path,
+                               const std::string& body, const char* type, bool& elsewhere);
   std::string file_of(control::JobNumber job, const std::string& path) const;
+  const std::string& url() const { return urls_[current_]; }
 
-  const std::string url_;
+  const std::vector<std::string> urls_;
   const std::string node_;
-  const std::unique_ptr<httplib::Client> http_;
+  std::vector<std::unique_ptr<httplib::Client>> http_;  // in the order of the URLs
+  std::size_t current_ = 0;                             // whom to ask
 };
 
 }  // namespace rubato::agent

@@ -309,13 +309,14 @@ std::variant<control::Caller, Reply> Dispatcher::find_caller(const Route& route,
     return reply;
   }
   caller->address = request.remote_addr;
-  if (caller->is_agent() != (route.who == Who::kAgent)) {
+  const bool for_agents = route.who == Who::kAgent || (route.who == Who::kCopier && !caller->admin);
+  if (caller->is_agent() != for_agents) {
     return error_reply(403, "forbidden",
                        caller->is_agent() ? "this token is for the agent of a node"
                                           : "only the agent of a node may do this");
   }
   const double wait =
-      caller->is_agent()
+      caller->is_agent() || route.who == Who::kCopier
           ? 0
           : by_token_.take((caller->admin ? "admin " : "tenant ") + caller->tenant, Clock::now());
   if (wait > 0) {
@@ -339,6 +340,9 @@ Reply Dispatcher::answer(const httplib::Request& request, const std::function<bo
   std::variant<Found, Reply> found = find_route(request.method, target.substr(0, target.find('?')));
   if (Reply* reply = std::get_if<Reply>(&found)) return std::move(*reply);
   route = std::get<Found>(found).route;
+  if (const std::string doubt = options_.doubt ? options_.doubt() : ""; !doubt.empty()) {
+    return error_reply(503, "standby", doubt + "; retry");
+  }
   // Also of a login, which has no session yet.
   if (route->name == "logIn" && origin_of(request) == Origin::kForeign) return foreign_origin();
   std::variant<control::Caller, Reply> caller = find_caller(*route, request);

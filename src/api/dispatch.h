@@ -18,6 +18,7 @@ namespace rubato::api {
 struct DispatchOptions {
   bool open_metrics = false;
   bool https = false;
+  std::function<std::string()> doubt{};  // see ServerOptions
   RateLimit per_token{};
   RateLimit per_address{};
 };

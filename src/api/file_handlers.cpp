@@ -1,6 +1,8 @@
 // The files of a job, for its owner: lists and contents (control/result_files.h). Everything is
 // read in the thread of the connection with the rights of the job's user, a block at a time.
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -135,6 +137,28 @@ Reply get_file(const Call& call) {
     // Shorter if the job has cut the file meanwhile: the stream breaks, as it must.
     bytes = file->read(at, std::min(kFileBlock, end - at));
     at += static_cast<std::int64_t>(bytes.size());
+    return at < end;
+  };
+  return reply;
+}
+
+Reply get_store(const Call& call) {
+  Result<elastic::Descriptor> copy = call.controller.store_copy();
+  if (!copy.ok()) return error_reply(copy.error());
+  auto file = std::make_shared<elastic::Descriptor>(std::move(*copy));
+  struct stat status {};
+  if (fstat(file->get(), &status) != 0) return error_reply(503, "io", "the copy cannot be read");
+  const std::shared_ptr<void> open_stream = enter_stream(call);
+  if (!open_stream) return no_stream_place(call);
+  Reply reply{.content_type = "application/octet-stream"};
+  reply.length = status.st_size;
+  reply.stream = [&streams = call.streams, open_stream, file, at = std::int64_t{0},
+                  end = reply.length](std::string& bytes) mutable {
+    if (streams.wait(0)) return false;
+    bytes.resize(static_cast<std::size_t>(std::min(kFileBlock, end - at)));
+    const ssize_t count = pread(file->get(), bytes.data(), bytes.size(), at);
+    bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(0, count)));
+    at += count;
     return at < end;
   };
   return reply;

@@ -76,6 +76,7 @@ Reply list_tenants(const Call& call);
 Reply set_tenant(const Call& call);
 Reply remove_tenant(const Call& call);
 Reply get_snapshot(const Call& call);
+Reply get_store(const Call& call);
 Reply get_openapi(const Call& call);
 Reply get_job_schema(const Call& call);
 Reply get_metrics(const Call& call);

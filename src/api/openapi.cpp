@@ -60,7 +60,7 @@ json describe_answers(const Route& route) {
   std::set<int> errors(route.errors.begin(), route.errors.end());
   errors.insert({400, 429});
   if (route.who != Who::kAnyone) errors.insert(401);
-  if (route.who == Who::kAdmin || route.who == Who::kAgent) errors.insert(403);
+  if (route.who != Who::kAnyone && route.who != Who::kTenant) errors.insert(403);
   if (!route.body.is_null()) errors.insert(413);
   if (route.method != "GET") errors.insert({403, 503});
   for (const int status : errors) {
@@ -75,6 +75,7 @@ json describe(const Route& route) {
                     {"summary", route.summary},
                     {"x-who", route.who == Who::kAdmin    ? "administrator"
                               : route.who == Who::kAgent  ? "agent"
+                              : route.who == Who::kCopier ? "agent or administrator"
                               : route.who == Who::kTenant ? "tenant"
                                                           : "anyone"},
                     {"responses", describe_answers(route)}};

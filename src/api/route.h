@@ -37,7 +37,9 @@ struct Call {
   bool flag(const char* name) const { return parameters.value(name, false); }
 };
 
-enum class Who { kAnyone, kTenant, kAdmin, kAgent };  // kAgent: of a node, and nobody else
+// kAgent: of a node, and nobody else. kCopier: also an administrator, such as a daemon that stands
+// by.
+enum class Who { kAnyone, kTenant, kAdmin, kAgent, kCopier };
 
 struct Parameter {
   enum class In { kPath, kQuery, kHeader };

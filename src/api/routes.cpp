@@ -388,6 +388,13 @@ std::vector<Route> cluster_routes() {
        .answers = {ok("input of rubato sim --from-live", "Snapshot")},
        .handle = get_snapshot},
       {.method = "GET",
+       .path = "/api/v1/store",
+       .name = "getStore",
+       .summary = "A copy of the event log, for a daemon that stands by",
+       .who = Who::kAdmin,
+       .answers = {{200, "an SQLite database", nullptr, "application/octet-stream"}},
+       .handle = get_store},
+      {.method = "GET",
        .path = "/api/v1/openapi.json",
        .name = "getOpenapi",
        .summary = "This document",
@@ -568,7 +575,7 @@ std::vector<Route> node_routes() {
        .path = "/api/v1/nodes/{node}/jobs/{job}/files",
        .name = "listCopiedFiles",
        .summary = "The files that the daemon has of a job of this node",
-       .who = Who::kAgent,
+       .who = Who::kCopier,
        .parameters = {node_parameter(),
                       {"job", In::kPath, integer_schema(1, kLargestInteger), "its number"}},
        .answers = {{200, "path and size of each", {{"type", "object"}}}},
@@ -578,7 +585,7 @@ std::vector<Route> node_routes() {
        .path = "/api/v1/nodes/{node}/jobs/{job}/upload",
        .name = "getJobUpload",
        .summary = "A part of a file of the upload of a job of this node, of at most 1 MiB",
-       .who = Who::kAgent,
+       .who = Who::kCopier,
        .parameters = {node_parameter(),
                       {"job", In::kPath, integer_schema(1, kLargestInteger), "its number"},
                       {"sha256", In::kQuery, text_schema(64), "of the file"},
@@ -589,6 +596,7 @@ std::vector<Route> node_routes() {
   const Parameter offset = number_parameter("offset", "of the part in the file");
   Route get = copied("GET", "getCopiedFile", "A part of one of these files, of at most 1 MiB",
                      {offset}, get_copied);
+  get.who = Who::kCopier;
   get.answers = {{200, "its bytes", nullptr, "application/octet-stream"}};
   Route put = copied("PUT", "putCopiedFile", "A part of a file of a job that this node runs",
                      {offset, number_parameter("size", "of the whole file"),

@@ -450,7 +450,9 @@ json component_schemas() {
                     {{"admin", {{"type", "boolean"}}}, {"tenant", text()}, {"name", text()}});
   schemas["TenantList"] = object_schema({"tenants"}, {{"tenants", list_of("Tenant")}});
   schemas["Health"] =
-      object_schema({"status"}, {{"status", {{"enum", {"ok", "read-only"}}}}, {"reason", text()}});
+      object_schema({"status"}, {{"status", {{"enum", {"ok", "read-only", "standby"}}}},
+                                 {"reason", text()},
+                                 {"behind", {{"type", "integer"}}}});
   return schemas;
 }
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "api/dispatch.h"
-#include "api/listen_address.h"
+#include "api/listening.h"
 #include "api/tls_name.h"
 
 namespace rubato::api {
@@ -27,6 +27,7 @@ class ServerImpl final : public Server {
         dispatcher_(controller, streams_, plans_,
                     {.open_metrics = options.open_metrics,
                      .https = https_,
+                     .doubt = options.doubt,
                      .per_token = options.per_token,
                      .per_address = options.per_address},
                     [this] { return front_.counts(); }),
@@ -70,9 +71,8 @@ class ServerImpl final : public Server {
 
 }  // namespace
 
-Result<std::unique_ptr<Server>> Server::start(control::Controller& controller,
-                                              const ServerOptions& options) {
-  const Result<ListenAddress> address = parse_listen_address(options.listen);
+Result<Listening> prepare_to_listen(const ServerOptions& options) {
+  Result<ListenAddress> address = parse_listen_address(options.listen);
   if (!address.ok()) return address.error();
   if (options.tls_certificate.empty() != options.tls_key.empty()) {
     return invalid_input("TLS needs both a certificate and its key");
@@ -88,8 +88,15 @@ Result<std::unique_ptr<Server>> Server::start(control::Controller& controller,
         "or allow unencrypted tokens explicitly",
         options.listen));
   }
-  auto server = std::make_unique<ServerImpl>(controller, options, std::move(tls));
-  const Status listening = server->listen(*address);
+  return Listening{.address = std::move(*address), .tls = std::move(tls)};
+}
+
+Result<std::unique_ptr<Server>> Server::start(control::Controller& controller,
+                                              const ServerOptions& options) {
+  Result<Listening> prepared = prepare_to_listen(options);
+  if (!prepared.ok()) return prepared.error();
+  auto server = std::make_unique<ServerImpl>(controller, options, std::move(prepared->tls));
+  const Status listening = server->listen(prepared->address);
   if (!listening.ok()) return listening.error();
   if (!options.local_socket.empty()) {
     const Status local = server->listen_at(options.local_socket);

@@ -2,6 +2,7 @@
 // limits. docs/api.md is the documentation for users.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -26,6 +27,9 @@ struct ServerOptions {
   int plans = 4;  // concurrent POST /api/v1/plan
   RateLimit per_token{};
   RateLimit per_address{};
+  // Why another daemon may lead now (standby/leadership.h); empty: none can. Nothing is answered
+  // then but 503 "standby".
+  std::function<std::string()> doubt{};
 };
 
 class Server {

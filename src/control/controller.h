@@ -50,6 +50,9 @@ struct ControllerOptions {
   // Tests: the policy to use in place of the one that was chosen.
   std::function<std::unique_ptr<Policy>(std::unique_ptr<Policy>)> around_policy{};
   Retention retention{};  // of what has ended; by default everything is kept
+  // Those that would go on if this machine were lost (standby/leadership.h); null: nobody. Must
+  // outlive the controller.
+  Witness* witness = nullptr;
 };
 
 // The caller of a command. An administrator can see and change everything. A tenant can see and
@@ -185,6 +188,8 @@ class Controller {
   // --- Reads: from any thread ---
   // Why the store cannot be written now; empty if it can.
   virtual std::string store_problem() const = 0;
+  // A copy of the store as a file that has no name any more, for a daemon that stands by.
+  virtual Result<elastic::Descriptor> store_copy() const = 0;
   // The owner of a token, if the token is valid. Takes the same time for every token.
   virtual std::optional<Caller> authenticate(std::string_view token) const = 0;
   // Changes when the tenant's token does (or the tenant is deleted, or its token expires). Whoever

@@ -75,6 +75,7 @@ class LiveController final : public Controller {
 
   Uploads& uploads() override { return *uploads_; }
   std::string store_problem() const override;
+  Result<elastic::Descriptor> store_copy() const override;
   std::optional<Caller> authenticate(std::string_view token) const override;
   std::string token_version(const Caller& caller) const override;
   std::string make_session(const Caller& caller, double lasts_s) const override;
@@ -194,6 +195,7 @@ class LiveController final : public Controller {
   void start_granted(JobNumber job);
 
   // --- The log (live_controller_store.cpp) ---
+  Error read_only(const std::string& problem) const;
   // An append that the operating system refuses (kIo) makes the daemon read-only: further ones are
   // tried once in a while, and in between fail at once.
   Status append(std::vector<Event> events);
@@ -352,6 +354,7 @@ class LiveController final : public Controller {
   std::string problem_ RUBATO_GUARDED_BY(mutex_);  // of the store; empty: it can be written
   double read_only_since_ = 0;                     // 0: it is not
   double next_try_at_ = 0;                         // of writing, while it is read-only
+  bool epoch_due_ = false;                         // no agent gets orders before it has one
   bool rebuild_due_ = false;    // the scheduler knows decisions that are not in the log
   std::set<JobNumber> silent_;  // capped because their programs have not called the runtime
   DependentJobs dependents_;

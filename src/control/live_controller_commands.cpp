@@ -21,28 +21,6 @@ constexpr double kLongestReservation = 366.0 * 86'400;
 Error refused(std::string message) { return {ErrorCode::kRefused, std::move(message)}; }
 Error forbidden() { return {ErrorCode::kForbidden, "only an administrator may do this"}; }
 
-// A token is written once and kept. Whoever can read the file is the administrator, or may join.
-Result<std::string> secret_in(const std::string& file) {
-  if (is_file(file)) {
-    Result<std::string> text = read_file(file);
-    if (!text.ok()) return text;
-    std::string token = *text;
-    while (!token.empty() && (token.back() == '\n' || token.back() == ' ')) token.pop_back();
-    if (token.size() < 16) {
-      return invalid_input(
-          fmt::format("{}: a token needs at least 16 characters; delete the file "
-                      "to get a new one",
-                      file));
-    }
-    return token;
-  }
-  Result<std::string> token = random_token();
-  if (!token.ok()) return token;
-  Status written = write_private_file(file, *token + "\n");
-  if (!written.ok()) return written.error();
-  return token;
-}
-
 // What lies in the daemon's folder.
 struct Opened {
   std::unique_ptr<Store> store;
@@ -51,9 +29,9 @@ struct Opened {
 };
 
 Result<Opened> open(const ControllerOptions& options) {
-  Result<std::unique_ptr<Store>> store = Store::open(options.folder);
+  Result<std::unique_ptr<Store>> store = Store::open(options.folder, options.witness);
   if (!store.ok()) return store.error();
-  Result<std::string> token = secret_in(options.folder + "/admin.token");
+  Result<std::string> token = token_in_file(options.folder + "/admin.token");
   if (!token.ok()) return token.error();
   return Opened{.store = std::move(*store),
                 .token = std::move(*token),
@@ -78,7 +56,7 @@ Result<std::unique_ptr<Controller>> begin(const ControllerOptions& options, Open
 
 // Jobs run on the nodes of the log, and on others that join.
 Result<std::unique_ptr<Controller>> begin_cluster(const ControllerOptions& options, Opened opened) {
-  Result<std::string> token = secret_in(options.folder + "/join.token");
+  Result<std::string> token = token_in_file(options.folder + "/join.token");
   if (!token.ok()) return token.error();
   ClusterOptions cluster = *options.cluster;
   cluster.folder = options.folder + "/jobs";

@@ -16,11 +16,13 @@ void LiveController::begin() {
   claim_history();
   // If it cannot be written, the daemon is read-only from its start.
   const LiveCluster cluster = live_cluster();
-  static_cast<void>(append({event("started", {{"devices", cluster.devices()},
-                                              {"device_type", cluster.device_types()},
-                                              {"nodes", nodes_json(cluster.nodes())}})}));
+  const Status started = append({event("started", {{"devices", cluster.devices()},
+                                                   {"device_type", cluster.device_types()},
+                                                   {"nodes", nodes_json(cluster.nodes())}})});
   // The number of an event: greater than that of every earlier daemon with this log.
-  if (nodes_ != nullptr) nodes_->begin(store_->state().last_seq + 1);
+  // Others can have appended events to a shared log, so there it must be an event of its own.
+  epoch_due_ = nodes_ != nullptr && options_.witness != nullptr && !started.ok();
+  if (nodes_ != nullptr && !epoch_due_) nodes_->begin(store_->state().last_seq + 1);
   adopt_jobs();
   start_recorder();
   loop_ = std::thread([this] { run(); });
@@ -77,8 +79,13 @@ void LiveController::adopt_jobs() {
     // The daemon before died when it had granted devices but not created the folder: nothing runs
     // there, and the folder must get its owner.
     if (!ended(job.phase) && remains == Remains::kNothing) {
-      not_started_.insert(number);
-      continue;
+      // Unless a daemon on another machine has begun it: its nodes send what is missing here.
+      const bool elsewhere = options_.witness != nullptr;
+      const FolderOwner owner{.store = store_->identity(), .job = job.uid};
+      if (!elsewhere || !executor_->claim(number, owner).ok()) {
+        not_started_.insert(number);
+        continue;
+      }
     }
     const Status adopted = executor_->adopt(job);
     if (!adopted.ok()) fmt::print(stderr, "rubatod: {}\n", adopted.error().message);

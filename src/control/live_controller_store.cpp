@@ -1,10 +1,14 @@
 // The writing side of the log, and what the daemon does while it cannot be written.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "base/crash_point.h"
 #include "control/live_controller.h"
+#include "control/tokens.h"
 
 namespace rubato::control {
 
@@ -12,14 +16,20 @@ namespace {
 
 constexpr double kTryEvery = 1;  // seconds
 
-Error read_only(const std::string& problem) {
+}  // namespace
+
+Error LiveController::read_only(const std::string& problem) const {
+  if (options_.witness != nullptr) {
+    return {ErrorCode::kIo,
+            fmt::format("the daemon is read-only now, and running jobs continue: {}. It goes on by "
+                        "itself; then see whether this was done, and repeat it if it was not",
+                        problem)};
+  }
   return {ErrorCode::kIo,
           fmt::format("the daemon cannot write its log and is read-only; nothing was changed, and "
                       "running jobs continue: {}. Free space on that disk; it goes on by itself",
                       problem)};
 }
-
-}  // namespace
 
 Event LiveController::event(std::string type, nlohmann::json body) const {
   return {
@@ -90,9 +100,24 @@ void LiveController::watch_store() {
                   now_unix() - since);
   if (!append({event("warning", {{"message", message}})}).ok()) return;
   read_only_since_ = 0;
+  // Without a shared log, nobody may lead, and nobody is answered.
+  if (nodes_ != nullptr && options_.witness != nullptr) nodes_->forgive_silence();
+  if (std::exchange(epoch_due_, false)) nodes_->begin(store_->state().last_seq + 1);
   rebuild_due_ = true;
   quiet_until_ = 0;
   fmt::print(stderr, "rubatod: {}\n", message);
+}
+
+Result<elastic::Descriptor> LiveController::store_copy() const {
+  const auto id = random_uid();
+  if (!id.ok()) return id.error();
+  const std::string file = fmt::format("{}/rubato.db.copy-{}", options_.folder, *id);
+  Status copied = Store::copy(options_.folder, file);
+  elastic::Descriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  ::unlink(file.c_str());
+  if (!copied.ok()) return copied.error();
+  if (opened.valid()) return opened;
+  return Error{ErrorCode::kIo, file + ": cannot open"};
 }
 
 std::string LiveController::store_problem() const {

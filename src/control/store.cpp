@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/crash_point.h"
 #include "base/file.h"
 #include "control/event_versions.h"
 #include "control/sqlite.h"
@@ -33,6 +34,7 @@ struct StoreParts {
   UsageTables usage;
   StoreRetention retention;
   Statement insert;
+  Witness* witness = nullptr;
   State state;
   std::unique_ptr<EventReader> events;
   std::unique_ptr<JobReader> jobs;
@@ -122,7 +124,13 @@ class SqliteStore final : public Store {
     }
     if (auto status = parts_.views.write(delta); !status) return status;
     if (auto status = parts_.usage.write(events.back().seq); !status) return status;
-    return parts_.database.execute("COMMIT");
+    if (parts_.witness == nullptr) return parts_.database.execute("COMMIT");
+    // As late as possible: everything else that can fail has not.
+    if (auto status = parts_.witness->witness(events, bodies); !status) return status;
+    crash_point("witnessed", events.front().type);
+    auto status = parts_.database.execute("COMMIT");
+    if (!status) parts_.witness->broken(status.error());
+    return status;
   }
 
   void note_rest(JobNumber job) {
@@ -190,7 +198,7 @@ Result<State> current_state(Database& database, const std::string& path, StoreVi
 
 }  // namespace
 
-Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
+Result<std::unique_ptr<Store>> Store::open(const std::string& folder, Witness* witness) {
   auto lock = FolderLock::take(folder);
   if (!lock) return lock.error();
   const std::string path = database_path(folder);
@@ -242,6 +250,7 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
                                                  .usage = std::move(*usage),
                                                  .retention = std::move(*retention),
                                                  .insert = std::move(*insert),
+                                                 .witness = witness,
                                                  .state = std::move(*state),
                                                  .events = std::move(*events),
                                                  .jobs = std::move(*jobs),

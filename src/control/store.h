@@ -36,13 +36,26 @@ struct CheckedLog {
   std::string difference{};  // between the tables and what the log says; empty: none
 };
 
+// Somebody who must know of events before they count: those who would go on if this machine were
+// lost (standby/leadership.h). The writer's thread calls it.
+class Witness {
+ public:
+  virtual ~Witness() = default;
+  // The events are about to become durable; `bodies` are theirs as text. With an error they do not,
+  // and append() returns the error.
+  virtual Status witness(std::span<const Event> events, std::span<const std::string> bodies) = 0;
+  // They have not become durable after all.
+  virtual void broken(const Error& error) = 0;
+};
+
 class Store {
  public:
   // Opens or creates FOLDER/rubato.db (0600; the folder 0700) and takes the lock, which keeps a
   // second daemon out of the folder. Migrates an older schema and refuses a newer one. Reads the
   // state from the tables; if they do not match the end of the log, replays the log. A small file
-  // is checked for damage as a whole, a large one only where the state is.
-  static Result<std::unique_ptr<Store>> open(const std::string& folder);
+  // is checked for damage as a whole, a large one only where the state is. A `witness` must outlive
+  // the store.
+  static Result<std::unique_ptr<Store>> open(const std::string& folder, Witness* witness = nullptr);
   // The state after the base and all events of the log, with jobs at rest as far as the log knows
   // them. Read-only and safe while a daemon runs.
   static Result<State> replay(const std::string& folder);

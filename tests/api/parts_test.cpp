@@ -245,6 +245,7 @@ TEST(Routes, AreDocumented) {
   for (const Route& route : routes()) {
     const std::string who = route.who == Who::kAdmin    ? "admin"
                             : route.who == Who::kAgent  ? "agent"
+                            : route.who == Who::kCopier ? "agent, admin"
                             : route.who == Who::kTenant ? "tenant"
                                                         : "anyone";
     const std::string row = "| `" + route.method + " " + route.path + "` | " + who + " |";

@@ -22,6 +22,7 @@
 #include "base/random.h"
 #include "elastic/job/registry_url.h"
 #include "elastic/transport/descriptor.h"
+#include "elastic/transport/http_reader.h"
 
 namespace rubato::elastic {
 

@@ -56,6 +56,9 @@ std::string certificate_problem(const std::string& url, long verified) {
 }
 
 constexpr int kAnswerWithin = 60;  // seconds for an answer
+// With several daemons: until one of them leads.
+constexpr auto kFindLeaderWithin = std::chrono::seconds(20);
+constexpr auto kBetweenRounds = std::chrono::milliseconds(300);
 
 // Explains an error of httplib and says what to do.
 std::string connection_problem(httplib::Error error) {
@@ -78,6 +81,19 @@ std::string connection_problem(httplib::Error error) {
     default:
       return httplib::to_string(error);
   }
+}
+
+// Whether the call was not carried out, but may be by another daemon: this one was not reached, or
+// stands by.
+bool may_go_elsewhere(const httplib::Result& result, const std::string& body) {
+  if (!result) {
+    return result.error() == httplib::Error::Connection ||
+           result.error() == httplib::Error::ConnectionTimeout;
+  }
+  if (result->status != 503) return false;
+  const json answer = parse_json(body);
+  return answer.is_object() && answer.contains("error") && answer["error"].is_object() &&
+         answer["error"].value("code", json()) == "standby";
 }
 
 Error refused(int status, const std::string& body) {
@@ -134,12 +150,19 @@ std::string local_url() {
   return url.ok() ? *url : "";
 }
 
-Client::Client(std::string url, std::string token, std::string token_file,
-               const std::string& ca_file)
-    : url_(std::move(url)),
+Client::Client(std::vector<std::string> urls, std::string token, std::string token_file,
+               std::string ca_file)
+    : urls_(std::move(urls)),
+      token_(std::move(token)),
       token_file_(std::move(token_file)),
-      http_(std::make_unique<httplib::Client>(is_local(url_) ? url_.substr(kLocalScheme.size())
-                                                             : url_)) {
+      ca_file_(std::move(ca_file)) {
+  connect();
+}
+
+void Client::connect() {
+  url_ = urls_[current_];
+  http_ =
+      std::make_unique<httplib::Client>(is_local(url_) ? url_.substr(kLocalScheme.size()) : url_);
   if (is_local(url_)) {
     http_->set_address_family(AF_UNIX);
     http_->set_default_headers({{"Host", "localhost"}});
@@ -148,9 +171,20 @@ Client::Client(std::string url, std::string token, std::string token_file,
   http_->set_read_timeout(kAnswerWithin);
   http_->set_tcp_nodelay(true);
   http_->set_keep_alive(true);
-  if (!token.empty()) http_->set_bearer_token_auth(token);
-  if (!ca_file.empty()) http_->set_ca_cert_path(ca_file);
+  if (!token_.empty()) http_->set_bearer_token_auth(token_);
+  if (!ca_file_.empty()) http_->set_ca_cert_path(ca_file_);
 }
+
+std::string Client::urls() const { return join(urls_, ","); }
+
+bool Client::try_next(std::chrono::steady_clock::time_point give_up) {
+  if (urls_.size() == 1 || std::chrono::steady_clock::now() > give_up) return false;
+  current_ = (current_ + 1) % urls_.size();
+  if (current_ == 0) std::this_thread::sleep_for(kBetweenRounds);
+  connect();
+  return true;
+}
+
 Client::Client(Client&&) noexcept = default;
 Client& Client::operator=(Client&&) noexcept = default;
 Client::~Client() = default;
@@ -161,7 +195,7 @@ Result<Client> Client::make(const ServerChoice& choice) {
   if (url.empty() && choice.token_file.empty() && needs_local_socket(folder)) {
     url = fmt::format("{}{}", kLocalScheme, kSystemSocket);
   }
-  if (is_local(url)) return Client(url, "", "", "");
+  if (is_local(url)) return Client({url}, "", "", "");
   if (url.empty()) {
     Result<std::string> local = read_word(folder + "/server.url");
     // The system's daemon publishes its address here for users who cannot read its state folder.
@@ -174,25 +208,29 @@ Result<Client> Client::make(const ServerChoice& choice) {
     }
     url = *local;
   }
-  if (!url.starts_with("http://") && !url.starts_with("https://")) {
-    return invalid_input(
-        fmt::format("--server {}: expected http://HOST:PORT, https://HOST:PORT or unix:PATH", url));
+  std::vector<std::string> urls;
+  for (std::string_view one : split(url, ',')) {
+    if (!one.starts_with("http://") && !one.starts_with("https://")) {
+      return invalid_input(fmt::format(
+          "--server {}: expected http://HOST:PORT, https://HOST:PORT or unix:PATH", url));
+    }
+    while (one.ends_with('/')) one.remove_suffix(1);
+    urls.emplace_back(one);
   }
-  while (url.ends_with('/')) url.pop_back();
   if (!choice.token_file.empty()) {
     const Result<std::string> token = read_word(choice.token_file);
     if (!token.ok()) return token.error();
-    return Client(url, *token, choice.token_file, choice.ca_file);
+    return Client(std::move(urls), *token, choice.token_file, choice.ca_file);
   }
   // The administrator's token belongs to the local daemon. Never send it to another server.
-  if (choice.given()) return Client(url, "", "", choice.ca_file);
+  if (choice.given()) return Client(std::move(urls), "", "", choice.ca_file);
   const std::string token_file = folder + "/admin.token";
   const Result<std::string> token = read_word(token_file);
   if (!token.ok()) {
     return invalid_input(fmt::format(
         "{} cannot be read; give your token with --token-file or RUBATO_TOKEN_FILE", token_file));
   }
-  return Client(url, *token, token_file, choice.ca_file);
+  return Client(std::move(urls), *token, token_file, choice.ca_file);
 }
 
 Error Client::unreachable(const std::string& why) const {
@@ -230,7 +268,11 @@ Result<json> Client::exchange(const std::string& method, const std::string& path
   request.body = body.bytes;
   // Bytes may be none.
   if (!body.bytes.empty() || method == "PUT") request.set_header("Content-Type", body.type);
-  const httplib::Result result = http_->send(request);
+  const auto give_up = std::chrono::steady_clock::now() + kFindLeaderWithin;
+  httplib::Result result = http_->send(request);
+  while (may_go_elsewhere(result, result ? result->body : "") && try_next(give_up)) {
+    result = http_->send(request);
+  }
   if (!result) return broken(result.error());
   if (result->status == 401) return unauthorized(url_, token_file_);
   if (result->status >= 400) return refused(result->status, result->body);
@@ -258,21 +300,28 @@ Status Client::receive(const std::string& path, const Headers& headers, const Be
   int status = 0;
   std::string error_body;
   bool wanted = true;
-  const httplib::Result result = http_->Get(
-      kApi + path, httplib::Headers(headers.begin(), headers.end()),
-      [&](const httplib::Response& response) {
-        status = response.status;
-        wanted = status >= 400 || begin(status, response.get_header_value("ETag"));
-        return wanted;
-      },
-      [&](const char* data, std::size_t size) {
-        if (status >= 400) {
-          error_body.append(data, size);
-          return true;
-        }
-        wanted = receiver(std::string_view(data, size));
-        return wanted;
-      });
+  const auto ask = [&] {
+    status = 0;
+    error_body.clear();
+    return http_->Get(
+        kApi + path, httplib::Headers(headers.begin(), headers.end()),
+        [&](const httplib::Response& response) {
+          status = response.status;
+          wanted = status >= 400 || begin(status, response.get_header_value("ETag"));
+          return wanted;
+        },
+        [&](const char* data, std::size_t size) {
+          if (status >= 400) {
+            error_body.append(data, size);
+            return true;
+          }
+          wanted = receiver(std::string_view(data, size));
+          return wanted;
+        });
+  };
+  const auto give_up = std::chrono::steady_clock::now() + kFindLeaderWithin;
+  httplib::Result result = ask();
+  while (may_go_elsewhere(result, error_body) && try_next(give_up)) result = ask();
   if (status == 401) return unauthorized(url_, token_file_);
   if (status >= 400) return refused(status, error_body);
   if (!wanted || result) return ok_status();

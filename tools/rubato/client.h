@@ -1,12 +1,14 @@
 // The client of the daemon's API (docs/api.md).
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -19,7 +21,9 @@ namespace rubato::cli {
 
 // The daemon chosen by options and environment. Empty fields stand for the local daemon.
 struct ServerChoice {
-  std::string url;         // --server, RUBATO_SERVER
+  // --server, RUBATO_SERVER. Several with commas between them, if there are daemons that stand by:
+  // the one that leads is found by asking.
+  std::string url;
   std::string token_file;  // --token-file, RUBATO_TOKEN_FILE
   std::string ca_file;     // --ca-file, RUBATO_CA_FILE: certificates to trust, for https
   bool given() const { return !url.empty(); }
@@ -67,10 +71,16 @@ class Client {
   Status follow_events(const std::string& path, std::int64_t after,
                        const std::function<bool(const nlohmann::json& event)>& receiver);
 
+  // That of the daemon that was asked last; and all, with commas between them.
   const std::string& url() const { return url_; }
+  std::string urls() const;
 
  private:
-  Client(std::string url, std::string token, std::string token_file, const std::string& ca_file);
+  Client(std::vector<std::string> urls, std::string token, std::string token_file,
+         std::string ca_file);
+  void connect();
+  // A call was not carried out, but may be by another daemon. True: `http_` is the next one to ask.
+  bool try_next(std::chrono::steady_clock::time_point give_up);
   // Gets the status and the ETag of an answer that was not refused. Returns false to stop.
   using Begin = std::function<bool(int status, const std::string& etag)>;
   Status receive(const std::string& path, const Headers& headers, const Begin& begin,
@@ -84,8 +94,12 @@ class Client {
   rubato::Error unreachable(const std::string& why) const;
   rubato::Error broken(httplib::Error error) const;
 
-  std::string url_;
+  std::vector<std::string> urls_;
+  std::size_t current_ = 0;
+  std::string url_;  // whom to ask
+  std::string token_;
   std::string token_file_;  // the file of the token; empty if there is none
+  std::string ca_file_;
   std::unique_ptr<httplib::Client> http_;
 };
 

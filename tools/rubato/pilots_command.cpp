@@ -299,7 +299,7 @@ Status fill_in(PilotArguments& a, const Client& client) {
     return invalid_input(fmt::format("--name {}: {}", a.name, problem));
   }
   const std::string state = find_state_folder();
-  if (a.url.empty()) a.url = client.url();
+  if (a.url.empty()) a.url = client.urls();
   if (a.join_token_file.empty()) a.join_token_file = state + "/join.token";
   if (!is_file(a.join_token_file)) {
     return invalid_input(fmt::format(

@@ -51,7 +51,10 @@ Result<std::string> token_in(const std::string& file) {
 CLI::App* add_agent(CLI::App& app, AgentArguments& arguments) {
   CLI::App* agent = app.add_subcommand(
       "agent", "Run jobs on this machine for the daemon of a cluster (rubatod --cluster)");
-  agent->add_option("--join", arguments.url, "http://HOST:PORT or https://HOST:PORT of the daemon")
+  agent
+      ->add_option("--join", arguments.url,
+                   "http://HOST:PORT or https://HOST:PORT of the daemon; several with commas if "
+                   "there are some that stand by")
       ->required();
   agent
       ->add_option("--token-file", arguments.token_file,

@@ -19,6 +19,7 @@
 #include "control/supervise.h"
 #include "describe/manual_page.h"
 #include "rubato/parse_errors.h"
+#include "standby_command.h"
 #include "stop_jobs.h"
 
 namespace rubato {
@@ -41,6 +42,7 @@ struct Arguments {
   bool cluster = false;
   double lost_after_s = control::ClusterOptions().lost_after_s;
   AgentArguments agent;
+  SharedLogArguments shared_log;
   std::string retain_folders = control::kDefaultFolders;
   std::string retain_events = control::kDefaultEvents;
   api::ServerOptions server;
@@ -100,7 +102,7 @@ Result<control::Machine> describe_machine(const Arguments& arguments) {
       fmt::format("--node-label: a node can have at most {} labels", control::kMostLabels));
 }
 
-int serve(const Arguments& arguments) {
+int serve(const Arguments& arguments, char** argv) {
   const sigset_t ending = ending_signals();
   pthread_sigmask(SIG_BLOCK, &ending, nullptr);
   signal(SIGPIPE, SIG_IGN);
@@ -108,10 +110,24 @@ int serve(const Arguments& arguments) {
   if (!isolation.ok()) return fail(isolation.error());
   const Result<control::Retention> retention = retention_of(arguments);
   if (!retention.ok()) return fail(retention.error());
+  if (arguments.shared_log.given() && !arguments.cluster) {
+    return fail(invalid_input("--shared-log is for the daemons of a cluster: give --cluster, too"));
+  }
+  api::ServerOptions serving = arguments.server;
+  std::optional<Leading> leading;
+  if (arguments.shared_log.given()) {
+    auto led = stand_by(arguments.shared_log, arguments.state, serving, ending);
+    if (!led.ok()) return fail(led.error());
+    if (!led->has_value()) return 0;
+    leading = std::move(*led);
+    serving.listen = leading->listen;
+    serving.doubt = [leadership = leading->leadership] { return leadership->doubt(); };
+  }
   std::shared_ptr<const control::ClusterOptions> cluster;
   if (arguments.cluster) {
     cluster = std::make_shared<const control::ClusterOptions>(
-        control::ClusterOptions{.lost_after_s = arguments.lost_after_s});
+        control::ClusterOptions{.registries = leading ? leading->registries : nullptr,
+                                .lost_after_s = arguments.lost_after_s});
   }
   const Result<control::Machine> machine =
       cluster ? control::Machine() : describe_machine(arguments);
@@ -122,16 +138,18 @@ int serve(const Arguments& arguments) {
   // Whoever does not trust the network with tokens does not trust it with models either.
   const bool encrypt_jobs =
       arguments.encrypt_jobs || (cluster && !arguments.server.tls_certificate.empty());
-  auto controller = control::Controller::start({.folder = arguments.state,
-                                                .supervisor = self,
-                                                .machine = *machine,
-                                                .round_every_s = arguments.round_s,
-                                                .isolation = *isolation,
-                                                .local_users = arguments.local_users,
-                                                .encrypt_jobs = encrypt_jobs,
-                                                .decide_within_s = arguments.decide_within_s,
-                                                .cluster = cluster,
-                                                .retention = *retention});
+  auto controller =
+      control::Controller::start({.folder = arguments.state,
+                                  .supervisor = self,
+                                  .machine = *machine,
+                                  .round_every_s = arguments.round_s,
+                                  .isolation = *isolation,
+                                  .local_users = arguments.local_users,
+                                  .encrypt_jobs = encrypt_jobs,
+                                  .decide_within_s = arguments.decide_within_s,
+                                  .cluster = cluster,
+                                  .retention = *retention,
+                                  .witness = leading ? leading->leadership.get() : nullptr});
   if (!controller.ok()) return fail(controller.error());
   if (!arguments.policy.empty()) {
     const Status used =
@@ -141,7 +159,6 @@ int serve(const Arguments& arguments) {
     // A full disk is no reason not to start.
     if (!used.ok() && (*controller)->store_problem().empty()) return fail(used.error());
   }
-  api::ServerOptions serving = arguments.server;
   // An agent has up to three connections, which stay open.
   if (cluster) serving.limits.connections = kClusterConnections;
   if (const char* runtime = std::getenv("RUNTIME_DIRECTORY"); serving.local_socket.empty()) {
@@ -159,13 +176,23 @@ int serve(const Arguments& arguments) {
       cluster ? "a cluster" : fmt::format("{} {} devices", machine->devices, machine->type);
   fmt::print("rubatod: {}, state in {}, listening on {}\n", devices, arguments.state,
              (*server)->url());
+  if (leading) say_that_it_leads(*leading);
   std::fflush(stdout);
   int number = 0;
-  sigwait(&ending, &number);
+  if (!leading) {
+    sigwait(&ending, &number);
+  } else if (!wait_while_leading(*leading, ending)) {
+    return fail(begin_anew(argv));
+  }
   control::exit_at_the_latest_after(control::kStopWithin, ending);
   fmt::print("rubatod: stopping; running jobs continue and are adopted at the next start\n");
   std::fflush(stdout);
   for (const std::string& file : url_files) std::filesystem::remove(file, error);
+  if (leading) {  // whoever stands by takes over at once
+    server->reset();
+    controller->reset();
+    leading->leadership->resign();
+  }
   return 0;
 }
 
@@ -316,6 +343,7 @@ int run(int argc, char** argv) {
                "Encrypt what workers of a job send each other between nodes, unless the job says "
                "'encrypt: false' (always so in a cluster with TLS)");
   app.add_flag("--open-metrics", arguments.server.open_metrics, "Serve /metrics without a token");
+  add_shared_log(app, arguments.shared_log);
   CLI::App* supervise = app.add_subcommand("supervise", "Run the processes of one job (internal)");
   supervise->group("");
   supervise->add_option("folder", arguments.folder)->required();
@@ -356,7 +384,7 @@ int run(int argc, char** argv) {
     cli::print_manual_page(app, manual_page());
     return 0;
   }
-  return serve(arguments);
+  return serve(arguments, argv);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "control/job_registry.h"
 #include "control/json_fields.h"
 #include "control/result_files.h"
+#include "control/standby/shared_registry.h"
 #include "elastic/job/job_folder.h"
 
 namespace rubato::control {
@@ -51,6 +52,12 @@ ClusterExecutor::ClusterExecutor(ClusterOptions options, const std::string& stor
 
 std::string ClusterExecutor::folder_of(JobNumber job) const {
   return fmt::format("{}/{}", options_.folder, job);
+}
+
+std::unique_ptr<elastic::Registry> ClusterExecutor::registry_of(JobNumber number,
+                                                                const std::string& uid) const {
+  if (options_.registries) return options_.registries->open(uid, folder_of(number));
+  return std::make_unique<JobRegistry>(folder_of(number));
 }
 
 // --- Nodes
@@ -110,6 +117,13 @@ std::map<std::string, double> ClusterExecutor::silent_nodes() const {
   return silent;
 }
 
+void ClusterExecutor::forgive_silence() {
+  const MutexLock lock(mutex_);
+  for (auto& [name, node] : nodes_) {
+    if (node.record.lost_at == 0) node.heard_at = Clock::now();
+  }
+}
+
 std::vector<std::string> ClusterExecutor::heard_lost_nodes() const {
   std::vector<std::string> back;
   const MutexLock lock(mutex_);
@@ -141,10 +155,11 @@ std::map<std::string, ClusterExecutor::Contact> ClusterExecutor::contacts() cons
   return all;
 }
 
-bool ClusterExecutor::is_on(JobNumber number, const std::string& node) const {
+std::optional<std::string> ClusterExecutor::is_on(JobNumber number, const std::string& node) const {
   const MutexLock lock(mutex_);
   const auto job = jobs_.find(number);
-  return job != jobs_.end() && job->second.parts.contains(node);
+  if (job == jobs_.end() || !job->second.parts.contains(node)) return std::nullopt;
+  return job->second.uid;
 }
 
 // --- Nodes of a job
@@ -194,14 +209,14 @@ void ClusterExecutor::tell_held(JobNumber number, const ClusterJob& job) {
 // Ends the newest view with an empty one. What is left of its workers is fenced, wherever it is,
 // and its launchers end. False if that cannot be done now.
 bool ClusterExecutor::end_view(JobNumber number, ClusterJob& job) {
-  JobRegistry registry(folder_of(number));
-  const auto view = elastic::newest_view(registry);
+  const auto registry = registry_of(number, job.uid);
+  const auto view = elastic::newest_view(*registry);
   if (!view.ok()) return false;
   if (view->number == 0 || view->empty()) return true;
   const elastic::View empty{
       .number = view->number + 1, .first_step = view->first_step, .cause = "restart"};
-  const auto won = registry.compare_and_swap(elastic::kViewRecord, view->number,
-                                             compact_json(elastic::to_json(empty)));
+  const auto won = registry->compare_and_swap(elastic::kViewRecord, view->number,
+                                              compact_json(elastic::to_json(empty)));
   if (!won.ok() || !*won) return false;
   ++job.changes;
   return true;
@@ -212,6 +227,9 @@ void ClusterExecutor::begin(JobNumber number, ClusterJob& job, const std::string
   if (spans_nodes(job.document)) {
     static_cast<void>(JobRegistry::create(folder_of(number)));
     if (!end_view(number, job)) return;  // tried again in the next turn
+    if (options_.registries && !options_.registries->begin(job.uid, folder_of(number), node).ok()) {
+      return;
+    }
   }
   job.restarts = job.at_once = job.shares = false;
   job.nobody_since.reset();
@@ -235,31 +253,32 @@ void ClusterExecutor::look_for_workers(JobNumber number, ClusterJob& job) {
   const auto now = Clock::now();
   if (now < job.next_look) return;
   job.next_look = now + kLookPause;
-  JobRegistry registry(folder_of(number));
-  const auto view = elastic::newest_view(registry);
-  const auto result = registry.get(elastic::kResultRecord);
+  const auto registry = registry_of(number, job.uid);
+  const auto view = elastic::newest_view(*registry);
+  const auto result = registry->get(elastic::kResultRecord);
   if (!view.ok() || !result.ok() || result->version > 0) return;
   if (!job.nobody_left(view->number, view->empty(), now)) return;
   if (end_view(number, job)) job.restarts = job.at_once = true;
 }
 
-// What its membership aims at. A job that stops does so in one view.
-void ClusterExecutor::write_target(JobNumber number, ClusterJob& job) {
-  if (!spans_nodes(job.document)) return;
+// What its membership aims at. A job that stops does so in one view. False: it cannot be written
+// now.
+bool ClusterExecutor::write_target(JobNumber number, ClusterJob& job) {
+  if (!spans_nodes(job.document)) return true;
   int workers = 0;
   std::map<std::string, int> elsewhere;
   for (const auto& [node, part] : job.parts) {
     workers += part.devices;
     if (node != job.home && part.devices > 0) elsewhere[node] = part.devices;
   }
-  JobRegistry registry(folder_of(number));
-  const auto now = elastic::newest_target(registry);
+  const auto registry = registry_of(number, job.uid);
+  const auto now = elastic::newest_target(*registry);
   const bool same = now.ok() && now->stop == (workers == 0) &&
                     (workers == 0 || (now->workers == workers && now->elsewhere == elsewhere &&
                                       now->batch == job.batch));
-  if (same) return;
+  if (same) return true;
   ++job.changes;
-  static_cast<void>(elastic::change_target(registry, [&](elastic::Target& target) {
+  const auto written = elastic::change_target(*registry, [&](elastic::Target& target) {
     target.stop = workers == 0;
     if (workers > 0) {
       target.workers = workers;
@@ -268,7 +287,9 @@ void ClusterExecutor::write_target(JobNumber number, ClusterJob& job) {
     }
     target.at = elastic::unix_seconds();
     return ok_status();
-  }));
+  });
+  // A registry in the copy is as it was; only one in etcd may be away.
+  return written.ok() || options_.registries == nullptr;
 }
 
 void ClusterExecutor::tell_end(JobNumber number, ClusterJob& job) {
@@ -280,7 +301,8 @@ void ClusterExecutor::tell_end(JobNumber number, ClusterJob& job) {
   }
 }
 
-void ClusterExecutor::settle(JobNumber number, ClusterJob& job) {
+// False: something is to be tried again.
+bool ClusterExecutor::settle(JobNumber number, ClusterJob& job) {
   const auto now = Clock::now();
   if (spans_nodes(job.document) && !job.shares && job.parts.contains(job.home)) {
     const elastic::JobFolder copy(folder_of(number));
@@ -300,7 +322,7 @@ void ClusterExecutor::settle(JobNumber number, ClusterJob& job) {
   look_for_workers(number, job);
   const std::vector<std::string> changed = job.settle(now);
   for (const std::string& node : changed) change_orders(job, node);
-  if (!job.parts.empty()) write_target(number, job);
+  return job.parts.empty() || write_target(number, job);
 }
 
 // --- The loop
@@ -314,6 +336,12 @@ Remains ClusterExecutor::remains_of(const JobRecord& record) const {
 Status ClusterExecutor::adopt(const JobRecord& record) {
   const elastic::JobFolder copy(folder_of(record.number));
   const auto settings = copy.read_settings();
+  std::string home = settings.ok() ? settings->home : "";
+  if (options_.registries && spans_nodes(record.document)) {
+    if (std::string shared = options_.registries->home(record.uid); !shared.empty()) {
+      home = std::move(shared);
+    }
+  }
   const MutexLock lock(mutex_);
   ClusterJob& job = jobs_[record.number];
   job.uid = record.uid;
@@ -322,7 +350,7 @@ Status ClusterExecutor::adopt(const JobRecord& record) {
   job.batch = record.batch;
   job.cancelled = ended(record.phase);
   job.called_runtime = is_file(copy.hello_file());
-  job.home = settings.ok() ? settings->home : "";
+  job.home = std::move(home);
   job.events_offset = std::max<std::int64_t>(0, whole_in(record.progress, "events_offset"));
   if (const json* offsets = field_of(record.progress, "node_offsets")) {
     for (const auto& [node, offset] : offsets->items()) {
@@ -397,6 +425,9 @@ bool ClusterExecutor::forget(JobNumber number) {
   const bool untold = std::any_of(notices_.begin(), notices_.end(),
                                   [&](const Notice& notice) { return notice.job == number; });
   if (!found->second.parts.empty() || found->second.end || untold) return false;
+  if (options_.registries && spans_nodes(found->second.document)) {
+    options_.registries->forget(found->second.uid);
+  }
   unsettled_.erase(number);
   jobs_.erase(found);
   return true;
@@ -414,9 +445,9 @@ std::vector<Notice> ClusterExecutor::poll() {
   }
   for (const JobNumber number : std::set<JobNumber>(unsettled_)) {
     ClusterJob& job = jobs_.at(number);
-    settle(number, job);
+    const bool settled = settle(number, job);
     if (job.parts.empty() && job.end) tell_end(number, job);
-    if (!job.unsettled()) unsettled_.erase(number);
+    if (settled && !job.unsettled()) unsettled_.erase(number);
   }
   return notices;
 }
@@ -463,23 +494,24 @@ json ClusterExecutor::ask_registry(JobNumber number, const std::string& node, co
                                                               : "io";
     return json{{"error", error.message}, {"code", code}};
   };
-  if (!is_on(number, node)) {
+  const std::optional<std::string> uid = is_on(number, node);
+  if (!uid) {
     return refused({ErrorCode::kRefused,
                     fmt::format("{} is not a job of node {}", job_name_of(number), node)});
   }
-  JobRegistry registry(folder_of(number));
+  const auto registry = registry_of(number, *uid);
   const std::string op = text_of(request, "op");
   const std::string name = text_of(request, "name");
   if (name.empty() || name.size() > kLongestRecord || !is_plain(name)) {
     return refused(invalid_input("name: expected the name of a record"));
   }
   if (op == "get") {
-    auto record = registry.get(name);
+    auto record = registry->get(name);
     if (!record.ok()) return refused(record.error());
     return {{"version", record->version}, {"value", std::move(record->value)}};
   }
   if (op == "at") {
-    auto value = registry.at(name, whole_in(request, "version"));
+    auto value = registry->at(name, whole_in(request, "version"));
     if (!value.ok()) return refused(value.error());
     return value->has_value() ? json{{"value", std::move(**value)}} : json::object();
   }
@@ -487,7 +519,7 @@ json ClusterExecutor::ask_registry(JobNumber number, const std::string& node, co
   const json* value = field_of(request, "value");
   if (value == nullptr || !value->is_string()) return refused(invalid_input("value: is missing"));
   const auto won =
-      registry.compare_and_swap(name, whole_in(request, "expected"), value->get<std::string>());
+      registry->compare_and_swap(name, whole_in(request, "expected"), value->get<std::string>());
   if (!won.ok()) return refused(won.error());
   const MutexLock lock(mutex_);
   const auto job = jobs_.find(number);
@@ -617,8 +649,9 @@ Result<NodeOrders> ClusterExecutor::sync(const NodeReport& report) {
   }
   if (epoch_ == 0) return Error{ErrorCode::kIo, "the daemon is starting; retry"};
   if (report.epoch > epoch_) {
-    return Error{ErrorCode::kRefused,
-                 fmt::format("node {}: obeys a newer daemon; this one must end", report.node.name)};
+    // It asks again, and another daemon if it knows one.
+    return Error{ErrorCode::kIo,
+                 fmt::format("node {}: obeys a newer daemon than this one", report.node.name)};
   }
   Node& node = found->second;
   if (report.start < node.start) {

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -27,11 +28,16 @@
 #include "control/cluster/node_record.h"
 #include "control/cluster/node_sync.h"
 #include "control/job_executor.h"
+#include "elastic/job/registry.h"
 
 namespace rubato::control {
 
+class SharedRegistries;
+
 struct ClusterOptions {
-  std::string folder{};      // copies of the jobs' folders are FOLDER/<number>
+  std::string folder{};  // copies of the jobs' folders are FOLDER/<number>
+  // Where registries of jobs are decided if this daemon shares its log; null: in the copies.
+  std::shared_ptr<SharedRegistries> registries{};
   double lost_after_s = 30;  // a node that was not heard for so long is lost
   // At most so many calls of agents per second; with few nodes they call every tenth of a second.
   double calls_per_s = 1000;
@@ -56,6 +62,8 @@ class ClusterExecutor final : public JobExecutor {
   // reach, so it waits ten times as long.
   std::map<std::string, double> silent_nodes() const;
   std::vector<std::string> heard_lost_nodes() const;
+  // Agents were not answered for a while: their silence until now does not count.
+  void forgive_silence();
   // Nodes whose agents want to leave, and that no job is on.
   std::vector<std::string> left_nodes() const;
 
@@ -80,8 +88,8 @@ class ClusterExecutor final : public JobExecutor {
   // What the agent of a node says, and what it should do. The caller has made sure that it is the
   // agent. kRefused: another start of the agent has taken over; this one must end.
   Result<NodeOrders> sync(const NodeReport& report);
-  // Whether the job is on the node.
-  bool is_on(JobNumber number, const std::string& node) const;
+  // Whether the job is on the node; its uid if it is.
+  std::optional<std::string> is_on(JobNumber number, const std::string& node) const;
   // A call of desk_registry.h ("get", "at" or "swap"), for a process of the job on this node, and
   // the answer to it.
   nlohmann::json ask_registry(JobNumber number, const std::string& node,
@@ -113,17 +121,18 @@ class ClusterExecutor final : public JobExecutor {
   };
 
   std::string folder_of(JobNumber job) const;
+  std::unique_ptr<elastic::Registry> registry_of(JobNumber number, const std::string& uid) const;
   void change_orders(ClusterJob& job, const std::string& node) RUBATO_REQUIRES(mutex_);
   void put(JobNumber number, ClusterJob& job, const std::string& node, ClusterJob::Part part)
       RUBATO_REQUIRES(mutex_);
   // The job is not on the node any more.
   void drop(JobNumber number, ClusterJob& job, const std::string& node) RUBATO_REQUIRES(mutex_);
   void tell_held(JobNumber number, const ClusterJob& job) RUBATO_REQUIRES(mutex_);
-  void settle(JobNumber number, ClusterJob& job) RUBATO_REQUIRES(mutex_);
+  bool settle(JobNumber number, ClusterJob& job) RUBATO_REQUIRES(mutex_);
   void begin(JobNumber number, ClusterJob& job, const std::string& node) RUBATO_REQUIRES(mutex_);
   bool end_view(JobNumber number, ClusterJob& job) RUBATO_REQUIRES(mutex_);
   void look_for_workers(JobNumber number, ClusterJob& job) RUBATO_REQUIRES(mutex_);
-  void write_target(JobNumber number, ClusterJob& job) RUBATO_REQUIRES(mutex_);
+  bool write_target(JobNumber number, ClusterJob& job) RUBATO_REQUIRES(mutex_);
   void tell_end(JobNumber number, ClusterJob& job) RUBATO_REQUIRES(mutex_);
   JobPlacement held_by(const ClusterJob& job) const RUBATO_REQUIRES(mutex_);
   JobRecord record_for(JobNumber number, const ClusterJob& job, const std::string& node) const;

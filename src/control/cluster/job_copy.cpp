@@ -91,9 +91,13 @@ Result<std::vector<CopiedFile>> JobCopy::list() const {
     std::error_code gone;
     if (!entry->is_regular_file(gone) || gone) continue;
     const std::string path = entry->path().lexically_relative(folder_).string();
-    const auto size = static_cast<std::int64_t>(entry->file_size(gone));
-    if (gone || path == "owner" || path.ends_with(kPart)) continue;
-    files.push_back({path, size});
+    struct stat status {};
+    if (::stat(entry->path().c_str(), &status) != 0) continue;
+    if (path == "owner" || path.ends_with(kPart)) continue;
+    files.push_back({.path = path,
+                     .size = status.st_size,
+                     .modified_us = std::int64_t{1'000'000} * status.st_mtim.tv_sec +
+                                    status.st_mtim.tv_nsec / 1000});
     if (files.size() > kMostFiles) {
       return invalid_input(fmt::format("{}: has more than {} files", folder_, kMostFiles));
     }

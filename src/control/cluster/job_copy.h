@@ -19,6 +19,7 @@ namespace rubato::control {
 struct CopiedFile {
   std::string path;  // relative to the folder
   std::int64_t size = 0;
+  std::int64_t modified_us = 0;  // when its content changed last, since 1970
 };
 
 class JobCopy {
