@@ -76,11 +76,12 @@ mkdir "$work/gpu3" && cp "$work/gpu1/join.token" "$work/gpu3/"
 begin gpu3 "$work/gpu3" "$(here "${lines[2]}") --node gpu3 --cpu-slots 1 --leave"
 until_true holds "len(j['nodes']) == 2" nodes
 exits 0 -- drain gpu1
-exits 0 -- submit --mode opaque --name sleeper -- sleep 98765
-until_true pgrep -f 'sleep 98765'
+readonly nap=9$$.5 # seconds that nobody else sleeps
+exits 0 -- submit --mode opaque --name sleeper -- sleep "$nap"
+until_true pgrep -f "sleep $nap"
 # shellcheck disable=SC2154
 kill -9 "$gpu3"
-gone() { ! pgrep -f 'sleep 98765'; }
+gone() { ! pgrep -f "sleep $nap"; }
 until_true gone
 # shellcheck disable=SC2154
 kill "$gpu1" "$head"
