@@ -16,6 +16,8 @@ using nlohmann::json;
 namespace {
 
 constexpr double kUnpluggedFor = 14;  // seconds
+// Seconds until the policy has given the first job slots on several hosts, on an idle machine.
+constexpr double kSpreadsBy = 30;
 constexpr double kPatience = 150;
 constexpr double kSlotsEvery = 2;
 constexpr auto kLookEvery = std::chrono::milliseconds(50);
@@ -80,6 +82,11 @@ std::string ClusterShow::run() {
   const auto spread = [&] {
     return training_ > devices_on(jobs_[0], cluster::World::node(fullest_host())) && now() > 10;
   };
+  if (!wait([&] { return spread() || ended(); }, kSpreadsBy) && !interrupted) {
+    // On a busy machine more slots do not make it faster, and the policy sees that.
+    say(fmt::format("rubato scale {} 4", jobs_[0].name));
+    world_.post(fmt::format("/api/v1/jobs/{}/scale", jobs_[0].id), {{"devices", 4}});
+  }
   if (!wait([&] { return spread() || ended(); }, kPatience) || ended()) {
     return problem("language does not train on several hosts");
   }
