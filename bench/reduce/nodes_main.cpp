@@ -102,6 +102,7 @@ void measure(const Hosts& hosts, int nodes, std::vector<System>& systems, std::s
   for (int round = 0; round < rounds; ++round) {
     for (System& system : systems) {
       std::vector<double> before;
+      before.reserve(static_cast<std::size_t>(nodes));
       for (int host = 0; host < nodes; ++host) before.push_back(sent_by(hosts, host));
       system.seconds.push_back(system.group->round(0, kExchanges, false));
       for (int host = 0; host < nodes; ++host) {

@@ -138,9 +138,10 @@ class EtcdCluster {
       address.sin_family = AF_INET;
       address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
       socklen_t size = sizeof(address);
-      bind(socket.get(), reinterpret_cast<sockaddr*>(&address), size);
-      getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
-      ports.push_back(ntohs(address.sin_port));
+      auto* const raw = reinterpret_cast<sockaddr*>(&address);
+      const bool bound =
+          bind(socket.get(), raw, size) == 0 && getsockname(socket.get(), raw, &size) == 0;
+      ports.push_back(bound ? ntohs(address.sin_port) : std::uint16_t{0});
     }
     return ports;
   }
@@ -159,6 +160,7 @@ class EtcdCluster {
                                    "zap",         "--log-outputs",
                                    "stderr"};
     std::vector<char*> raw;
+    raw.reserve(words.size() + 1);
     for (std::string& word : words) raw.push_back(word.data());
     raw.push_back(nullptr);
     const std::string log = member.folder + ".log";

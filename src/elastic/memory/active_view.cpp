@@ -39,7 +39,7 @@ std::vector<Input> inputs_of(ActiveView& active) {
     }
   }
   std::sort(inputs.begin(), inputs.end(),
-            [](const Input& a, const Input& b) { return a.range < b.range; });
+            [](const Input& a, const Input& b) { return a.range.begin < b.range.begin; });
   return inputs;
 }
 
