@@ -137,8 +137,8 @@ exits 0 -- wait wide
 check "no worker was lost" -- python3 - "$work/events" <<'PY'
 import json, sys
 views = [e["body"] for e in map(json.loads, open(sys.argv[1])) if e["type"] == "view" and e["body"].get("type") == "view"]
-assert any(v["cause"] == "leave" for v in views), "nobody left"
-assert all(v["cause"] in ("start", "join", "leave") and v["steps_redone"] == 0 for v in views), views
+assert any(v["cause"] in ("leave", "migrate") for v in views), "nobody left"
+assert all(v["cause"] in ("start", "join", "leave", "migrate") and v["steps_redone"] == 0 for v in views), views
 PY
 same_bits() { # same_bits JOB LOGICAL STEPS
   json_of status "$1" && cp "$work/json" "$work/$1.json"
@@ -164,7 +164,7 @@ events = list(map(json.loads, open(sys.argv[1])))
 views = [e["body"] for e in events if e["type"] == "view" and e["body"].get("type") == "view"]
 job = json.load(open(sys.argv[3]))
 assert job["ended_at"] - job["started_at"] > 60 * int(sys.argv[2]), job["ended_at"] - job["started_at"]
-assert all(v["cause"] in ("start", "join", "leave") and v["steps_redone"] == 0 for v in views), views
+assert all(v["cause"] in ("start", "join", "leave", "migrate") and v["steps_redone"] == 0 for v in views), views
 nodes = {n["node"] for e in events if e["type"] == "held" for n in e["body"].get("nodes", [])}
 print(len(nodes), "pilots,", len(views), "views, longest stall", max(v["stall_ms"] for v in views), "ms")
 PY

@@ -99,6 +99,28 @@ TEST(NextView, NewcomersOfOneRequestAreAdmittedTogether) {
   EXPECT_EQ(leader.decide().next->asked_at, 998);
 }
 
+// The number of workers is as wanted, but not where they are: also the leader's node gives way.
+TEST(NextView, ANodeThatShouldHaveFewerGivesWayToOneThatShouldHaveMore) {
+  Leader leader;
+  leader.run({at(0), at(1), at(2, "b"), at(3, "b")});
+  leader.target.workers = 4;
+  leader.target.elsewhere = {{"b", 2}, {"c", 2}};
+  EXPECT_EQ(leader.cause(), "none");
+  leader.joins(at(4, "c"), false);
+  EXPECT_EQ(leader.cause(), "none");
+  leader.joins(at(4, "c"));
+  EXPECT_EQ(leader.next(), (Ids{0, 2, 3, 4}));
+  EXPECT_EQ(leader.cause(), "migrate");
+  leader.joins(at(5, "c"));
+  EXPECT_EQ(leader.next(), (Ids{2, 3, 4, 5}));
+  EXPECT_EQ(leader.decide().next->view.leader, 2);
+  leader.joins(at(6, "c"));  // more than the node should have
+  EXPECT_EQ(leader.next(), (Ids{2, 3, 4, 5}));
+  leader.newcomers.clear();
+  leader.joins(at(4, "d"));  // nobody asked for it
+  EXPECT_EQ(leader.cause(), "none");
+}
+
 TEST(NextView, TheNewestLeavesButNotTheLeader) {
   Leader leader;
   leader.target.workers = 2;

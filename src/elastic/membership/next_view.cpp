@@ -57,6 +57,13 @@ class Composition {
       stay_.push_back(fresh_[used_++]);
       joined_ = true;
     }
+    // A node that should have fewer workers, perhaps none, gives way to one that should have more.
+    while (used_ < fresh_.size() && surplus(fresh_[used_].node) < 0) {
+      const auto goes = first_to_go();
+      if (goes == stay_.end() || surplus(goes->node) <= 0) break;
+      *goes = fresh_[used_++];
+      joined_ = left_ = true;
+    }
     for (const int worker : now_.target.migrate) {
       const auto found = std::find_if(stay_.begin(), stay_.end(),
                                       [&](const WorkerAddress& w) { return w.id == worker; });
@@ -72,9 +79,7 @@ class Composition {
       replaced_ = true;
     }
     while (stay_.size() > wanted_) {
-      stay_.erase(std::max_element(stay_.begin(), stay_.end(), [&](const auto& a, const auto& b) {
-        return reason_to_go(a) < reason_to_go(b);
-      }));
+      stay_.erase(first_to_go());
       left_ = true;
     }
   }
@@ -106,6 +111,11 @@ class Composition {
     const auto there = std::count_if(stay_.begin(), stay_.end(),
                                      [&](const WorkerAddress& w) { return w.node == node; });
     return static_cast<int>(there) - now_.target.on_node(node, rules_.home);
+  }
+  std::vector<WorkerAddress>::iterator first_to_go() {
+    return std::max_element(stay_.begin(), stay_.end(), [&](const auto& a, const auto& b) {
+      return reason_to_go(a) < reason_to_go(b);
+    });
   }
   // The highest goes: one of a node with a surplus, but preferably not the leader; then one about
   // to be replaced anyway, then a straggler, then the newest.
