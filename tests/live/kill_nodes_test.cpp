@@ -113,9 +113,11 @@ class KilledNodeCommand : public KillPoints, public testing::WithParamInterface<
   bool has_file() const {
     const auto list =
         daemon_->send_as(token_, "GET", fmt::format("{}/jobs/{}/files", node_path(), job_), "");
-    const json file = {{"path", "logs/worker-0.log"}, {"size", 5}};
-    return list && std::find((*list)["files"].begin(), (*list)["files"].end(), file) !=
-                       (*list)["files"].end();
+    if (!list) return false;
+    const json& files = (*list)["files"];
+    return std::any_of(files.begin(), files.end(), [](const json& file) {
+      return file["path"] == "logs/worker-0.log" && file["size"] == 5;
+    });
   }
 
   // One point: the command is given, the daemon dies there, and the next one finds what it may.
