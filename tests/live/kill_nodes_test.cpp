@@ -1,5 +1,7 @@
 // The daemon of a cluster is killed at each point of each command about nodes, by people and by
 // agents; see kill_points_test.cpp. The agents are played here.
+#include <algorithm>
+
 #include "base/sha256.h"
 #include "control/cluster/node_sync.h"
 #include "live/kill_points.h"
