@@ -102,23 +102,25 @@ void take_workers_lock(const std::string& folder) {
   }
 }
 
-// True once nobody has held the lock for a while. Null if there is no lock.
+// True once nobody has held the lock for a while, and from then on. Null if there is no lock.
 std::function<bool()> when_released(const std::string& lock) {
   if (lock.empty()) return nullptr;
   struct Watch {
     steady_clock::time_point next_look{};
     std::optional<steady_clock::time_point> free_since{};
+    bool over = false;
   };
   return [lock, watch = Watch()]() mutable {
     const auto now = steady_clock::now();
-    if (now < watch.next_look) return false;
+    if (watch.over || now < watch.next_look) return watch.over;
     watch.next_look = now + kLookAtLock;
     if (FileLock::is_held(lock)) {
       watch.free_since.reset();
     } else if (!watch.free_since) {
       watch.free_since = now;
     }
-    return watch.free_since && now - *watch.free_since >= kPatienceWithLock;
+    watch.over = watch.free_since && now - *watch.free_since >= kPatienceWithLock;
+    return watch.over;
   };
 }
 

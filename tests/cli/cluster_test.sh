@@ -81,7 +81,7 @@ exits 0 -- submit --mode opaque --name sleeper -- sleep "$nap"
 until_true pgrep -f "sleep $nap"
 # shellcheck disable=SC2154
 kill -9 "$gpu3"
-gone() { ! pgrep -f "sleep $nap"; }
+gone() { ! pgrep -f "sleep $nap" && ! pgrep -f "supervise $work/gpu3"; }
 until_true gone
 # shellcheck disable=SC2154
 kill "$gpu1" "$head"
