@@ -34,9 +34,8 @@ BoardShape NodeMemory::board_shape() const {
           .batch = options_.data ? 0 : options_.batch};
 }
 
-// Of newcomers that share a board, any may create it; an error in a consistent job.
+// Adaptive job. Of newcomers that share a board, any may create it.
 Result<DataBoard> NodeMemory::shared_data_board(const std::string& board) const {
-  if (!options_.data) return invalid_input("a consistent job has no data board");
   const std::string name = DataBoard::name_for(board);
   Result<DataBoard> data = DataBoard::open(name);
   if (!data.ok()) data = DataBoard::create(name, *options_.data);
@@ -94,9 +93,10 @@ Status NodeMemory::adopt_board(const View& latest) {
   }
   Result<Board> board = Board::open(name);
   if (!board.ok() && gateway < 0) {
-    // Whoever opens the board finds the data board.
-    const Result<DataBoard> data = shared_data_board(name);
-    if (options_.data && !data.ok()) return data.error();
+    if (options_.data) {  // first: whoever opens the board finds it
+      const Result<DataBoard> data = shared_data_board(name);
+      if (!data.ok()) return data.error();
+    }
     board = Board::create(name, board_shape());
     for (int tries = 0; !board.ok() && tries < kBoardTries; ++tries) {
       std::this_thread::sleep_for(kBoardPause);
