@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "base/file.h"
 #include "elastic/job/registry_url.h"
@@ -141,7 +142,13 @@ Result<LaunchResult> launch_share(const LaunchOptions& options) {
 
 // A supervisor that was killed comes back here, too. Its own workers are gone.
 Status Launcher::begin_share() {
-  const Result<View> view = newest_view(*registry_);
+  // A daemon that has just started may not know yet that the job is on this node.
+  Result<View> view = newest_view(*registry_);
+  while (!view.ok() && can_wait_for(view.error()) && interrupts() == 0 &&
+         !(options_.abandoned && options_.abandoned())) {
+    std::this_thread::sleep_for(kLauncherLook);
+    view = newest_view(*registry_);
+  }
   if (!view.ok()) return view.error();
   const Result<Record> known = own_->get(kViewRecord);
   if (!known.ok()) return known.error();
