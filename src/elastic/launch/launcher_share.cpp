@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "elastic/job/registry_url.h"
+#include "elastic/launch/interrupts.h"
 #include "elastic/launch/launcher_loop.h"
 #include "elastic/launch/lock_node.h"
 #include "elastic/memory/shared_memory.h"
