@@ -80,6 +80,22 @@ class ClusterExecutorTest : public testing::Test {
     return *orders;
   }
 
+  // The devices that the job is said to hold in the next turn, one after the other.
+  std::map<JobNumber, std::vector<int>> told_held() {
+    std::map<JobNumber, std::vector<int>> held;
+    for (const Notice& notice : executor_.poll()) {
+      if (notice.kind == Notice::Kind::kHeld) held[notice.job].push_back(notice.devices);
+    }
+    return held;
+  }
+
+  void begin_on_a(JobNumber job, int devices) {
+    ASSERT_TRUE(executor_.claim(job, {.store = "log", .job = "uid"}).ok());
+    const JobPlacement wanted = {{.node = "a", .device_type = "cpu", .devices = devices}};
+    ASSERT_TRUE(executor_.want(job, program(), wanted, 8).ok());
+    static_cast<void>(executor_.poll());
+  }
+
   TemporaryFolder folder_;
   ClusterExecutor executor_;
   std::map<std::string, std::string> sessions_;
@@ -88,28 +104,52 @@ class ClusterExecutorTest : public testing::Test {
 // Seed 2 of the cluster's chaos: a node was lost between its last call and the loop's turn, and
 // what it had told before was recorded after its loss, so its devices counted as held for good.
 TEST_F(ClusterExecutorTest, ALostNodeHoldsNothingWhateverItToldBefore) {
-  ASSERT_TRUE(executor_.claim(1, {.store = "log", .job = "uid"}).ok());
-  ASSERT_TRUE(
-      executor_.want(1, program(), {{.node = "a", .device_type = "cpu", .devices = 2}}, 8).ok());
-  static_cast<void>(executor_.poll());
+  begin_on_a(1, 2);
   ASSERT_EQ(call("a").jobs.size(), 1U);
   call("a", {{1, {.job = 1, .devices = 2}}}, {{.job = 1, .held = 2}});
   NodeRecord lost = node_named("a");
   lost.lost_at = 5;
   executor_.set_node(lost);
-  std::vector<int> held;
-  for (const Notice& notice : executor_.poll()) {
-    if (notice.kind == Notice::Kind::kHeld) held.push_back(notice.devices);
-  }
-  EXPECT_EQ(held, (std::vector<int>{2, 0}));
+  EXPECT_EQ(told_held()[1], (std::vector<int>{2, 0}));
   EXPECT_EQ(executor_.held(), 0);
 }
 
+using Held = std::map<JobNumber, std::vector<int>>;
+
+// Seed 112 of the cluster's chaos: while there was no daemon, a node gave a device of one job to
+// another, and the next daemon heard first what the other had taken.
+TEST_F(ClusterExecutorTest, WhatAJobTakesIsRecordedWhenAnotherHasGivenItBack) {
+  begin_on_a(1, 1);
+  begin_on_a(2, 1);
+  call("a");
+  call("a", {{1, {.job = 1, .devices = 1}}, {2, {.job = 2, .devices = 1}}},
+       {{.job = 1}, {.job = 2}});
+  EXPECT_EQ(told_held(), (Held{{1, {1}}, {2, {1}}}));
+  call("a", {{3, {.job = 1, .devices = 2}}}, {{.job = 1}, {.job = 2}});
+  EXPECT_EQ(told_held(), Held());
+  EXPECT_EQ(executor_.held(), 2);
+  call("a", {{4, {.job = 2, .devices = 0}}}, {{.job = 1}, {.job = 2}});
+  EXPECT_EQ(told_held(), (Held{{1, {2}}, {2, {0}}}));
+  // What waits for room may be given back in its turn.
+  call("a", {{5, {.job = 2, .devices = 1}}, {6, {.job = 2, .devices = 0}}},
+       {{.job = 1}, {.job = 2}});
+  EXPECT_EQ(told_held(), Held());
+  EXPECT_EQ(executor_.held(), 2);
+}
+
+TEST_F(ClusterExecutorTest, ANodeWithMoreDevicesThanBeforeHasRoom) {
+  begin_on_a(1, 2);
+  call("a");
+  call("a", {{1, {.job = 1, .devices = 3}}}, {{.job = 1}});
+  EXPECT_EQ(told_held(), Held());
+  NodeRecord larger = node_named("a");
+  larger.node.devices = 3;
+  executor_.set_node(larger);
+  EXPECT_EQ(told_held(), (Held{{1, {3}}}));
+}
+
 TEST_F(ClusterExecutorTest, AJobIsForgottenWhenEverythingAboutItIsTold) {
-  ASSERT_TRUE(executor_.claim(1, {.store = "log", .job = "uid"}).ok());
-  ASSERT_TRUE(
-      executor_.want(1, program(), {{.node = "a", .device_type = "cpu", .devices = 2}}, 8).ok());
-  static_cast<void>(executor_.poll());
+  begin_on_a(1, 2);
   call("a");
   call("a", {{1, {.job = 1, .devices = 2}}}, {{.job = 1, .held = 2}});
   executor_.cancel(1);

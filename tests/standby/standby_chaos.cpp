@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -273,31 +274,6 @@ class Schedule {
     }
   }
 
-  // No node gives more devices than it has. When another daemon takes over, nodes tell it what
-  // their jobs hold one after the other, so for a moment it may seem so.
-  static std::string given_twice(const std::vector<json>& events) {
-    constexpr double kMoment = 0.5;
-    std::map<std::int64_t, json> now;  // by job
-    double since = 0;
-    for (const json& event : events) {
-      const double at = event.value("at", 0.0);
-      if (since > 0 && at - since > kMoment) {
-        return fmt::format("before event {}: more devices are held than a node has",
-                           event.value("seq", std::int64_t{0}));
-      }
-      if (event.value("type", "") != "held") continue;
-      now[event.value("job", std::int64_t{0})] = event["body"].value("nodes", json::array());
-      std::map<std::string, int> sum;
-      for (const auto& [job, nodes] : now) {
-        for (const json& node : nodes) sum[node.value("node", "")] += node.value("devices", 0);
-      }
-      const bool over = std::any_of(sum.begin(), sum.end(),
-                                    [](const auto& node) { return node.second > kDevices; });
-      since = !over ? 0 : since > 0 ? since : at;
-    }
-    return "";
-  }
-
   std::string check(const std::vector<std::string>& bits) const {
     const std::vector<json> events = daemons_.events();
     std::int64_t seq = 0;
@@ -307,7 +283,9 @@ class Schedule {
       if (event.value("type", "") != "submitted") continue;
       ++submitted[event["body"]["document"].value("name", "")];
     }
-    std::string problem = given_twice(events);
+    std::map<std::string, int> devices;
+    for (int agent = 1; agent <= kAgents; ++agent) devices[daemons_.node(agent)] = kDevices;
+    std::string problem = cluster::check_devices(events, devices);
     if (!problem.empty()) return problem;
     for (const auto& [key, job] : jobs_) {
       if (submitted[key] != 1) return fmt::format("{} was submitted {} times", key, submitted[key]);

@@ -8,6 +8,11 @@
 // class is the only writer of the job's target there; what each node has is written by its agent in
 // a registry of the node's own.
 //
+// A node gives a device to one job at a time, but it may tell that a job has taken one before it
+// tells that another has given it back: a daemon that has just started hears of the jobs one after
+// the other. What a job takes is recorded when there is room, so the log never has more devices
+// held on a node than the node has.
+//
 // A node that is not heard for a while becomes *lost*: its jobs are not on it any more, and its
 // agent's session ends, so that nothing that happens there afterwards is accepted; when it comes
 // back, it ends what it still runs.
@@ -128,6 +133,8 @@ class ClusterExecutor final : public JobExecutor {
   // The job is not on the node any more.
   void drop(JobNumber number, ClusterJob& job, const std::string& node) RUBATO_REQUIRES(mutex_);
   void tell_held(JobNumber number, const ClusterJob& job) RUBATO_REQUIRES(mutex_);
+  // What the node has told of its devices, as far as there is room.
+  void record_held(const Node& node) RUBATO_REQUIRES(mutex_);
   bool settle(JobNumber number, ClusterJob& job) RUBATO_REQUIRES(mutex_);
   void begin(JobNumber number, ClusterJob& job, const std::string& node) RUBATO_REQUIRES(mutex_);
   bool end_view(JobNumber number, ClusterJob& job) RUBATO_REQUIRES(mutex_);

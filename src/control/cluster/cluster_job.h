@@ -31,9 +31,10 @@ class ClusterJob {
 
   // The job on one node.
   struct Part {
-    bool guest = false;  // it was begun on another node
-    int devices = 0;     // that the node should give it
-    int held = 0;
+    bool guest = false;        // it was begun on another node
+    int devices = 0;           // that the node should give it
+    int told = 0;              // devices that it holds there, as the node told last
+    int held = 0;              // as much of `told` as is recorded
     bool over = false;         // its launcher has ended by itself, and is not started again
     std::int64_t changed = 0;  // the first orders for the node that say what is wanted now
     std::int64_t view = 0;     // as its launcher told last
