@@ -19,6 +19,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <thread>
 
 #include "base/file.h"
@@ -92,10 +93,13 @@ class Schedule {
       repair(0.5);
       if (jobs_.size() < 4 && random_.chance(0.2)) submit();
     }
-    while (!repairs_.empty()) {
-      pause(0.2);
-      repair(0.7);
-    }
+    const bool repaired = wait_until(
+        [&] {
+          repair(0.7);
+          return repairs_.empty();
+        },
+        kPatience);
+    if (!repaired) return "it cannot be repaired: " + world_.last_error();
     std::ofstream(folder_ + "/hurry").put('\n');
     for (const auto& [job, seed] : jobs_) {
       static_cast<void>(seed);
@@ -202,14 +206,15 @@ class Schedule {
       case 0:
         note("kill agent " + node);
         world_.kill_agent(host);
-        later(0, 4, [this, host] { world_.start_agent(host); });
+        later(0, 4, [this, host] { bring_back(host); });
         return;
       case 1:
       case 2: {
         const bool wiped = random_.chance(0.3);
         note(fmt::format("kill {}{}", node, wiped ? " and its disk" : ""));
         world_.kill_host(host, wiped);
-        later(0, 5, [this, host, wiped] { bring_back(host, wiped); });
+        if (wiped) wiped_.insert(host);
+        later(0, 5, [this, host] { bring_back(host); });
         return;
       }
       case 3:
@@ -269,13 +274,13 @@ class Schedule {
     }
   }
   // A node that has lost its token can have its name again when the old one is forgotten.
-  void bring_back(int host, bool wiped) {
+  void bring_back(int host) {
     const std::string node = World::node(host);
-    if (wiped && !world_.agent_runs(host) && known(node) &&
-        !world_.call("DELETE", "/api/v1/nodes/" + node)) {
-      later(0.3, 0.6, [this, host] { bring_back(host, true); });
+    if (wiped_.contains(host) && known(node) && !world_.call("DELETE", "/api/v1/nodes/" + node)) {
+      later(0.3, 0.6, [this, host] { bring_back(host); });
       return;
     }
+    wiped_.erase(host);
     world_.start_agent(host);
   }
   // Whether it is one of these; true if nobody can tell now.
@@ -337,6 +342,7 @@ class Schedule {
   Random random_;
   std::map<std::int64_t, int> jobs_;  // and the seeds of their programs
   std::vector<Repair> repairs_;
+  std::set<int> wiped_;  // hosts whose agents have lost their tokens
   bool repairs_daemon_ = false;
   std::string story_;
   std::int64_t views_ = 0;

@@ -41,7 +41,6 @@ class World {
   void kill_agent(int host, int signal = 9);
   // Everything that runs there dies at once. `wiped`: its disk is lost, too.
   void kill_host(int host, bool wiped);
-  bool agent_runs(int host) const { return agents_.contains(host); }
   void stop();
 
   // --- The API, as its administrator. Empty: no answer, or an error (last_error()).
