@@ -178,6 +178,15 @@ Status DaemonLink::put(JobNumber job, const std::string& path, std::int64_t tota
   return done.ok() ? ok_status() : Status(done.error());
 }
 
+Status DaemonLink::put_same(JobNumber job, const std::string& path, std::int64_t total,
+                            std::int64_t offset, std::int64_t count, const std::string& as) {
+  const auto done = call("PUT",
+                         fmt::format("{}&offset={}&size={}&count={}&same_as={}", file_of(job, path),
+                                     offset, total, count, in_url(as)),
+                         "", "application/octet-stream");
+  return done.ok() ? ok_status() : Status(done.error());
+}
+
 Status DaemonLink::append(JobNumber job, const std::string& path, std::int64_t offset,
                           const std::string& bytes) {
   const auto done = call("PUT", fmt::format("{}&offset={}&grows=true", file_of(job, path), offset),

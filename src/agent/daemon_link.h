@@ -54,6 +54,9 @@ class DaemonLink {
   Result<std::string> get(control::JobNumber job, const std::string& path, std::int64_t offset);
   Status put(control::JobNumber job, const std::string& path, std::int64_t total,
              std::int64_t offset, const std::string& bytes);
+  // The daemon has these bytes in another file of the copy (JobCopy::put_same).
+  Status put_same(control::JobNumber job, const std::string& path, std::int64_t total,
+                  std::int64_t offset, std::int64_t count, const std::string& as);
   Status append(control::JobNumber job, const std::string& path, std::int64_t offset,
                 const std::string& bytes);
   Status remove(control::JobNumber job, const std::string& path);

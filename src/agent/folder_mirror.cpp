@@ -34,8 +34,9 @@ constexpr std::array<std::string_view, 4> kFiles{"result.json", "model.pt", "ten
 constexpr std::array<std::string_view, 3> kFilesOfGuest{"job.json", "secret", "hello"};
 
 // What never changes once it has its name.
+bool is_checkpoint(std::string_view path) { return path.starts_with("checkpoints/"); }
 bool is_final(std::string_view path) {
-  return path.starts_with("registry/") || path.starts_with("checkpoints/") || path == "secret";
+  return path.starts_with("registry/") || is_checkpoint(path) || path == "secret";
 }
 
 bool is_kept(std::string_view path) { return path.starts_with("logs/") || path == kEvents; }
@@ -192,6 +193,35 @@ Result<OpenFile> FolderMirror::open(const std::string& path) const {
   return control::open_job_file(place_.folder, path);
 }
 
+const std::pair<const std::string, FolderMirror::Sent>* FolderMirror::last_checkpoint() const {
+  const std::pair<const std::string, Sent>* last = nullptr;
+  for (const auto& entry : sent_) {
+    if (is_checkpoint(entry.first) && entry.second.whole && !entry.second.parts.empty()) {
+      last = &entry;
+    }
+  }
+  return last;
+}
+
+Status FolderMirror::send_part(DaemonLink& link, const std::string& path, Sent& sent,
+                               const std::string& bytes) {
+  const std::int64_t total = sent.version.size;
+  if (!is_checkpoint(path)) return link.put(job_, path, total, sent.bytes, bytes);
+  const auto part = static_cast<std::size_t>(sent.bytes / kMostPartBytes);
+  Sha256 hash;
+  hash.update(bytes);
+  sent.parts.resize(part);
+  sent.parts.push_back(hash.finish());
+  const auto* const last = last_checkpoint();
+  if (last != nullptr && part < last->second.parts.size() &&
+      last->second.parts[part] == sent.parts[part]) {
+    const auto count = static_cast<std::int64_t>(bytes.size());
+    Status same = link.put_same(job_, path, total, sent.bytes, count, last->first);
+    if (same.ok() || same.error().code != ErrorCode::kRefused) return same;
+  }
+  return link.put(job_, path, total, sent.bytes, bytes);
+}
+
 Result<std::int64_t> FolderMirror::send_one(DaemonLink& link, const Source& source,
                                             std::int64_t most) {
   const Result<OpenFile> file = open(source.file.empty() ? source.path : source.file);
@@ -220,7 +250,7 @@ Result<std::int64_t> FolderMirror::send_one(DaemonLink& link, const Source& sour
       return most;
     }
     const Status done = source.grows ? link.append(job_, source.path, sent.bytes, bytes)
-                                     : link.put(job_, source.path, version.size, sent.bytes, bytes);
+                                     : send_part(link, source.path, sent, bytes);
     if (!done.ok()) {
       sent.bytes = source.grows ? sent.bytes : 0;
       return done.error();

@@ -4,15 +4,20 @@
 //
 // What a restart from the copy needs arrives in this order: a checkpoint's file last, after all
 // views of the steps in it. So at any moment the copy is one that the job can continue with.
+//
+// Of a checkpoint only the parts are sent that differ from the one before: frozen layers and empty
+// moments are most of some models.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/daemon_link.h"
 #include "base/result.h"
+#include "base/sha256.h"
 #include "control/result_files.h"
 
 namespace rubato::agent {
@@ -58,8 +63,9 @@ class FolderMirror {
   struct Sent {
     Version version{};
     std::int64_t bytes = 0;
-    bool whole = false;  // nothing is missing of this version
-    bool here = false;   // it was in this folder
+    bool whole = false;                 // nothing is missing of this version
+    bool here = false;                  // it was in this folder
+    std::vector<Sha256Digest> parts{};  // of a checkpoint: its parts that have been sent
   };
   struct Source {
     std::string path;    // as the copy has it
@@ -73,6 +79,9 @@ class FolderMirror {
   Result<control::OpenFile> open(const std::string& path) const;
   // Returns what is left of `most`.
   Result<std::int64_t> send_one(DaemonLink& link, const Source& source, std::int64_t most);
+  Status send_part(DaemonLink& link, const std::string& path, Sent& sent, const std::string& bytes);
+  // The newest checkpoint that the copy has whole; null: there is none, or its parts are not known.
+  const std::pair<const std::string, Sent>* last_checkpoint() const;
   Status remove_missing(DaemonLink& link, const std::vector<Source>& present);
 
   const control::JobNumber job_;

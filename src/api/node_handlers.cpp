@@ -105,6 +105,10 @@ Reply put_copied(const Call& call) {
   Result<JobCopy> copy = copy_of(call);
   if (!copy.ok()) return error_reply(copy.error());
   const std::string path = call.text("path");
+  if (const std::string as = call.text("same_as"); !as.empty()) {
+    return done_reply(
+        copy->put_same(path, call.number("size"), call.number("offset"), call.number("count"), as));
+  }
   return done_reply(call.flag("grows")
                         ? copy->append(path, call.number("offset"), call.bytes)
                         : copy->put(path, call.number("size"), call.number("offset"), call.bytes));

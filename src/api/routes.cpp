@@ -598,10 +598,15 @@ std::vector<Route> node_routes() {
                      {offset}, get_copied);
   get.who = Who::kCopier;
   get.answers = {{200, "its bytes", nullptr, "application/octet-stream"}};
-  Route put = copied("PUT", "putCopiedFile", "A part of a file of a job that this node runs",
-                     {offset, number_parameter("size", "of the whole file"),
-                      flag_parameter("grows", "more will be added to it; it has no `size` yet")},
-                     put_copied);
+  Route put =
+      copied("PUT", "putCopiedFile", "A part of a file of a job that this node runs",
+             {offset, number_parameter("size", "of the whole file"),
+              flag_parameter("grows", "more will be added to it; it has no `size` yet"),
+              text_parameter("same_as",
+                             "in place of bytes: another of these files, which has the same "
+                             "`count` bytes at this offset"),
+              number_parameter("count", "of the bytes that are the same")},
+             put_copied);
   put.body = {{"type", "string"}, {"format", "binary"}};
   put.takes_bytes = true;
   put.answers = {{200, "received", {{"type", "object"}}}};

@@ -60,6 +60,13 @@ class FieldReader {
       }
     }
     const bool opaque = d.program == elastic::ProgramKind::kOpaque;
+    if (said("checkpoint.to") && (adaptive || opaque)) {
+      return error_at("checkpoint.to",
+                      opaque
+                          ? "an opaque job has no checkpoints of Rubato's"
+                          : "not for adaptive jobs: what they compute depends on their nodes, so "
+                            "a node that was given up must not write into the same folder");
+    }
     for (const std::string_view name : {"retries", "grace"}) {
       if (said(name) && !opaque) {
         return error_at(name, fmt::format("only for opaque jobs; this job's mode is {}; others "

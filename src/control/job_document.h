@@ -70,9 +70,10 @@ struct JobDocument {
   int retries = 0;                 // of an opaque job: further tries after a failed one
   double grace_s = 30;             // of an opaque job: from SIGTERM to SIGKILL
   std::optional<bool> encrypt{};   // what workers send each other between nodes
-  double checkpoint_every_s = 30;  // `checkpoint: {every: 30s, keep: 2}`
+  double checkpoint_every_s = 30;  // `checkpoint: {every: 30s, keep: 2, to: file:/path}`
   int checkpoint_keep = 2;
-  std::string device_type{};  // empty: any
+  std::string checkpoint_to{};  // a URL (elastic/job/checkpoint_place.h); empty: the job's folder
+  std::string device_type{};    // empty: any
   std::string profile{};  // jobs of a tenant that name the same share measurements; empty: those
                           // with the same program (control/profile.h)
   // `env_from: {NAME: file:/path}`: variables whose values are read when the job starts

@@ -15,6 +15,7 @@
 #include "control/result_files.h"
 #include "control/shell_words.h"
 #include "control/upload_unpack.h"
+#include "elastic/job/checkpoint_place.h"
 #include "elastic/memory/board.h"
 
 namespace rubato::control {
@@ -318,6 +319,15 @@ Status read_env_from(const DocumentNode& node, JobDocument& document) {
   return ok_status();
 }
 
+Status read_checkpoint_to(const DocumentNode& node, JobDocument& document) {
+  if (!is_text(node) || node.text.size() > kLongestPath ||
+      !elastic::parse_checkpoint_place(node.text).ok()) {
+    return expected(node, "file: and an absolute path, such as file:/shared/checkpoints");
+  }
+  document.checkpoint_to = node.text;
+  return ok_status();
+}
+
 // Bytes as people write them: 1000000, 512MB, 16GiB.
 std::optional<std::int64_t> parse_bytes(std::string_view text) {
   struct Unit {
@@ -481,6 +491,11 @@ constexpr std::array kFields{
     JobField{"checkpoint.keep", "whole number", "2", "How many checkpoints to keep; older ones are removed.",
              [](const DocumentNode& n, JobDocument& d) { return read_int(n, kKeep, d.checkpoint_keep); },
              [](const JobDocument& d) { return json(d.checkpoint_keep); }, [] { return integer_schema(kKeep); }},
+    JobField{"checkpoint.to", "file:/FOLDER", "the job's folder",
+             "Where checkpoints are written: a folder that is the same on every node, such as one on NFS. The job has a folder of its "
+             "own there, which is never copied between nodes, and stays when the job is removed. Not for adaptive and opaque jobs.",
+             read_checkpoint_to, [](const JobDocument& d) { return unless_empty(d.checkpoint_to); },
+             [] { return json{{"type", "string"}, {"pattern", "^file:/"}, {"maxLength", kLongestPath}}; }},
     JobField{"device_type", "string", "any", "The device type the job must run on.",
              [](const DocumentNode& n, JobDocument& d) { return read_name(n, d.device_type); },
              [](const JobDocument& d) { return unless_empty(d.device_type); }, name_schema},

@@ -13,12 +13,14 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "control/job_files.h"
+#include "control/job_owner.h"
 #include "control/job_registry.h"
 #include "control/job_schemas.h"
 #include "control/json_fields.h"
 #include "control/process_killer.h"
 #include "control/supervise.h"
 #include "control/supervised_job.h"
+#include "elastic/job/checkpoint_place.h"
 #include "elastic/job/registry_url.h"
 #include "elastic/launch/command_check.h"
 #include "elastic/memory/board.h"
@@ -402,6 +404,10 @@ elastic::LaunchOptions SupervisedJob::launch_options() const {
   }
   settings.checkpoint_every_s = document_.checkpoint_every_s;
   settings.checkpoint_keep = document_.checkpoint_keep;
+  if (const auto place = elastic::parse_checkpoint_place(document_.checkpoint_to); place.ok()) {
+    settings.checkpoints = fmt::format("{}/{}-{}", *place, job_name_of(number_),
+                                       read_folder_owner(folder_.path()).job);
+  }
   elastic::ProcessOptions& processes = launch.processes;
   processes.directory = document_.dir.empty() ? folder_.path() + "/work" : document_.dir;
   processes.environment.assign(document_.env.begin(), document_.env.end());

@@ -63,6 +63,28 @@ exits 0 -- wait encrypted
 json_of status encrypted
 check "the same bits when encrypted" -- test "$(field "$work/json" "j['result']['state_sha256']")" = "$(field "$work/cluster.json" "j['result']['state_sha256']")"
 
+# One whose checkpoints are in a folder that all nodes see: they are not copied, and it continues from them elsewhere.
+mkdir "$work/shared"
+exits 0 -- submit --upload --checkpoints "file:$work/shared" --devices 2 --name apart -- ./train
+until_true holds "j['progress'].get('step', 0) > 20" status apart
+exits 0 -- pause apart
+until_true holds "j['phase'] == 'paused' and j['held'] == 0" status apart
+number=$(json_of status apart && field "$work/json" "j['number']")
+check "its checkpoints are there" -- compgen -G "$work/shared/j$number-*/checkpoint-*.rubato"
+check "and nowhere else" -- test -z "$(find "$work" -path "$work/shared" -prune -o -path "*/jobs/$number/checkpoints/checkpoint-*" -print)"
+node=$(field "$work/json" "j['nodes'][0]['node'] if j['nodes'] else 'gpu1'")
+exits 0 -- drain "$node"
+exits 0 -- resume apart
+exits 0 -- wait apart
+"$RUBATO" events apart --json >"$work/events" 2>&1
+check "it went on where it had stopped" -- python3 -c "
+import json, sys
+views = [e['body'] for e in map(json.loads, open('$work/events')) if e['type'] == 'view' and e['body'].get('members')]
+sys.exit(not (views and max(v['step'] for v in views) > 20))"
+json_of status apart
+check "the same bits with checkpoints elsewhere" -- test "$(field "$work/json" "j['result']['state_sha256']")" = "$(field "$work/cluster.json" "j['result']['state_sha256']")"
+exits 0 -- undrain "$node"
+
 # Who does not know the token does not join, and an agent that leaves is forgotten.
 printf 'wrong\n' >"$work/wrong"
 checks=$((checks + 1))

@@ -46,6 +46,19 @@ refused "apart" "--registry" "choose another folder" -- run --registry file:/tmp
 check "continuing it finds its registry" -- "$RUBATO" run --workers 2 --logical 4 --dir "$work/apart" -- "$RUBATO_TOY" --steps 20
 check "ps too" -- test "$("$RUBATO" ps apart --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["view"] > 1)')" = True
 
+# --- Checkpoints elsewhere ------------------------------------------------------------------------
+mkdir "$work/checkpoints"
+place=file:$work/checkpoints
+check "a job with checkpoints elsewhere" -- "$RUBATO" run --checkpoints "$place" --workers 2 --logical 4 --dir "$work/away" -- "$RUBATO_TOY" --steps 20
+check "has the same bits again" -- test "$(field "$work/away/result.json" 'j["state_sha256"]')" = "$(field "$work/short/result.json" 'j["state_sha256"]')"
+check "its checkpoints are there" -- compgen -G "$work/checkpoints/away-*/checkpoint-*.rubato"
+rm "$work/away/result.json"
+refused "away" "--checkpoints" "choose another" -- run --checkpoints file:/tmp --workers 2 --logical 4 --dir "$work/away" -- "$RUBATO_TOY" --steps 20
+check "continuing it finds them" -- "$RUBATO" run --workers 2 --logical 4 --dir "$work/away" -- "$RUBATO_TOY" --steps 20
+check "without doing anything again" -- grep -q '"first_step":20\|"step":20' "$work/away/events.jsonl"
+refused "$work/none-such" "mount it" -- run --checkpoints "file:$work/none-such" --dir "$work/none" -- "$RUBATO_TOY"
+refused "--checkpoints" "file:/FOLDER" -- run --checkpoints s3://x/y --dir "$work/none" -- "$RUBATO_TOY"
+
 # --- A running job --------------------------------------------------------------------------------
 # A worker that a busy machine does not schedule for a while must not count as lost.
 "$RUBATO" run --workers 2 --logical 4 --max-workers 3 --spares 1 --failure-timeout 60 --dir "$work/long" --quiet -- \
@@ -61,7 +74,7 @@ check "no connection was refused" -- ps_is 'j["refused_connections"] == 0'
 "$RUBATO" ps long >"$work/ps.txt"
 check "ps names the newcomer" -- grep -q newcomer "$work/ps.txt"
 "$RUBATO" ps --json >"$work/jobs.json"
-check "ps lists all jobs" -- test "$(field "$work/jobs.json" 'sorted(x["name"] for x in j["jobs"]) == ["apart", "long", "short"]')" = True
+check "ps lists all jobs" -- test "$(field "$work/jobs.json" 'sorted(x["name"] for x in j["jobs"]) == ["apart", "away", "long", "short"]')" = True
 
 refused "1 to 3 workers" "not 4" -- scale long 4
 refused "1 to 3 workers" "not 0" -- scale long 0

@@ -53,6 +53,23 @@ cpus: 2.5
 user: alice
 )";
 
+TEST(JobDocument, CheckpointsOfAConsistentJobMayBeElsewhere) {
+  const JobDocument d = accepted("run: a\ncheckpoint: {to: 'file:/shared/x'}\n");
+  EXPECT_EQ(d.checkpoint_to, "file:/shared/x");
+  const auto again = parse_job_json(to_json(d));
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(*again, d);
+  EXPECT_EQ(problem_of("run: a\ncheckpoint: {to: /shared/x}\n"),
+            "job.yaml:2:18: checkpoint.to: /shared/x; expected file: and an absolute path, such as "
+            "file:/shared/checkpoints");
+  for (const char* mode : {"adaptive", "opaque"}) {
+    const std::string problem = problem_of(
+        fmt::format("run: a\nmode: {}\ndevices: 1\ncheckpoint: {{to: 'file:/x'}}\n", mode));
+    EXPECT_NE(problem.find("checkpoint.to: "), std::string::npos) << problem;
+    EXPECT_NE(problem.find(mode), std::string::npos) << problem;
+  }
+}
+
 TEST(JobDocument, ReadsEveryField) {
   const JobDocument d = accepted(kEverything);
   EXPECT_EQ(d.name, "night run");
@@ -150,7 +167,7 @@ TEST(JobDocument, ErrorsNamePlaceFieldAndWhatWasExpected) {
       {"run: a\ncpus: 0\n", "job.yaml:2:7: cpus: 0; expected a number from 0.01 to 65536"},
       {"run: a\ncheckpoint: {evry: 3}\n",
        "job.yaml:2:14: checkpoint.evry: unknown field (did you mean 'every'?); expected one of "
-       "every, keep"},
+       "every, keep, to"},
       {"run: a\nrun: b\n", "job.yaml:2:1: run: duplicate field"},
       {"run: a\ndevices: 0\n",
        "job.yaml:2:10: devices: 0; expected a whole number or a range such as 2..16, from 1 to "

@@ -2,14 +2,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
 #include "base/file.h"
 #include "base/text.h"
 #include "commands.h"
+#include "elastic/job/checkpoint_place.h"
 #include "elastic/job/registry_url.h"
 #include "elastic/launch/launcher.h"
+#include "elastic/launch/lock_node.h"
 #include "elastic/memory/board.h"
 
 namespace rubato::cli {
@@ -24,6 +27,7 @@ struct RunArguments {
   bool mode_given = false;
   std::string batch_range;
   std::string lr_rule;
+  std::string checkpoints;  // a URL
 };
 
 // Handles the options that exist in only one of the modes, and the limits on logical workers and
@@ -141,6 +145,13 @@ int run_job(RunArguments arguments) {
             : std::filesystem::path(launch.folder).lexically_normal().filename().string();
   }
   if (settings.name.empty()) settings.name = program;
+  if (!arguments.checkpoints.empty()) {
+    const auto place = elastic::parse_checkpoint_place(arguments.checkpoints);
+    if (!place.ok()) return fail(invalid_input("run: --checkpoints: " + place.error().message));
+    std::string name = settings.name;
+    std::replace(name.begin(), name.end(), '/', '_');
+    settings.checkpoints = fmt::format("{}/{}-{}", *place, name, elastic::random_token());
+  }
   if (launch.folder.empty()) launch.folder = fmt::format("rubato-{}", settings.name);
   launch.folder = std::filesystem::absolute(launch.folder).string();
   if (!settings.ledger.empty()) {
@@ -242,6 +253,8 @@ void add_run(CLI::App& app, const Context& context, Command& chosen) {
   run->add_option("--checkpoint-keep", launch.settings.checkpoint_keep, "Checkpoints to keep")
       ->check(between(1, 1000))
       ->capture_default_str();
+  run->add_option("--checkpoints", arguments->checkpoints,
+                  "Where checkpoints are: file:/FOLDER (default: in the job's folder)");
   run->add_option(
          "--consistency", launch.settings.consistency,
          "d1: same bits on identical processors; d2: also on different x86 processors, but slower")

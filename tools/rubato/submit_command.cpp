@@ -55,6 +55,8 @@ constexpr FieldFlag kFieldFlags[] = {
     {"--retries", "/retries", "Further tries of an opaque job whose program failed"},
     {"--grace", "/grace", "Time of an opaque job's program between SIGTERM and SIGKILL"},
     {"--checkpoint-every", "/checkpoint/every", "Time between checkpoints"},
+    {"--checkpoints", "/checkpoint/to",
+     "Where checkpoints are: file:/FOLDER, the same on every node"},
     {"--device-type", "/device_type", "Only on devices of this type"},
     {"--memory", "/memory", "Most memory of all its processes together (512MB, 16GB)"},
     {"--cpus", "/cpus", "Most processors' worth of time of all its processes together"},

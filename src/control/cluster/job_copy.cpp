@@ -144,6 +144,22 @@ Status JobCopy::put(const std::string& path, std::int64_t total, std::int64_t of
   return ok_status();
 }
 
+Status JobCopy::put_same(const std::string& path, std::int64_t total, std::int64_t offset,
+                         std::int64_t count, const std::string& as) {
+  if (count < 0 || count > kMostPartBytes || offset < 0) {
+    return invalid_input(fmt::format("{}: {} bytes from {} on", path, count, offset));
+  }
+  const Result<elastic::Descriptor> source = open(as);
+  if (!source.ok() && source.error().code != ErrorCode::kNotFound) return source.error();
+  std::string bytes(static_cast<std::size_t>(count), '\0');
+  const ssize_t got = source.ok() ? pread(source->get(), bytes.data(), bytes.size(), offset) : 0;
+  if (got != count) {
+    return Error{ErrorCode::kRefused,
+                 fmt::format("{} does not have {} bytes from {} on; send them", as, count, offset)};
+  }
+  return put(path, total, offset, bytes);
+}
+
 Status JobCopy::append(const std::string& path, std::int64_t offset, std::string_view bytes) {
   const auto count = static_cast<std::int64_t>(bytes.size());
   if (offset < 0 || offset + count > kLargestFile) {

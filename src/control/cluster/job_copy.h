@@ -33,6 +33,11 @@ class JobCopy {
   // kRefused: the part before has not come.
   Status put(const std::string& path, std::int64_t total, std::int64_t offset,
              std::string_view bytes);
+  // The same, with `count` bytes that another complete file of the copy has at the same offset:
+  // what has not changed between two checkpoints need not be sent. kRefused also if it does not
+  // have them.
+  Status put_same(const std::string& path, std::int64_t total, std::int64_t offset,
+                  std::int64_t count, const std::string& as);
   // A part of a file that grows. What the copy has from `offset` on is replaced; what it lacks
   // before is filled with empty lines, since it was lost with a node.
   Status append(const std::string& path, std::int64_t offset, std::string_view bytes);

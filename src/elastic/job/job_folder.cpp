@@ -88,6 +88,7 @@ json to_json(const JobSettings& s) {
                       {"checkpoint_every_s", s.checkpoint_every_s},
                       {"checkpoint_every_steps", s.checkpoint_every_steps},
                       {"checkpoint_keep", s.checkpoint_keep},
+                      {"checkpoints", s.checkpoints},
                       {"ledger", s.ledger},
                       {"consistency", s.consistency},
                       {"mode", s.adaptive ? "adaptive" : "consistent"},
@@ -117,6 +118,7 @@ Result<JobSettings> parse_settings(const json& settings, const std::string& wher
     s.checkpoint_every_s = value->at("checkpoint_every_s").get<double>();
     s.checkpoint_every_steps = value->at("checkpoint_every_steps").get<std::int64_t>();
     s.checkpoint_keep = value->at("checkpoint_keep").get<int>();
+    s.checkpoints = value->value("checkpoints", "");
     s.ledger = value->at("ledger").get<std::string>();
     s.consistency = value->at("consistency").get<std::string>();
     s.adaptive = value->value("mode", "consistent") == "adaptive";

@@ -17,7 +17,8 @@
 //   tensors.json   where the model's tensors are in a checkpoint (elastic/model/model_export.h)
 //   replay.json    written by 'rubato replay'
 //   audit/         what workers found out (elastic/job/audit.h)
-//   checkpoints/   elastic/job/checkpoint.h
+//   checkpoints/   elastic/job/checkpoint.h; a link if they are elsewhere
+//                  (elastic/job/checkpoint_place.h)
 //   logs/          output of the workers
 #pragma once
 
@@ -54,6 +55,7 @@ struct JobSettings {
   double checkpoint_every_s = 30.0;         // 0: only at the end
   std::int64_t checkpoint_every_steps = 0;  // 0: by time
   int checkpoint_keep = 2;
+  std::string checkpoints;         // the folder that they are in; empty: in the job's
   std::string ledger;              // empty: none
   std::string consistency = "d1";  // d1 | d2
   // Adaptive jobs: the batch and the number of logical workers depend on the view.

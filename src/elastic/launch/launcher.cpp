@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/file.h"
+#include "elastic/job/checkpoint_place.h"
 #include "elastic/job/logical_workers.h"
 #include "elastic/job/registry_url.h"
 #include "elastic/launch/launcher_loop.h"
@@ -54,6 +55,17 @@ Status check_registry(const LaunchOptions& options, const JobSettings& before) {
       options.folder, before.registry.empty() ? "in this folder" : before.registry));
 }
 
+// Refuses to continue a job with checkpoints in another place than where they are.
+Status check_checkpoints(const LaunchOptions& options, const JobSettings& before) {
+  const std::string& asked = options.settings.checkpoints;
+  const auto place_of = [](const std::string& path) { return path.substr(0, path.rfind('/')); };
+  if (asked.empty() || place_of(asked) == place_of(before.checkpoints)) return ok_status();
+  return invalid_input(fmt::format(
+      "{}: holds a job with its checkpoints in {}; continue it without --checkpoints or choose "
+      "another folder",
+      options.folder, before.checkpoints.empty() ? "this folder" : before.checkpoints));
+}
+
 }  // namespace
 
 Result<LaunchResult> launch(const LaunchOptions& options) {
@@ -90,11 +102,13 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
     }
     settings.first_workers = before->first_workers;
     settings.registry = before->registry;
+    settings.checkpoints = before->checkpoints;
     const auto known = open_registry(folder, settings);
     if (!known.ok()) return known.error();
     settings.encrypt = before->encrypt;
     Status same = check_registry(options, *before);
     if (same.ok()) same = check_still_plain(options, *before);
+    if (same.ok()) same = check_checkpoints(options, *before);
     if (same.ok()) same = check_logical_workers(options, *before, **known);
     if (!same.ok()) return same.error();
     moved = !before->home.empty() && before->home != settings.home;
@@ -127,6 +141,8 @@ Result<LaunchResult> launch(const LaunchOptions& options) {
     const Result<View> none = newest_view(**registry);
     if (!none.ok()) return none.error();
   }
+  Status linked = link_checkpoints(folder, settings.checkpoints);
+  if (!linked.ok()) return linked.error();
   Status written = folder.write_settings(settings);
   if (!written.ok()) return written.error();
   if (options.listed) {

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "elastic/job/checkpoint_place.h"
 #include "elastic/job/registry_url.h"
 #include "elastic/launch/interrupts.h"
 #include "elastic/launch/launcher_loop.h"
@@ -129,6 +130,8 @@ Result<LaunchResult> launch_share(const LaunchOptions& options) {
     if (!secret.ok()) return secret.error();
   }
   if (options.founds) settings.home = options.node.name;
+  const Status linked = link_checkpoints(folder, settings.checkpoints);
+  if (!linked.ok()) return linked.error();
   const Status written = folder.write_settings(settings);
   if (!written.ok()) return written.error();
   Result<std::unique_ptr<Registry>> registry = open_registry(folder, settings);

@@ -10,6 +10,7 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "elastic/job/checkpoint.h"
+#include "elastic/job/checkpoint_place.h"
 
 namespace rubato::elastic {
 
@@ -59,9 +60,13 @@ Result<ExportedModel> export_model(const JobFolder& folder, ModelFormat format,
         folder.path()));
   }
   if (!map.ok()) return map.error();
-  const std::string checkpoints = folder.checkpoint_folder();
+  const std::string checkpoints = checkpoints_of(folder);
   if (!is_directory(checkpoints)) {
-    return invalid_input(fmt::format("{}: there is no checkpoint yet", folder.path()));
+    return invalid_input(checkpoints == folder.checkpoint_folder()
+                             ? fmt::format("{}: there is no checkpoint yet", folder.path())
+                             : fmt::format("{}: the job's checkpoints are there, and this machine "
+                                           "does not have the folder",
+                                           checkpoints));
   }
   Result<CheckpointFolder::Found> found =
       CheckpointFolder::for_reading(checkpoints).load_newest(map->description);
