@@ -6,7 +6,7 @@ TEST_JOBS ?= $(shell expr 2 '*' $(JOBS)) # process tests wait more than they com
 .PHONY: help setup build dashboard python wheel tests benchmarks check test nightly build-times demo demo-cluster doctor docs tour install deb \
         test-asan test-tsan clang fuzz chaos slurm soak planted-errors search-membership lint format \
         bench-fidelity bench-scale bench-policies bench-papers bench-solver bench-ablation \
-        bench-bound bench-large bench-overhead bench-reduce bench-nodes bench-elastic bench-encryption bench-api bench-agents bench-plan bench-history bench-membership clean
+        bench-bound bench-large bench-overhead bench-reduce bench-nodes bench-elastic bench-encryption bench-api bench-agents bench-standby bench-plan bench-history bench-membership clean
 # Targets run one after another (the tools inside use JOBS cores), so output stays in order.
 .NOTPARALLEL:
 
@@ -75,7 +75,7 @@ build/%/build.ninja:
 	@scripts/setup build test clang
 	@cmake --preset $* -DRUBATO_BENCHMARKS=$(if $(filter clang,$*),ON,OFF)
 
-SANITIZED = unit_tests property_tests scenario_tests control_tests demo_tests api_tests executor_tests
+SANITIZED = unit_tests property_tests scenario_tests control_tests demo_tests api_tests agent_tests executor_tests
 test-asan: SANITIZED += api_fuzz live_tests kill_tests
 test-tsan: SANITIZED += elastic_tests
 test-asan test-tsan: test-%: build/%/build.ninja
@@ -205,6 +205,9 @@ bench-elastic: benchmarks ## benchmark: what a change of workers costs, beside t
 
 bench-api: benchmarks ## benchmark: lists and durable submissions over HTTP with 10,000 queued jobs
 	@scripts/bench-api
+
+bench-standby: tests ## benchmark: how long nobody leads when the leader is lost and another daemon stands by
+	@scripts/bench-standby
 
 bench-agents: benchmarks ## benchmark: 1,000 nodes whose agents call one daemon
 	@scripts/bench-agents
