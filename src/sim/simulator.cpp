@@ -79,6 +79,7 @@ class Simulation final : public Executor {
         continue;
       }
       jobs_[i]->set_allocation(action.after, clock_.now, pause_of(action));
+      note_devices(i, action.after.shares);
       JobResult& result = result_.jobs[i];
       if (result.start_s < 0 && !action.after.empty()) result.start_s = clock_.now;
       reschedule(i);
@@ -235,6 +236,7 @@ class Simulation final : public Executor {
   void resume(std::size_t i, const SimStart::Job& before) {
     if (before.past.allocation.empty()) return;
     jobs_[i]->set_allocation(before.past.allocation, clock_.now, before.pause_s);
+    note_devices(i, before.past.allocation.shares);
     result_.jobs[i].start_s = clock_.now;
     reschedule(i);
   }
@@ -263,6 +265,7 @@ class Simulation final : public Executor {
     result.lost_device_s = job.lost_device_s();
     result.resizes = std::max(0, state.starts - 1) + state.resizes;
     result.fairness = fairness(i);
+    note_devices(i, {});
     scheduler_.remove(JobId(i));
     useful_now_ -= useful_of_[i];
     ended(i);
@@ -416,6 +419,10 @@ class Simulation final : public Executor {
       if (!(all_arrived() && scheduler_.jobs().empty())) usable_s_ += passed * scheduler_.usable();
     }
     clock_.now = to;
+  }
+
+  void note_devices(std::size_t job, const std::vector<NodeShare>& shares) {
+    if (options_.record_devices) result_.changes.push_back({clock_.now, job, shares});
   }
 
   void note_timeline() {
