@@ -6,6 +6,7 @@ import { number } from './format';
 
 export interface Line {
   label: string; colour: string; fill?: boolean; stepped?: boolean; dash?: number[];
+  solid?: boolean; // the area counts, not the line
   edge?: boolean; // of a band: neither drawn nor named
 }
 export interface Mark { at: number; colour: string }
@@ -31,6 +32,7 @@ interface Props {
   axis?: Axis;
   bands?: Band[];
   format?: (value: number) => string;
+  valueTicks?: Axis['ticks'];
 }
 
 export function themeColour(name: string): string {
@@ -69,6 +71,12 @@ function acrossAxis(own: Axis | undefined, style: uPlot.Axis): uPlot.Axis {
   };
 }
 
+function upAxis({ valueTicks, format }: Props, style: uPlot.Axis): uPlot.Axis {
+  const own: uPlot.Axis = { ...style, size: 56, values: (_, ticks) => ticks.map(format ?? number) };
+  // Half the room: a line of text needs less height than width.
+  return valueTicks ? { ...own, splits: (plot, _, low, high) => valueTicks(low, high, 2 * plot.bbox.height / devicePixelRatio) } : own;
+}
+
 function options(props: Props, width: number, marks: { current: Mark[] }): uPlot.Options {
   const words = props.format ?? number;
   const own = props.axis;
@@ -88,15 +96,15 @@ function options(props: Props, width: number, marks: { current: Mark[] }): uPlot
       } },
     },
     legend: { live: true },
-    axes: [acrossAxis(own, axis), { ...axis, size: 56, values: (_, ticks) => ticks.map(words) }],
+    axes: [acrossAxis(own, axis), upAxis(props, axis)],
     bands: props.bands?.map(({ high, low, colour }) => ({ series: [high + 1, low + 1], fill: `${themeColour(colour)}30` })),
     series: [
       own ? { label: own.label, value: (_, value) => value === null ? '–' : own.words(value) }
         : { label: 'time', value: '{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}' },
       ...props.lines.map((line): uPlot.Series => ({
         label: line.label, class: line.edge ? 'edge' : undefined, stroke: line.edge ? 'transparent' : themeColour(line.colour),
-        width: 1.75, dash: line.dash,
-        fill: line.fill ? `${themeColour(line.colour)}28` : undefined, points: { show: false },
+        width: line.solid ? 0.5 : 1.75, dash: line.dash,
+        fill: line.fill ? `${themeColour(line.colour)}${line.solid ? '70' : '28'}` : undefined, points: { show: false },
         paths: line.stepped ? uPlot.paths.stepped?.({ align: 1 }) : undefined,
         value: (_, value) => value === null ? '–' : `${words(value)}${props.unit ? ` ${props.unit}` : ''}`,
         spanGaps: false,

@@ -1,12 +1,13 @@
 // Who held which devices at a moment, under each policy, with one slider for all.
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { colour, count, duration } from '../format';
+import { colour, count } from '../format';
 import { useSoon } from '../hooks';
 import { DeviceMap, useDark, type Cell, type MapNode } from '../map';
 import { Card } from '../parts';
 import { setValues } from '../route';
 import { floorIndex, heldAt, type Group, type Holding, type Run } from './data';
-import { Scroll, address, elapsed, short, whole } from './parts';
+import { Scroll, address, short, whole } from './parts';
+import { duration } from './ticks';
 
 type Values = Record<string, string>;
 
@@ -16,7 +17,7 @@ function mapOf(run: Run, start: number, held: Holding[], time: number, dark: boo
     const name = run.jobs.name[job] ?? '';
     const cell: Cell = {
       colour: colour(job, dark), href: address(`jobs/${encodeURIComponent(name)}`, values),
-      words: `${name}: ${count(devices, 'device')}, since ${elapsed.words(since - start)}, for ${duration(time - since)}`,
+      words: `${name}: ${count(devices, 'device')}, since ${duration(since - start)}, for ${duration(time - since)}`,
     };
     for (let i = 0; i < places.length; i += 2) {
       for (let n = 0; n < (places[i + 1] ?? 0); ++n) nodes[places[i] ?? 0]?.cells.push(cell);
@@ -92,14 +93,14 @@ export function DevicesPage({ group, shown, values }: { group: Group; shown: Run
   return (
     <div class="page" data-at={chosen}>
       <h1>Devices</h1>
-      <Card title={`At ${elapsed.words(chosen)}`} extra={<small>of {elapsed.words(group.end - group.start)}</small>}>
+      <Card title={`At ${duration(chosen)}`} extra={<small>of {duration(group.end - group.start)}</small>}>
         <div class="slider">
           <input type="range" aria-label="Time" min={0} max={known - group.start} step="any" value={chosen}
-            aria-valuetext={elapsed.words(chosen)} onInput={(event) => slide(Number(event.currentTarget.value))} />
+            aria-valuetext={duration(chosen)} onInput={(event) => slide(Number(event.currentTarget.value))} />
           <button type="button" disabled={before === undefined} onClick={() => slide((before ?? 0) - group.start)}>Change before</button>
           <button type="button" disabled={after === undefined} onClick={() => slide((after ?? 0) - group.start)}>Next change</button>
         </div>
-        {known < group.end ? <p class="hint">This page knows the devices of the first {elapsed.words(known - group.start)} only; devices.csv has the rest.</p> : null}
+        {known < group.end ? <p class="hint">This page knows the devices of the first {duration(known - group.start)} only; devices.csv has the rest.</p> : null}
       </Card>
       <div class="side-by-side">{runs.map((run) => <DevicesOf key={run.policy} run={run} start={group.start} time={time} values={values} />)}</div>
     </div>

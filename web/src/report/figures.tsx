@@ -1,11 +1,11 @@
 // Curves of all policies on one time axis: devices, queue, waits; and how long jobs took.
 import { useMemo } from 'preact/hooks';
 import { Chart, type Band, type Line } from '../chart';
-import { duration } from '../format';
 import { Card, Choice } from '../parts';
 import { setValues } from '../route';
 import { floorIndex, together, type Group, type Run, type Timeline } from './data';
 import { AsTable, colourOf, dashOf, elapsed, lengths, peak, percent, short, whole } from './parts';
+import { duration, timeTicks } from './ticks';
 
 type Curve = 'allocated' | 'useful' | 'usable' | 'waiting' | 'allocated_low' | 'allocated_high' | 'waiting_low' | 'waiting_high';
 const lineOf = (run: Run, more: Partial<Line> = {}): Line =>
@@ -38,7 +38,7 @@ function DevicesOfRun({ run, group, top }: { run: Run; group: Group; top: number
       group="report" at={data.at} values={data.values} from={0} to={group.end - group.start} height={150} top={top} axis={elapsed}
       bands={bands} format={short}
       lines={[{ label: 'usable', colour: '--muted', dash: [4, 4], stepped: true }, { label: 'allocated', colour, fill: true, stepped: true },
-        { label: 'useful', colour: '--text', fill: true, stepped: true, dash: [1, 0] }, ...(bands.length ? [edge, edge] : [])]} />
+        { label: 'useful', colour, fill: true, solid: true, stepped: true }, ...(bands.length ? [edge, edge] : [])]} />
   );
 }
 
@@ -102,7 +102,7 @@ export function WaitsCard({ group, shown, chosen }: { group: Group; shown: Run[]
       <p class="hint">How long the jobs that wait have been waiting, since their submission or since they lost their devices.
         {which === 'median' ? ' Half of them wait less.' : ' One in ten waits longer.'}</p>
       <Chart title={which === 'median' ? 'Median wait' : '90 % of waits'} group="report" axis={elapsed} at={at} values={values}
-        lines={runs.map((run) => lineOf(run))} from={0} to={group.end - group.start} height={180} format={duration} />
+        lines={runs.map((run) => lineOf(run))} from={0} to={group.end - group.start} height={180} format={duration} valueTicks={timeTicks} />
       <AsTable label="Waits" heads={['Longest median', 'Longest 90 %']} rows={runs.map((run) => ({
         run, cells: [duration(peak((run.waits?.median ?? []).map((s) => s ?? 0))), duration(peak((run.waits?.p90 ?? []).map((s) => s ?? 0)))],
       }))} />

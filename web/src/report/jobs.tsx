@@ -1,11 +1,12 @@
 // All jobs, with their completion times under each policy side by side; and one job.
 import { useMemo } from 'preact/hooks';
 import { Chart } from '../chart';
-import { count, duration } from '../format';
+import { count } from '../format';
 import { Card, Rows } from '../parts';
 import { setValues } from '../route';
 import { devicesOf, together, type Group, type Jobs, type Run } from './data';
 import { PolicyName, Scroll, address, colourOf, dashOf, elapsed, times, whole } from './parts';
+import { duration } from './ticks';
 
 type Values = Record<string, string>;
 interface JobRow { name: string; at: (number | null)[] } // index of the job in each run; null: it is not in it
@@ -96,7 +97,7 @@ export function JobsPage({ group, shown, values }: { group: Group; shown: Run[];
             <span role="cell" class="opt">{first(row, shown, (jobs, i) => jobs.tenant[i])}</span>
             <span role="cell" class="opt">{first(row, shown, (jobs, i) => jobs.application[i])}</span>
             <span role="cell" class="n opt">{first(row, shown, (jobs, i) => jobs.requested[i])}</span>
-            <span role="cell" class="n opt">{elapsed.words((first(row, shown, (jobs, i) => jobs.submit[i]) ?? 0) - group.start)}</span>
+            <span role="cell" class="n opt">{duration((first(row, shown, (jobs, i) => jobs.submit[i]) ?? 0) - group.start)}</span>
             {shown.map((run, k) => <span key={run.policy} role="cell" class="n">{outcome(run, row.at[k])}</span>)}
             <span role="cell" class="n">{times(ratioOf(row, shown))}</span>
           </>} />
@@ -110,7 +111,7 @@ export function JobPage({ group, shown, name, values }: { group: Group; shown: R
   const there = shown.flatMap((run, k) => { const i = row?.at[k]; return i === null || i === undefined ? [] : [{ run, i }]; });
   const curves = there.flatMap(({ run, i }) => run.devices ? [{ run, ...devicesOf(run.devices, i), end: run.devices.until }] : []);
   const joined = together(curves.map(({ t, devices, end }) => ({ t: [group.start, ...t], values: [0, ...devices], end })));
-  const since = (time: number | null | undefined) => time === null || time === undefined ? '–' : elapsed.words(time - group.start);
+  const since = (time: number | null | undefined) => time === null || time === undefined ? '–' : duration(time - group.start);
   return (
     <div class="page">
       <p><a href={address('jobs', values)}>All jobs</a></p>

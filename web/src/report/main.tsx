@@ -18,7 +18,7 @@ function Origin({ data }: { data: ReportData }) {
     <Card title="Where this comes from">
       {data.documents.map((document, i) => (
         <dl class="origin" key={i}>
-          {data.index.folders[i] ? <><dt>Folder</dt><dd>{data.index.folders[i]}</dd></> : null}
+          {data.documents.length > 1 ? <><dt>Folder</dt><dd>{data.index.folders[i]}</dd></> : null}
           <dt>Command</dt><dd><code class="command">{document.command}</code></dd>
           <dt>Cluster</dt><dd>{document.cluster}</dd>
           <dt>Round</dt><dd>{document.round === 'event' ? 'at every event' : `every ${document.round} s`}</dd>

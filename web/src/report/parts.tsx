@@ -17,7 +17,7 @@ export function PolicyName({ run }: { run: Run }) {
 export const elapsed: Axis = { label: 'time', ticks: timeTicks, words: (t) => tick(Math.round(t)) };
 export const lengths: Axis = { label: 'within', logarithmic: true, ticks: logTicks, words: (t) => tick(t < 10 ? t : Math.round(t)) };
 
-export const percent = (share: number | null | undefined): string => share === null || share === undefined ? '–' : `${(100 * share).toFixed(1)}%`;
+export const percent = (share: number | null | undefined): string => share === null || share === undefined ? '–' : `${Number((100 * share).toFixed(1))}%`;
 export const whole = (n: number | null | undefined): string => n === null || n === undefined ? '–' : Math.round(n).toLocaleString('en-US');
 export const short = (n: number): string => n >= 100 || Number.isInteger(n) ? whole(n) : n.toFixed(1);
 export const times = (n: number | null): string => n === null || !Number.isFinite(n) ? '–' : `${n.toFixed(2)}x`;

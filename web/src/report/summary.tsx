@@ -1,9 +1,9 @@
 // What came out, in numbers: a headline, the table of all policies, bars, and all workloads at a glance.
-import { duration } from '../format';
 import { Card } from '../parts';
 import { setValues } from '../route';
 import type { Group, Run, Summary } from './data';
 import { PolicyName, Scroll, colourOf, percent, peak, short, times, whole } from './parts';
+import { duration } from './ticks';
 
 interface Column {
   group: string; head: string; value: (run: Run, group: Group) => number | null; words: (value: number | null, run: Run) => string;
@@ -19,6 +19,13 @@ const jctRatio = (run: Run, group: Group): number | null => {
 };
 const fairness = (n: number | null) => n === null ? '–' : n < 99.995 ? n.toFixed(2) : whole(n);
 
+function milliseconds(ms: number | null): string {
+  if (ms === null) return '–';
+  if (ms < 0.0995) return `${(ms * 1000).toFixed(0)}us`;
+  if (ms < 99.95) return `${ms.toFixed(ms < 0.995 ? 2 : 1)}ms`;
+  return ms < 999.5 ? `${ms.toFixed(0)}ms` : duration(ms / 1000);
+}
+
 const columns: Column[] = [
   { group: '', head: 'Jobs', value: field('jobs_finished'),
     words: (n, run) => n === run.summary.jobs ? whole(n) : `${whole(n)} of ${whole(run.summary.jobs)}` },
@@ -33,10 +40,10 @@ const columns: Column[] = [
   { group: 'Devices', head: 'allocated', value: field('allocated_ratio'), words: percent },
   { group: 'Devices', head: 'useful', value: field('useful_ratio'), words: percent },
   { group: 'Resizing', head: 'count', value: field('resizes'), words: whole },
-  { group: 'Resizing', head: 'device hours lost', value: (run) => run.summary.resize_lost_device_s / 3600, words: (n) => short(n ?? 0) },
+  { group: 'Resizing', head: 'device h lost', value: (run) => run.summary.resize_lost_device_s / 3600, words: (n) => short(n ?? 0) },
   { group: 'Fairness ρ', head: 'mean', value: finished('mean_fairness'), words: fairness, best: true },
   { group: 'Fairness ρ', head: 'worst', value: finished('worst_fairness'), words: fairness, best: true },
-  { group: '', head: 'Decision', value: (run) => run.summary.decision_ms_mean / 1000, words: (s) => s !== null && s < 0.001 ? `${(s * 1000).toFixed(2)} ms` : duration(s) },
+  { group: '', head: 'Decision', value: field('decision_ms_mean'), words: milliseconds },
 ];
 
 function headline(group: Group): string {

@@ -1,4 +1,21 @@
-// Ticks of axes that count seconds from the start, and their words.
+// Times and lengths of time in words, as the command line writes them, and the ticks of their axes.
+
+const pad = (n: number) => String(n).padStart(2, '0');
+
+// "3.2s", "45m12s", "2h05m", "3d04h".
+export function duration(seconds: number | null | undefined): string {
+  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return '–';
+  if (seconds <= 0) return '0s';
+  if (seconds < 9.95) return `${seconds.toFixed(1)}s`;
+  // Rounded before the unit is chosen: 59.7 s are "1m00s".
+  const s = Math.round(seconds);
+  if (s < 60) return `${s}s`;
+  if (s < 3600) return `${Math.floor(s / 60)}m${pad(s % 60)}s`;
+  const m = Math.round(seconds / 60);
+  if (m < 1440) return `${Math.floor(m / 60)}h${pad(m % 60)}m`;
+  const h = Math.round(seconds / 3600);
+  return `${Math.floor(h / 24)}d${pad(h % 24)}h`;
+}
 
 // Omits parts that are zero: "1d12h", "30m".
 export function tick(seconds: number): string {
