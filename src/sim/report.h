@@ -20,8 +20,8 @@ std::string summary_json(std::span<const SimResult> runs, const ReportContext& c
 std::string jobs_csv(std::span<const SimResult> runs);
 std::string timeline_csv(std::span<const SimResult> runs);
 // One page with everything in it (no network, no external files): tables, plots, the jobs and the
-// devices of all documents on one time axis. With an empty bundle it has the table and the commands,
-// and says what is missing.
+// devices of all documents on one time axis. With an empty bundle it has the table and the
+// commands, and says what is missing.
 std::string html_report(std::span<const ReportDocument> documents, const ReportBundle& bundle);
 // A plot of devices in use over time for the terminal, one row of block characters per policy.
 std::string text_plot(std::span<const SimResult> runs, int columns);

@@ -1,5 +1,5 @@
-// The script and the style sheet of report.html: made of the dashboard's components (web/src/report)
-// and put into the program by the build (cmake/RubatoDashboard.cmake).
+// The script and the style sheet of report.html: made of the dashboard's components
+// (web/src/report) and put into the program by the build (cmake/RubatoDashboard.cmake).
 #pragma once
 
 #include <string_view>

@@ -180,8 +180,7 @@ Json run_object(const SimResult& run, std::size_t runs) {
                       per_run(kAllTimelinePoints, kFewestPoints, kMostTimelinePoints, runs));
   object["waits"] =
       waits_object(run, per_run(kAllWaitPoints, kFewestPoints, kMostWaitPoints, runs));
-  object["cdf"] =
-      cdf_object(run.jobs, per_run(kAllCdfPoints, kFewestPoints, kMostCdfPoints, runs));
+  object["cdf"] = cdf_object(run.jobs, per_run(kAllCdfPoints, kFewestPoints, kMostCdfPoints, runs));
   object["jobs"] = jobs_object(std::span(run.jobs).first(jobs));
   object["devices"] =
       devices_object(run, jobs, per_run(kAllChanges, kFewestChanges, kAllChanges, runs));
@@ -209,7 +208,8 @@ ReportDocument report_document(std::span<const SimResult> runs, const ReportCont
   document["round"] = context.round;
   document["resize_cost_s"] = context.resize_cost_s;
   document["nodes"] = nodes_object(context.cluster);
-  document["runs"] = column(runs, [&](const SimResult& run) { return run_object(run, runs.size()); });
+  document["runs"] =
+      column(runs, [&](const SimResult& run) { return run_object(run, runs.size()); });
   ReportDocument made{.folder = "", .context = context, .runs = {}, .json = {}};
   for (const SimResult& run : runs) made.runs.emplace_back().summary = run.summary;
   // Names come from files. Broken UTF-8 in them must not make dump() throw.

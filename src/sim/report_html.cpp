@@ -25,8 +25,7 @@ std::string hash_source(std::string_view content) {
   Sha256 sha;
   sha.update(content);
   const Sha256Digest digest = sha.finish();
-  return "'sha256-" +
-         base64({reinterpret_cast<const char*>(digest.data()), digest.size()}) + "'";
+  return "'sha256-" + base64({reinterpret_cast<const char*>(digest.data()), digest.size()}) + "'";
 }
 
 std::string escaped(std::string_view text, std::string_view less, std::string_view greater,
@@ -85,8 +84,8 @@ std::string page_data(std::span<const ReportDocument> documents) {
   Json folders = Json::array();
   for (const ReportDocument& document : documents) folders.push_back(document.folder);
   const Json index = {{"folders", folders}, {"policies", policies}, {"groups", groups}};
-  std::string data =
-      "{\"index\":" + index.dump(-1, ' ', false, Json::error_handler_t::replace) + ",\"documents\":[";
+  std::string data = "{\"index\":" + index.dump(-1, ' ', false, Json::error_handler_t::replace) +
+                     ",\"documents\":[";
   for (std::size_t d = 0; d < documents.size(); ++d) {
     if (d > 0) data += ',';
     data += documents[d].json;
@@ -119,10 +118,11 @@ std::string html_report(std::span<const ReportDocument> documents, const ReportB
   page += style;
   page += "</style>\n</head>\n<body>\n";
   if (plain) {
-    page += plain_content(documents,
-                          "This rubato was built without Node, so the report has no plots, jobs and "
-                          "devices. The folder's CSV files have all of them. With a rubato that was "
-                          "built with Node, <code>rubato report DIR</code> shows them.");
+    page +=
+        plain_content(documents,
+                      "This rubato was built without Node, so the report has no plots, jobs and "
+                      "devices. The folder's CSV files have all of them. With a rubato that was "
+                      "built with Node, <code>rubato report DIR</code> shows them.");
   } else {
     page += "<noscript>\n" +
             plain_content(documents, "The plots, jobs and devices of this page need JavaScript.") +

@@ -75,7 +75,7 @@ struct SimOptions {
   std::function<void(int finished_jobs)>
       on_progress;  // called from time to time, from the simulating thread
   std::function<void(const Scheduler&)> on_round;  // called after every decision
-  bool record_devices = false;  // fills SimResult::changes
+  bool record_devices = false;                     // fills SimResult::changes
   SimLimits limits{};
   std::optional<SimStart> start{};  // not with round_s; empty: second 0 has its own decision
 };

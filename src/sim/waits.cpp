@@ -45,8 +45,8 @@ std::vector<WaitSample> sample_waits(const SimResult& run, std::size_t count) {
   std::map<std::size_t, Seconds> since;  // of the jobs that wait
   auto turn = turns.begin();
   for (std::size_t k = 0; k < count; ++k) {
-    WaitSample sample{.time_s = begin_s + length_s * static_cast<double>(k) /
-                                              static_cast<double>(count - 1)};
+    WaitSample sample{.time_s = begin_s +
+                                length_s * static_cast<double>(k) / static_cast<double>(count - 1)};
     for (; turn != turns.end() && turn->time_s <= sample.time_s; ++turn) {
       if (turn->waits) {
         since.try_emplace(turn->job, turn->time_s);

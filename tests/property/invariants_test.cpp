@@ -126,6 +126,7 @@ TEST_P(EveryPolicy, SameSeedGivesTheSameBytesOnAnyNumberOfThreads) {
       matrix.quirks.resize(2);
       matrix.seeds = {seed, seed + 1};
       matrix.options = world.options;
+      matrix.options.record_devices = true;
       matrix.threads = threads;
       auto runs = run_matrix(world.cluster, matrix, {});
       EXPECT_TRUE(runs.ok());
@@ -133,8 +134,8 @@ TEST_P(EveryPolicy, SameSeedGivesTheSameBytesOnAnyNumberOfThreads) {
         run.summary.wall_s = 0;
         run.summary.decisions = {};
       }
-      return jobs_csv(*runs) + timeline_csv(*runs) + summary_json(*runs, {}) +
-             html_report(*runs, {});
+      return jobs_csv(*runs) + timeline_csv(*runs) + devices_csv(*runs) +
+             summary_json(*runs, {}) + report_document(*runs, {}).json;
     };
     const std::string once = bytes(1);
     ASSERT_EQ(once, bytes(1));

@@ -31,7 +31,8 @@ bool has_display() {
   return false;
 }
 
-// Starts xdg-open in a session of its own: the browser outlives this command. -1: cannot be started.
+// Starts xdg-open in a session of its own: the browser outlives this command. -1: cannot be
+// started.
 pid_t start_xdg_open(std::string path) {
   std::string program = "xdg-open";
   const std::array<char*, 3> words{program.data(), path.data(), nullptr};
@@ -94,20 +95,20 @@ Status serve_page(const std::string& page, int port) {
   const Result<std::string> secret = control::random_token();
   if (!secret) return secret.error();
   const std::string path = "/" + *secret;
-  api::Front front({}, nullptr,
-                   [&](const httplib::Request& request, httplib::Response& response,
-                       const api::Front::Gone&) {
-                     response.set_header("X-Content-Type-Options", "nosniff");
-                     response.set_header("Referrer-Policy", "no-referrer");
-                     response.set_header("Cache-Control", "no-store");
-                     if (request.path != path || request.method != "GET") {
-                       response.status = 404;
-                       response.set_content("no such page\n", "text/plain");
-                       return;
-                     }
-                     response.set_header("Content-Security-Policy", "frame-ancestors 'none'");
-                     response.set_content(page, "text/html; charset=utf-8");
-                   });
+  api::Front front(
+      {}, nullptr,
+      [&](const httplib::Request& request, httplib::Response& response, const api::Front::Gone&) {
+        response.set_header("X-Content-Type-Options", "nosniff");
+        response.set_header("Referrer-Policy", "no-referrer");
+        response.set_header("Cache-Control", "no-store");
+        if (request.path != path || request.method != "GET") {
+          response.status = 404;
+          response.set_content("no such page\n", "text/plain");
+          return;
+        }
+        response.set_header("Content-Security-Policy", "frame-ancestors 'none'");
+        response.set_content(page, "text/html; charset=utf-8");
+      });
   if (Status listens = front.listen_on("127.0.0.1", port); !listens) return listens;
   const InterruptNoted noted;
   fmt::print("http://127.0.0.1:{}{}\n", front.port(), path);

@@ -230,7 +230,8 @@ int run_from_live(const SimArguments& arguments, const Context& context) {
 Status report_runs(const SimArguments& arguments, std::span<const SimResult> runs,
                    const ReportContext& context) {
   const ReportBundle bundle = report_bundle();
-  if (Status written = write_reports(arguments.out, runs, context, bundle); !written) return written;
+  if (Status written = write_reports(arguments.out, runs, context, bundle); !written)
+    return written;
   fmt::print(stderr,
              "written to {}: report.html, summary.json, jobs.csv, timeline.csv, devices.csv, "
              "report.json\n",
@@ -369,7 +370,8 @@ void add_sim(CLI::App& app, const Context& context, Command& chosen) {
   sim->add_flag("--json", a->json, "Summary as JSON on standard output");
   sim->add_flag("--quiet", a->quiet, "No progress");
   sim->add_option("--out", a->out, "Folder for report.html, summary.json and CSV files");
-  sim->add_flag("--open", a->open, "Open the report in the browser (without --out: from a temporary folder)");
+  sim->add_flag("--open", a->open,
+                "Open the report in the browser (without --out: from a temporary folder)");
   CLI::Option* live =
       sim->add_flag("--from-live", a->from_live,
                     "Start from the daemon's state: predict when each job ends under each policy");
