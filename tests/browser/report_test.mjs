@@ -122,7 +122,6 @@ step('the slider shows who held the devices, under both policies', async () => {
   const before = await page.evaluate(() => Number(document.querySelector('[data-at]').dataset.at));
   await page.getByRole('button', { name: 'Next change' }).click();
   await seen(page, (from) => Number(document.querySelector('[data-at]').dataset.at) > from, before);
-  await picture(page, 'report-devices');
   await page.locator('a.cell').first().click();
   await page.getByRole('heading', { name: 'Under each policy' }).waitFor();
 });
@@ -216,8 +215,21 @@ step('it can be used on a phone', async () => {
   await other.context().close();
 });
 
-step('nothing went wrong on the way', async () => {
-  await visit(page, one, '');
-  await picture(page, 'report');
+step('pictures for the documentation', async (t) => {
+  if (!process.env.RUBATO_SCREENSHOTS) {
+    t.skip('RUBATO_SCREENSHOTS is not set');
+    return;
+  }
+  rubato('sim', '--cluster', '8x4', '--policy', 'fifo,tiresias,rubato', '--out', 'demo', '--quiet');
+  const demo = { url: `file://${join(folder, 'demo/report.html')}` };
+  const other = await openPage(browser, demo);
+  await visit(other, demo, '');
+  await picture(other, 'report');
+  await visit(other, demo, 'devices?at=9000');
+  await picture(other, 'report-devices');
+  await other.context().close();
+});
+
+step('nothing went wrong on the way', () => {
   assert.deepEqual(page.problems, []);
 });

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { number } from './format';
+import { floorIndex, number } from './format';
 
 export interface Line {
   label: string; colour: string; fill?: boolean; stepped?: boolean; dash?: number[];
@@ -11,7 +11,7 @@ export interface Line {
 }
 export interface Mark { at: number; colour: string }
 export interface Band { high: number; low: number; colour: string } // between two lines
-// An axis that is not of dates.
+// An axis that is not of dates. Its curves are steps: at the cursor holds the step before it, and charts of a group say the same place.
 export interface Axis {
   label: string; logarithmic?: boolean; ticks: (low: number, high: number, pixels: number) => number[]; words: (value: number) => string;
 }
@@ -86,7 +86,10 @@ function options(props: Props, width: number, marks: { current: Mark[] }): uPlot
   };
   return {
     width, height: props.height ?? 180,
-    cursor: { sync: { key: props.group }, drag: { x: false, y: false }, points: { size: 6 } },
+    cursor: {
+      sync: { key: props.group }, drag: { x: false, y: false }, points: { size: 6 },
+      ...(own ? { dataIdx: (plot: uPlot, _: number, __: number, x: number) => Math.max(0, floorIndex(plot.data[0], x)) } : {}),
+    },
     scales: {
       x: { time: !own, distr: own?.logarithmic ? 3 : 1, range: (_, low, high) => [low ?? 0, high ?? 1] },
       y: { range: (_, low, high) => {
@@ -99,7 +102,7 @@ function options(props: Props, width: number, marks: { current: Mark[] }): uPlot
     axes: [acrossAxis(own, axis), upAxis(props, axis)],
     bands: props.bands?.map(({ high, low, colour }) => ({ series: [high + 1, low + 1], fill: `${themeColour(colour)}30` })),
     series: [
-      own ? { label: own.label, value: (_, value) => value === null ? '–' : own.words(value) }
+      own ? { label: own.label, value: (plot) => (plot.cursor.left ?? -1) < 0 ? '–' : own.words(plot.posToVal(plot.cursor.left ?? 0, 'x')) }
         : { label: 'time', value: '{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}' },
       ...props.lines.map((line): uPlot.Series => ({
         label: line.label, class: line.edge ? 'edge' : undefined, stroke: line.edge ? 'transparent' : themeColour(line.colour),
@@ -130,13 +133,14 @@ function options(props: Props, width: number, marks: { current: Mark[] }): uPlot
   };
 }
 
-// The arrow keys move the cursor, as the pointer does.
+// The arrow keys move the cursor as a pointer does, so that the charts of its group follow.
 function moveCursor(plot: uPlot, key: string): boolean {
   const step = { ArrowLeft: -1, ArrowRight: 1 }[key];
   if (step === undefined) return false;
-  const width = plot.over.clientWidth;
-  const left = (plot.cursor.left ?? -1) < 0 ? width / 2 : (plot.cursor.left ?? 0);
-  plot.setCursor({ left: Math.max(0, Math.min(width, left + step * width / 100)), top: plot.over.clientHeight / 2 });
+  const box = plot.over.getBoundingClientRect();
+  const left = (plot.cursor.left ?? -1) < 0 ? box.width / 2 : (plot.cursor.left ?? 0);
+  const to = Math.max(0, Math.min(box.width, left + step * box.width / 100));
+  plot.over.dispatchEvent(new MouseEvent('mousemove', { clientX: box.left + to, clientY: box.top + box.height / 2 }));
   return true;
 }
 

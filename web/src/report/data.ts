@@ -1,5 +1,6 @@
 // What a report shows: the documents that `rubato sim` recorded (src/sim/report_document.h; rubato has
 // checked them), and which of their runs are compared.
+import { floorIndex } from '../format';
 
 export interface Summary {
   policy: string; workload: string; seed: number; jobs: number; jobs_finished: number; jobs_dropped: number;
@@ -54,18 +55,6 @@ export function groupsOf(data: ReportData): Group[] {
       start: lines.length ? start : 0, end: lines.length ? Math.max(end, start + 1) : 1,
     };
   });
-}
-
-// Index of the last element that is not above `value`; -1: none.
-export function floorIndex(sorted: number[], value: number): number {
-  let low = 0;
-  let high = sorted.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((sorted[middle] ?? 0) <= value) low = middle + 1;
-    else high = middle;
-  }
-  return low - 1;
 }
 
 export interface Holding { job: number; nodes: number[]; since: number; devices: number }

@@ -1,11 +1,11 @@
 // Who held which devices at a moment, under each policy, with one slider for all.
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { colour, count } from '../format';
+import { colour, count, floorIndex } from '../format';
 import { useSoon } from '../hooks';
 import { DeviceMap, useDark, type Cell, type MapNode } from '../map';
 import { Card } from '../parts';
 import { setValues } from '../route';
-import { floorIndex, heldAt, type Group, type Holding, type Run } from './data';
+import { heldAt, type Group, type Holding, type Run } from './data';
 import { Scroll, address, short, whole } from './parts';
 import { duration } from './ticks';
 

@@ -1,9 +1,10 @@
 // Curves of all policies on one time axis: devices, queue, waits; and how long jobs took.
 import { useMemo } from 'preact/hooks';
 import { Chart, type Band, type Line } from '../chart';
+import { floorIndex } from '../format';
 import { Card, Choice } from '../parts';
 import { setValues } from '../route';
-import { floorIndex, together, type Group, type Run, type Timeline } from './data';
+import { together, type Group, type Run, type Timeline } from './data';
 import { AsTable, colourOf, dashOf, elapsed, lengths, peak, percent, short, whole } from './parts';
 import { duration, timeTicks } from './ticks';
 
