@@ -134,8 +134,8 @@ TEST_P(EveryPolicy, SameSeedGivesTheSameBytesOnAnyNumberOfThreads) {
         run.summary.wall_s = 0;
         run.summary.decisions = {};
       }
-      return jobs_csv(*runs) + timeline_csv(*runs) + devices_csv(*runs) +
-             summary_json(*runs, {}) + report_document(*runs, {}).json;
+      return jobs_csv(*runs) + timeline_csv(*runs) + devices_csv(*runs) + summary_json(*runs, {}) +
+             report_document(*runs, {}).json;
     };
     const std::string once = bytes(1);
     ASSERT_EQ(once, bytes(1));

@@ -116,15 +116,15 @@ TEST_F(ReadReport, WhateverAPageReliesOnIsChecked) {
       {"/runs/0/timeline", json::object()},
       {"/runs/0/timeline/t", json::array()},
       {"/runs/0/timeline/usable/1", nullptr},
-      {"/runs/0/timeline/waiting", json({1, 2})},
+      {"/runs/0/timeline/waiting", json::array({1, 2})},
       {"/runs/0/timeline/averaged_over_s", 5},  // without its extremes
       {"/runs/0/waits/p90/0", "soon"},
       {"/runs/0/cdf/x", 5},
       {"/runs/0/jobs/name/0", 5},
       {"/runs/0/jobs/fairness/0", nullptr},
       {"/runs/0/devices/job/0", 2},
-      {"/runs/0/devices/nodes/0", json({0})},
-      {"/runs/0/devices/nodes/0", json({1, 2})},
+      {"/runs/0/devices/nodes/0", json::array({0})},
+      {"/runs/0/devices/nodes/0", json::array({1, 2})},
       {"/runs/0/devices/until", nullptr},
   };
   EXPECT_EQ(problem_of(compact_json(original_)), "");

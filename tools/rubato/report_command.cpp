@@ -3,6 +3,9 @@
 
 #include <cstdio>
 #include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "commands.h"
@@ -27,6 +30,21 @@ std::string page_path(const ReportArguments& arguments) {
   return arguments.folders.size() == 1 ? arguments.folders.front() + "/report.html" : "report.html";
 }
 
+// All that a build without Node can show. It leaves a page with plots, which another build may have
+// written, as it is.
+int show_table(const ReportArguments& arguments, std::span<const ReportDocument> documents) {
+  const std::string problem =
+      "this rubato was built without Node and cannot make the page; 'make dashboard' builds one "
+      "that "
+      "can";
+  if (arguments.serve || arguments.open || !arguments.out.empty()) {
+    return fail({ErrorCode::kRefused, problem});
+  }
+  fmt::print("{}", text_table(all_runs(documents)));
+  fmt::print(stderr, "{}\n", problem);
+  return 0;
+}
+
 int run_report(const ReportArguments& arguments) {
   std::vector<ReportDocument> documents;
   for (const std::string& folder : arguments.folders) {
@@ -34,7 +52,9 @@ int run_report(const ReportArguments& arguments) {
     if (!document) return fail(document.error());
     documents.push_back(std::move(*document));
   }
-  const std::string page = html_report(documents, report_bundle());
+  const ReportBundle bundle = report_bundle();
+  if (bundle.script.empty()) return show_table(arguments, documents);
+  const std::string page = html_report(documents, bundle);
   if (arguments.serve) {
     const Status served = serve_page(page, arguments.port);
     return served ? 0 : fail(served.error());
