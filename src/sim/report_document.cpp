@@ -21,14 +21,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A page of one command stays below 2 MB. All runs share these budgets, down to what a single run
-// needs.
+// A page of one command stays below 8 MB: it can be mailed. All runs share these budgets, down to
+// what a single run needs.
 constexpr std::size_t kAllTimelinePoints = 15000, kMostTimelinePoints = 1000;
 constexpr std::size_t kAllCdfPoints = 12000, kMostCdfPoints = 400;
 constexpr std::size_t kAllWaitPoints = 6000, kMostWaitPoints = 300;
 constexpr std::size_t kFewestPoints = 50;
-constexpr std::size_t kAllJobs = 5000, kFewestJobs = 20;
-constexpr std::size_t kAllChanges = 20000, kFewestChanges = 100;
+constexpr std::size_t kAllJobs = 40000, kFewestJobs = 20;
+constexpr std::size_t kAllChanges = 100000, kFewestChanges = 100;
 
 std::size_t per_run(std::size_t all, std::size_t fewest, std::size_t most, std::size_t runs) {
   return std::clamp(all / std::max<std::size_t>(runs, 1), fewest, most);

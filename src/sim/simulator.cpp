@@ -55,6 +55,7 @@ class Simulation final : public Executor {
     }
     skip_followers();
     result_.jobs.resize(count);
+    if (options.record_devices) noted_.resize(count);
     result_.summary.policy = info.name;
     result_.summary.workload = workload.name;
     result_.summary.seed = options.seed;
@@ -421,8 +422,11 @@ class Simulation final : public Executor {
     clock_.now = to;
   }
 
+  // Not every action changes a job's devices; some only change its batch.
   void note_devices(std::size_t job, const std::vector<NodeShare>& shares) {
-    if (options_.record_devices) result_.changes.push_back({clock_.now, job, shares});
+    if (!options_.record_devices || shares == noted_[job]) return;
+    noted_[job] = shares;
+    result_.changes.push_back({clock_.now, job, shares});
   }
 
   void note_timeline() {
@@ -501,6 +505,7 @@ class Simulation final : public Executor {
   std::vector<double> active_at_arrival_;  // its value when each job arrived
   std::vector<double> algorithm_ms_;
   std::vector<double> total_ms_;
+  std::vector<std::vector<NodeShare>> noted_;  // what each job holds, for SimResult::changes
   SimResult result_;
 };
 

@@ -123,7 +123,7 @@ TEST(HtmlReport, LongRunsAreShortenedButKeepTheirPeaks) {
     result.changes.push_back({at, i, {{NodeId(0), 2}}});
   }
   const std::string page = page_of(std::vector<SimResult>(4, result));
-  EXPECT_LT(page.size(), 2u * 1000 * 1000);
+  EXPECT_LT(page.size(), 8u * 1000 * 1000);
   const nlohmann::json shown = first_run(page);
   EXPECT_LE(shown["timeline"]["t"].size(), 1500u);
   EXPECT_LE(shown["cdf"]["x"].size(), 400u);
