@@ -114,6 +114,33 @@ TEST_P(EveryPolicy, EveryJobEndsAndDoesExactlyTheWorkAskedFor) {
   }
 }
 
+TEST_P(EveryPolicy, RecordsTheDevicesThatJobsHeld) {
+  for (const std::uint64_t seed : seeds(info())) {
+    SCOPED_TRACE(repeat(seed));
+    RandomWorld world = random_world(seed);
+    world.options.record_devices = true;
+    const auto result = run(world);
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    std::vector<DeviceChange> last(result->jobs.size());
+    std::vector<double> device_s(result->jobs.size(), 0.0);
+    Seconds before_s = 0;
+    for (const DeviceChange& change : result->changes) {
+      ASSERT_GE(change.time_s, before_s);
+      before_s = change.time_s;
+      DeviceChange& held = last[change.job];
+      ASSERT_NE(change.shares, held.shares) << "nothing changed at " << change.time_s;
+      for (const NodeShare& share : held.shares) {
+        device_s[change.job] += share.devices * (change.time_s - held.time_s);
+      }
+      held = change;
+    }
+    for (std::size_t i = 0; i < last.size(); ++i) {
+      ASSERT_TRUE(last[i].shares.empty()) << "held after the end";
+      ASSERT_NEAR(device_s[i], result->jobs[i].device_s, 1e-6 * (1 + device_s[i]));
+    }
+  }
+}
+
 TEST_P(EveryPolicy, SameSeedGivesTheSameBytesOnAnyNumberOfThreads) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(repeat(seed));
