@@ -2,7 +2,7 @@
 import { defineConfig } from 'vite';
 
 export default defineConfig({
-  esbuild: { jsx: 'automatic', jsxImportSource: 'preact', legalComments: 'none', charset: 'ascii' },
+  esbuild: { jsx: 'automatic', jsxImportSource: 'preact', charset: 'ascii' },
   publicDir: false,
   build: {
     target: 'es2022',
@@ -10,6 +10,9 @@ export default defineConfig({
     cssCodeSplit: false,
     reportCompressedSize: false,
     lib: { entry: 'src/report/main.tsx', formats: ['iife'], name: 'report', fileName: () => 'report.js' },
-    rollupOptions: { output: { assetFileNames: 'report.css' } },
+    rollupOptions: { output: {
+      assetFileNames: 'report.css',
+      banner: '/*! With Preact (Jason Miller) and uPlot (Leon Sorokin), both under the MIT license. */',
+    } },
   },
 });

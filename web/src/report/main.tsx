@@ -89,10 +89,11 @@ function Report({ data }: { data: ReportData }) {
         <Controls groups={groups} chosen={chosen} group={group} hidden={hidden} />
       </header>
       <main id="main" class="report" tabIndex={-1}>
-        {page === 'jobs' && name !== undefined ? <JobPage group={group} shown={shown} name={name} values={values} />
-          : page === 'jobs' ? <JobsPage group={group} shown={shown} values={values} />
-            : page === 'devices' ? <DevicesPage group={group} shown={shown} values={values} />
-              : <Comparison data={data} groups={groups} group={group} shown={shown} values={values} />}
+        {shown.length === 0 ? <div class="page"><p class="hint">All policies are hidden. Choose one above.</p></div>
+          : page === 'jobs' && name !== undefined ? <JobPage group={group} shown={shown} name={name} values={values} />
+            : page === 'jobs' ? <JobsPage group={group} shown={shown} values={values} />
+              : page === 'devices' ? <DevicesPage group={group} shown={shown} values={values} />
+                : <Comparison data={data} groups={groups} group={group} shown={shown} values={values} />}
       </main>
     </>
   );
