@@ -250,6 +250,7 @@ class Simulation final : public Executor {
     job.advance(clock_.now);
     if (!job.finished()) {
       reschedule(event.job);
+      note_timeline();  // it computes again after a pause, or with another batch
       return false;
     }
     finish(event.job);

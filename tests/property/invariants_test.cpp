@@ -123,11 +123,9 @@ TEST_P(EveryPolicy, RecordsTheDevicesThatJobsHeld) {
     ASSERT_TRUE(result.ok()) << result.error().message;
     std::vector<DeviceChange> last(result->jobs.size());
     std::vector<double> device_s(result->jobs.size(), 0.0);
-    Seconds before_s = 0;
     for (const DeviceChange& change : result->changes) {
-      ASSERT_GE(change.time_s, before_s);
-      before_s = change.time_s;
       DeviceChange& held = last[change.job];
+      ASSERT_GE(change.time_s, held.time_s);
       ASSERT_NE(change.shares, held.shares) << "nothing changed at " << change.time_s;
       for (const NodeShare& share : held.shares) {
         device_s[change.job] += share.devices * (change.time_s - held.time_s);
@@ -138,6 +136,15 @@ TEST_P(EveryPolicy, RecordsTheDevicesThatJobsHeld) {
       ASSERT_TRUE(last[i].shares.empty()) << "held after the end";
       ASSERT_NEAR(device_s[i], result->jobs[i].device_s, 1e-6 * (1 + device_s[i]));
     }
+    // The timeline too, also where devices start to compute without a decision: after a pause.
+    double allocated_s = 0, useful_s = 0;
+    const std::vector<TimelinePoint>& timeline = result->timeline;
+    for (std::size_t i = 0; i + 1 < timeline.size(); ++i) {
+      allocated_s += timeline[i].allocated * (timeline[i + 1].time_s - timeline[i].time_s);
+      useful_s += timeline[i].useful * (timeline[i + 1].time_s - timeline[i].time_s);
+    }
+    ASSERT_NEAR(useful_s * result->summary.allocated_ratio,
+                allocated_s * result->summary.useful_ratio, 1e-6 * (1 + allocated_s));
   }
 }
 
