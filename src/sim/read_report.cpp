@@ -151,6 +151,12 @@ void check_devices(Fields& fields, const json& devices, const std::string& path,
     }
     return true;
   });
+  const json& events = fields.at(devices, path, "node_events");
+  const std::string own = path + ".node_events";
+  std::optional<std::size_t> count;
+  fields.column(events, own, "t", count, is_time);
+  fields.column(events, own, "node", count, [&](const json& node) { return below(node, nodes); });
+  fields.column(events, own, "down", count, is_amount);
 }
 
 SimSummary read_summary(Fields& fields, const json& object, const std::string& path) {

@@ -164,10 +164,16 @@ Json devices_object(const SimResult& run, std::size_t shown_jobs, std::size_t mo
     }
     nodes.push_back(std::move(shares));
   }
+  using Event = NodeEvent;
+  const std::vector<Event>& events = run.node_events;
   return {{"until", tenths(until_s)},
           {"t", std::move(t)},
           {"job", std::move(job)},
-          {"nodes", std::move(nodes)}};
+          {"nodes", std::move(nodes)},
+          {"node_events",
+           {{"t", column(events, [](const Event& e) { return tenths(e.time_s); })},
+            {"node", column(events, [](const Event& e) { return e.node.index(); })},
+            {"down", column(events, [](const Event& e) { return e.down ? 1 : 0; })}}}};
 }
 
 Json run_object(const SimResult& run, std::size_t runs) {

@@ -48,6 +48,13 @@ struct DeviceChange {
   std::vector<NodeShare> shares;
 };
 
+// A node goes down or comes back.
+struct NodeEvent {
+  Seconds time_s = 0;
+  NodeId node;
+  bool down = true;
+};
+
 struct DecisionTimes {
   long rounds = 0;
   long noted = 0;  // rounds whose plan had a note (a solver hit its limit)
@@ -91,7 +98,9 @@ struct SimResult {
   Seconds end_s = 0;            // the simulated second at which it ended
   std::vector<JobResult> jobs;  // in order of the workload
   std::vector<TimelinePoint> timeline;
-  std::vector<DeviceChange> changes;  // in order of time; empty unless SimOptions::record_devices
+  // In order of time; empty unless SimOptions::record_devices.
+  std::vector<DeviceChange> changes;
+  std::vector<NodeEvent> node_events;
 };
 
 // Computes the statistics in `summary` that follow from the jobs.

@@ -387,6 +387,8 @@ class Simulation final : public Executor {
     if (node_event_ < options_.node_events.size() &&
         options_.node_events[node_event_].time_s <= clock_.now) {
       const NodeEvent& event = options_.node_events[node_event_++];
+      if (options_.record_devices)
+        result_.node_events.push_back({clock_.now, event.node, event.down});
       scheduler_.set_node_down(event.node, event.down);
     } else if (serving_ < options_.serving_load.size() &&
                options_.serving_load[serving_].time_s <= clock_.now) {

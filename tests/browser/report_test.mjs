@@ -14,6 +14,7 @@ const hostile = '<img src=x onerror=window.hacked=1>';
 const trace = `${hostile}.jsonl`;
 const rubato = (...words) => execFileSync(RUBATO, words, { cwd: folder, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
 const one = { url: `file://${join(folder, 'one/report.html')}` };
+const failing = { url: `file://${join(folder, 'failing/report.html')}` };
 const both = { url: `file://${join(folder, 'both.html')}` };
 let browser;
 let page;
@@ -25,6 +26,8 @@ before(async () => {
   writeFileSync(join(folder, trace), jobs.map((job) => `${JSON.stringify(job)}\n`).join(''));
   rubato('sim', '--cluster', '4x4', '--policy', 'fifo,tiresias', '--workload', trace, '--out', 'one', '--quiet');
   rubato('sim', '--cluster', '4x4', '--policy', 'fifo', '--resize-cost', '300', '--workload', trace, '--out', 'two', '--quiet');
+  writeFileSync(join(folder, 'failures.csv'), 'time,node,event\n1800,2,down\n5400,2,up\n');
+  rubato('sim', '--cluster', '4x4:a100', '--policy', 'fifo', '--workload', trace, '--failures', 'failures.csv', '--out', 'failing', '--quiet');
   rubato('report', 'one', 'two', '--out', 'both.html');
   browser = await openBrowser();
   page = await openPage(browser, one);
@@ -149,6 +152,19 @@ step('folders are side by side, each with its command', async () => {
   assert.equal(await other.locator('code.command').count(), 2);
   await other.getByText('--resize-cost 300').waitFor();
   await unharmed(other);
+  assert.deepEqual(other.problems, []);
+  await other.context().close();
+});
+
+step('a node that is down looks so', async () => {
+  const other = await openPage(browser, failing);
+  const start = Number(readFileSync(join(folder, 'failing/timeline.csv'), 'utf8').split('\n')[1].split(',')[3]);
+  const down = other.getByRole('heading', { name: 'node 2 4 a100, down' });
+  for (const [at, count] of [[1799, 0], [1801, 1], [5399, 1], [5401, 0]]) {
+    await visit(other, failing, `devices?at=${at - start}`);
+    assert.equal(await down.count(), count, `at ${at}`);
+    assert.equal(await other.locator('.cell.down').count(), 4 * count);
+  }
   assert.deepEqual(other.problems, []);
   await other.context().close();
 });

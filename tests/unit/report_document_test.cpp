@@ -65,6 +65,8 @@ TEST_F(ReadReport, RecordsWhoHeldWhichDevices) {
   EXPECT_EQ(run["devices"]["t"], json({0, 20, 100, 400}));
   EXPECT_EQ(run["devices"]["job"], json({0, 1, 0, 1}));
   EXPECT_EQ(run["devices"]["nodes"], json::parse("[[0, 2], [0, 2], [], []]"));
+  EXPECT_EQ(run["devices"]["node_events"]["t"], json({50, 60}));
+  EXPECT_EQ(run["devices"]["node_events"]["down"], json({1, 0}));
   EXPECT_EQ(document()["nodes"], json::parse("[[\"v100\", 8]]"));
   const std::string csv = devices_csv(std::vector{runs_[0]});
   EXPECT_EQ(csv,
@@ -126,6 +128,7 @@ TEST_F(ReadReport, WhateverAPageReliesOnIsChecked) {
       {"/runs/0/devices/nodes/0", json::array({0})},
       {"/runs/0/devices/nodes/0", json::array({1, 2})},
       {"/runs/0/devices/until", nullptr},
+      {"/runs/0/devices/node_events/node/0", 1},
   };
   EXPECT_EQ(problem_of(compact_json(original_)), "");
   for (const auto& [pointer, value] : damages) {

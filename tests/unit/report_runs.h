@@ -37,6 +37,7 @@ inline SimResult run_result(const std::string& policy, const std::string& worklo
                     {20, 1, {{NodeId(0), 2}}},
                     {100 * slowness, 0, {}},
                     {400 * slowness, 1, {}}};
+  result.node_events = {{50, NodeId(0), true}, {60, NodeId(0), false}};
   result.timeline = {{0, 8, 2, 1.5, 1, 0}, {20, 8, 4, 3, 2, 1}, {400 * slowness, 8, 0, 0, 0, 0}};
   summarize_jobs(result.jobs, result.summary);
   result.summary.allocated_ratio = 0.5;

@@ -3,7 +3,7 @@ import { useMemo } from 'preact/hooks';
 import { useTheme } from './chart';
 
 export interface Cell { words: string; colour: string; href?: string }
-export interface MapNode { name: string; type: string; cells: (Cell | null)[] }
+export interface MapNode { name: string; type: string; cells: (Cell | null)[]; down?: boolean }
 
 function isDark(): boolean {
   const chosen = document.documentElement.dataset.theme;
@@ -23,12 +23,12 @@ export function DeviceMap({ nodes, hover }: { nodes: MapNode[]; hover: (words: s
           <h3>{node.name} <small>{node.cells.length} {node.type}</small></h3>
           <div class="cells">
             {node.cells.map((cell, i) => {
-              const words = cell?.words ?? 'free';
+              const words = cell?.words ?? (node.down ? 'down' : 'free');
               const style = cell ? { background: cell.colour } : {};
               return cell?.href
                 ? <a key={i} class="cell" style={style} href={cell.href} title={words} aria-label={words}
                   onMouseEnter={() => hover(words)} onFocus={() => hover(words)} />
-                : <span key={i} class="cell" style={style} title={words} onMouseEnter={() => hover(words)} />;
+                : <span key={i} class={`cell ${node.down && !cell ? 'down' : ''}`} style={style} title={words} onMouseEnter={() => hover(words)} />;
             })}
           </div>
         </section>

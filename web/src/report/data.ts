@@ -20,7 +20,10 @@ export interface Jobs {
   fairness: number[];
 }
 // From t[i] on, job[i] holds nodes[i]: node, devices, node, devices... Complete until `until`.
-export interface Changes { until: number; t: number[]; job: number[]; nodes: number[][] }
+export interface Changes {
+  until: number; t: number[]; job: number[]; nodes: number[][];
+  node_events: { t: number[]; node: number[]; down: number[] };
+}
 export interface Recorded {
   summary: Summary; timeline: Timeline | null; waits: Waits | null; cdf: { x: number[]; y: number[] }; jobs: Jobs; devices: Changes | null;
 }
@@ -72,6 +75,17 @@ export function heldAt(changes: Changes, time: number): Holding[] {
     else held.set(job, { job, nodes, since: changes.t[i] ?? 0, devices: devicesIn(nodes) });
   }
   return [...held.values()].sort((a, b) => a.job - b.job);
+}
+
+export function nodesDownAt({ node_events: events }: Changes, time: number): Set<number> {
+  const down = new Set<number>();
+  events.t.forEach((at, i) => {
+    const node = events.node[i] ?? 0;
+    if (at > time) return;
+    if (events.down[i]) down.add(node);
+    else down.delete(node);
+  });
+  return down;
 }
 
 // A job's devices over time, as steps.

@@ -5,14 +5,16 @@ import { useSoon } from '../hooks';
 import { DeviceMap, useDark, type Cell, type MapNode } from '../map';
 import { Card } from '../parts';
 import { setValues } from '../route';
-import { heldAt, type Group, type Holding, type Run } from './data';
+import { heldAt, nodesDownAt, type Group, type Holding, type Run } from './data';
 import { Scroll, address, short, whole } from './parts';
 import { duration } from './ticks';
 
 type Values = Record<string, string>;
 
 function mapOf(run: Run, start: number, held: Holding[], time: number, dark: boolean, values: Values): MapNode[] {
-  const nodes: MapNode[] = run.document.nodes.map(([type], i) => ({ name: `node ${i}`, type, cells: [] as (Cell | null)[] }));
+  const down = run.devices ? nodesDownAt(run.devices, time) : new Set<number>();
+  const nodes: MapNode[] = run.document.nodes.map(([type], i) =>
+    ({ name: `node ${i}`, type: down.has(i) ? `${type}, down` : type, cells: [] as (Cell | null)[], down: down.has(i) }));
   for (const { job, nodes: places, since, devices } of held) {
     const name = run.jobs.name[job] ?? '';
     const cell: Cell = {
@@ -57,7 +59,7 @@ function DevicesOf({ run, start, time, values }: { run: Run; start: number; time
   const dark = useDark();
   const [hovered, setHovered] = useState('');
   const held = useMemo(() => run.devices ? heldAt(run.devices, time) : [], [run, time]);
-  const nodes = useMemo(() => mapOf(run, start, held, time, dark, values), [run, held, dark]);
+  const nodes = useMemo(() => mapOf(run, start, held, time, dark, values), [run, held, time, dark]);
   const { timeline } = run;
   const i = timeline && time <= timeline.end ? floorIndex(timeline.t, time) : -1;
   const used = held.reduce((sum, { devices }) => sum + devices, 0);
