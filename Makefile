@@ -37,11 +37,11 @@ benchmarks: ## build the programs and all benchmarks
 	@scripts/configure benchmarks
 	@$(BUILD) benchmarks
 
-dashboard: ## build the dashboard (web/) into rubatod; installs Node and npm
+dashboard: ## build the dashboard (web/) into rubatod and rubato; installs Node and npm
 	@scripts/setup web
 	@scripts/configure
-	@rm -f build/release/dashboard_files.cpp
-	@$(BUILD) rubatod
+	@rm -f build/release/dashboard_files.cpp build/release/report_bundle.cpp
+	@$(BUILD) rubatod rubato
 
 # For the loop of editing, building and testing. What runs and how long it takes: docs/testing.md.
 check: ## build, then unit, property and scenario tests: under a minute

@@ -77,16 +77,37 @@ std::string timeline_csv(std::span<const SimResult> runs) {
   return csv;
 }
 
+std::string devices_csv(std::span<const SimResult> runs) {
+  std::string csv = "policy,workload,seed,time_s,job_number,job,devices,nodes\n";
+  for (const SimResult& run : runs) {
+    const std::string prefix = csv_run(run.summary);
+    for (const DeviceChange& change : run.changes) {
+      std::string nodes;
+      int devices = 0;
+      for (const NodeShare& share : change.shares) {
+        nodes += fmt::format("{}{}:{}", nodes.empty() ? "" : " ", share.node.value, share.devices);
+        devices += share.devices;
+      }
+      fmt::format_to(std::back_inserter(csv), "{},{},{},{},{},{}\n", prefix, change.time_s,
+                     change.job + 1, csv_cell(run.jobs[change.job].name), devices, nodes);
+    }
+  }
+  return csv;
+}
+
 Status write_reports(const std::string& directory, std::span<const SimResult> runs,
-                     const ReportContext& context) {
+                     const ReportContext& context, const ReportBundle& bundle) {
   if (is_file(directory)) {
     return invalid_input(directory + ": is a file; expected a directory for the reports");
   }
-  const std::array<std::pair<std::string, std::string>, 4> files = {{
+  const ReportDocument document = report_document(runs, context);
+  const std::array<std::pair<std::string, std::string>, 6> files = {{
       {directory + "/summary.json", summary_json(runs, context)},
       {directory + "/jobs.csv", jobs_csv(runs)},
       {directory + "/timeline.csv", timeline_csv(runs)},
-      {directory + "/report.html", html_report(runs, context)},
+      {directory + "/devices.csv", devices_csv(runs)},
+      {directory + "/report.json", document.json + "\n"},
+      {directory + "/report.html", html_report(std::span(&document, 1), bundle)},
   }};
   for (const auto& [path, content] : files) {
     if (is_directory(path)) return invalid_input(path + ": is a directory; expected a file");

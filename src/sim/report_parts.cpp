@@ -95,29 +95,7 @@ nlohmann::ordered_json summary_object(const SimSummary& summary) {
   object["policy"] = summary.policy;
   object["workload"] = summary.workload;
   object["seed"] = summary.seed;
-  object["jobs"] = summary.jobs;
-  object["jobs_finished"] = summary.jobs_finished;
-  object["jobs_dropped"] = summary.jobs_dropped;
-  object["mean_jct_s"] = summary.mean_jct_s;
-  object["p50_jct_s"] = summary.p50_jct_s;
-  object["p90_jct_s"] = summary.p90_jct_s;
-  object["p99_jct_s"] = summary.p99_jct_s;
-  object["mean_queue_s"] = summary.mean_queue_s;
-  object["p99_queue_s"] = summary.p99_queue_s;
-  object["makespan_s"] = summary.makespan_s;
-  object["allocated_ratio"] = summary.allocated_ratio;
-  object["useful_ratio"] = summary.useful_ratio;
-  object["resizes"] = summary.resizes;
-  object["resize_lost_device_s"] = summary.resize_lost_device_s;
-  object["mean_fairness"] = summary.mean_fairness;
-  object["worst_fairness"] = summary.worst_fairness;
-  object["serving_wait_max_s"] = summary.serving_wait_max_s;
-  object["rounds"] = summary.decisions.rounds;
-  object["decision_ms_mean"] = summary.decisions.total_ms_mean;
-  object["decision_ms_p99"] = summary.decisions.total_ms_p99;
-  object["algorithm_ms_mean"] = summary.decisions.algorithm_ms_mean;
-  object["algorithm_ms_p99"] = summary.decisions.algorithm_ms_p99;
-  object["wall_s"] = summary.wall_s;
+  visit_summary(summary, [&](const char* name, const auto& value) { object[name] = value; });
   return object;
 }
 

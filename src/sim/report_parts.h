@@ -27,6 +27,33 @@ std::vector<RunGroup> group_runs(std::span<const SimResult> runs);
 // jobs are considered, because leaving jobs behind lowers the mean. None if no job finished.
 std::optional<std::size_t> best_run(const RunGroup& group);
 
+// Calls visit(name, field) for each number of the summary, with its name in summary.json.
+template <typename Summary, typename Visit>
+void visit_summary(Summary& summary, const Visit& visit) {
+  visit("jobs", summary.jobs);
+  visit("jobs_finished", summary.jobs_finished);
+  visit("jobs_dropped", summary.jobs_dropped);
+  visit("mean_jct_s", summary.mean_jct_s);
+  visit("p50_jct_s", summary.p50_jct_s);
+  visit("p90_jct_s", summary.p90_jct_s);
+  visit("p99_jct_s", summary.p99_jct_s);
+  visit("mean_queue_s", summary.mean_queue_s);
+  visit("p99_queue_s", summary.p99_queue_s);
+  visit("makespan_s", summary.makespan_s);
+  visit("allocated_ratio", summary.allocated_ratio);
+  visit("useful_ratio", summary.useful_ratio);
+  visit("resizes", summary.resizes);
+  visit("resize_lost_device_s", summary.resize_lost_device_s);
+  visit("mean_fairness", summary.mean_fairness);
+  visit("worst_fairness", summary.worst_fairness);
+  visit("serving_wait_max_s", summary.serving_wait_max_s);
+  visit("rounds", summary.decisions.rounds);
+  visit("decision_ms_mean", summary.decisions.total_ms_mean);
+  visit("decision_ms_p99", summary.decisions.total_ms_p99);
+  visit("algorithm_ms_mean", summary.decisions.algorithm_ms_mean);
+  visit("algorithm_ms_p99", summary.decisions.algorithm_ms_p99);
+  visit("wall_s", summary.wall_s);
+}
 // The summary with the field names of summary.json.
 nlohmann::ordered_json summary_object(const SimSummary& summary);
 

@@ -1,11 +1,13 @@
 // What a simulation produces.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "base/ids.h"
+#include "sched/allocation.h"
 
 namespace rubato {
 
@@ -37,6 +39,20 @@ struct TimelinePoint {
   double useful = 0;  // allocated devices that compute (neither resizing nor synchronising)
   int running = 0;
   int waiting = 0;
+};
+
+// From time_s on, the job holds these devices and no others; none: it waits or has ended.
+struct DeviceChange {
+  Seconds time_s = 0;
+  std::size_t job = 0;  // index in SimResult::jobs
+  std::vector<NodeShare> shares;
+};
+
+// A node goes down or comes back.
+struct NodeEvent {
+  Seconds time_s = 0;
+  NodeId node;
+  bool down = true;
 };
 
 struct DecisionTimes {
@@ -82,6 +98,9 @@ struct SimResult {
   Seconds end_s = 0;            // the simulated second at which it ended
   std::vector<JobResult> jobs;  // in order of the workload
   std::vector<TimelinePoint> timeline;
+  // In order of time; empty unless SimOptions::record_devices.
+  std::vector<DeviceChange> changes;
+  std::vector<NodeEvent> node_events;
 };
 
 // Computes the statistics in `summary` that follow from the jobs.

@@ -55,6 +55,7 @@ class Simulation final : public Executor {
     }
     skip_followers();
     result_.jobs.resize(count);
+    if (options.record_devices) noted_.resize(count);
     result_.summary.policy = info.name;
     result_.summary.workload = workload.name;
     result_.summary.seed = options.seed;
@@ -79,6 +80,7 @@ class Simulation final : public Executor {
         continue;
       }
       jobs_[i]->set_allocation(action.after, clock_.now, pause_of(action));
+      note_devices(i, action.after.shares);
       JobResult& result = result_.jobs[i];
       if (result.start_s < 0 && !action.after.empty()) result.start_s = clock_.now;
       reschedule(i);
@@ -235,6 +237,7 @@ class Simulation final : public Executor {
   void resume(std::size_t i, const SimStart::Job& before) {
     if (before.past.allocation.empty()) return;
     jobs_[i]->set_allocation(before.past.allocation, clock_.now, before.pause_s);
+    note_devices(i, before.past.allocation.shares);
     result_.jobs[i].start_s = clock_.now;
     reschedule(i);
   }
@@ -247,6 +250,7 @@ class Simulation final : public Executor {
     job.advance(clock_.now);
     if (!job.finished()) {
       reschedule(event.job);
+      note_timeline();  // it computes again after a pause, or with another batch
       return false;
     }
     finish(event.job);
@@ -263,6 +267,7 @@ class Simulation final : public Executor {
     result.lost_device_s = job.lost_device_s();
     result.resizes = std::max(0, state.starts - 1) + state.resizes;
     result.fairness = fairness(i);
+    note_devices(i, {});
     scheduler_.remove(JobId(i));
     useful_now_ -= useful_of_[i];
     ended(i);
@@ -382,6 +387,8 @@ class Simulation final : public Executor {
     if (node_event_ < options_.node_events.size() &&
         options_.node_events[node_event_].time_s <= clock_.now) {
       const NodeEvent& event = options_.node_events[node_event_++];
+      if (options_.record_devices)
+        result_.node_events.push_back({clock_.now, event.node, event.down});
       scheduler_.set_node_down(event.node, event.down);
     } else if (serving_ < options_.serving_load.size() &&
                options_.serving_load[serving_].time_s <= clock_.now) {
@@ -416,6 +423,13 @@ class Simulation final : public Executor {
       if (!(all_arrived() && scheduler_.jobs().empty())) usable_s_ += passed * scheduler_.usable();
     }
     clock_.now = to;
+  }
+
+  // Not every action changes a job's devices; some only change its batch.
+  void note_devices(std::size_t job, const std::vector<NodeShare>& shares) {
+    if (!options_.record_devices || shares == noted_[job]) return;
+    noted_[job] = shares;
+    result_.changes.push_back({clock_.now, job, shares});
   }
 
   void note_timeline() {
@@ -494,6 +508,7 @@ class Simulation final : public Executor {
   std::vector<double> active_at_arrival_;  // its value when each job arrived
   std::vector<double> algorithm_ms_;
   std::vector<double> total_ms_;
+  std::vector<std::vector<NodeShare>> noted_;  // what each job holds, for SimResult::changes
   SimResult result_;
 };
 

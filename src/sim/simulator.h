@@ -25,12 +25,6 @@ struct ResizeModel {
   std::optional<Seconds> stop_free_s;
 };
 
-struct NodeEvent {
-  Seconds time_s = 0;
-  NodeId node;
-  bool down = true;
-};
-
 // From time_s on, serving holds this many devices of a type.
 struct ServingLoad {
   Seconds time_s = 0;
@@ -75,6 +69,7 @@ struct SimOptions {
   std::function<void(int finished_jobs)>
       on_progress;  // called from time to time, from the simulating thread
   std::function<void(const Scheduler&)> on_round;  // called after every decision
+  bool record_devices = false;                     // fills SimResult::changes and node_events
   SimLimits limits{};
   std::optional<SimStart> start{};  // not with round_s; empty: second 0 has its own decision
 };

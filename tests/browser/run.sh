@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs a test of the dashboard in a browser, or says why it cannot (77: skipped).
-#   run.sh TEST    with RUBATOD, RUBATO_TOY (programs), RUBATO_WEB (folder of the built dashboard)
+#   run.sh TEST    with RUBATO, RUBATOD, RUBATO_TOY (programs), RUBATO_WEB (folder of the built dashboard)
 set -euo pipefail
 skip() { echo "skipped: $*"; exit 77; }
 command -v node >/dev/null || skip "node is not installed (scripts/setup web)"

@@ -114,6 +114,40 @@ TEST_P(EveryPolicy, EveryJobEndsAndDoesExactlyTheWorkAskedFor) {
   }
 }
 
+TEST_P(EveryPolicy, RecordsTheDevicesThatJobsHeld) {
+  for (const std::uint64_t seed : seeds(info())) {
+    SCOPED_TRACE(repeat(seed));
+    RandomWorld world = random_world(seed);
+    world.options.record_devices = true;
+    const auto result = run(world);
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    std::vector<DeviceChange> last(result->jobs.size());
+    std::vector<double> device_s(result->jobs.size(), 0.0);
+    for (const DeviceChange& change : result->changes) {
+      DeviceChange& held = last[change.job];
+      ASSERT_GE(change.time_s, held.time_s);
+      ASSERT_NE(change.shares, held.shares) << "nothing changed at " << change.time_s;
+      for (const NodeShare& share : held.shares) {
+        device_s[change.job] += share.devices * (change.time_s - held.time_s);
+      }
+      held = change;
+    }
+    for (std::size_t i = 0; i < last.size(); ++i) {
+      ASSERT_TRUE(last[i].shares.empty()) << "held after the end";
+      ASSERT_NEAR(device_s[i], result->jobs[i].device_s, 1e-6 * (1 + device_s[i]));
+    }
+    // The timeline too, also where devices start to compute without a decision: after a pause.
+    double allocated_s = 0, useful_s = 0;
+    const std::vector<TimelinePoint>& timeline = result->timeline;
+    for (std::size_t i = 0; i + 1 < timeline.size(); ++i) {
+      allocated_s += timeline[i].allocated * (timeline[i + 1].time_s - timeline[i].time_s);
+      useful_s += timeline[i].useful * (timeline[i + 1].time_s - timeline[i].time_s);
+    }
+    ASSERT_NEAR(useful_s * result->summary.allocated_ratio,
+                allocated_s * result->summary.useful_ratio, 1e-6 * (1 + allocated_s));
+  }
+}
+
 TEST_P(EveryPolicy, SameSeedGivesTheSameBytesOnAnyNumberOfThreads) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(repeat(seed));
@@ -126,6 +160,7 @@ TEST_P(EveryPolicy, SameSeedGivesTheSameBytesOnAnyNumberOfThreads) {
       matrix.quirks.resize(2);
       matrix.seeds = {seed, seed + 1};
       matrix.options = world.options;
+      matrix.options.record_devices = true;
       matrix.threads = threads;
       auto runs = run_matrix(world.cluster, matrix, {});
       EXPECT_TRUE(runs.ok());
@@ -133,8 +168,8 @@ TEST_P(EveryPolicy, SameSeedGivesTheSameBytesOnAnyNumberOfThreads) {
         run.summary.wall_s = 0;
         run.summary.decisions = {};
       }
-      return jobs_csv(*runs) + timeline_csv(*runs) + summary_json(*runs, {}) +
-             html_report(*runs, {});
+      return jobs_csv(*runs) + timeline_csv(*runs) + devices_csv(*runs) + summary_json(*runs, {}) +
+             report_document(*runs, {}).json;
     };
     const std::string once = bytes(1);
     ASSERT_EQ(once, bytes(1));

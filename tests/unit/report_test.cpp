@@ -1,52 +1,18 @@
 #include "sim/report.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "base/file.h"
-#include "base/json_text.h"
 #include "sim/report_parts.h"
+#include "unit/report_runs.h"
 
 namespace rubato {
 namespace {
-
-const std::string kHostile = "</script><b>&\"";
-const ReportContext kContext{"rubato simulate --policy fifo,sia", "4 x 8 V100", "60", 30};
-
-JobResult job(const std::string& name, Seconds submit_s, Seconds start_s, Seconds finish_s) {
-  JobResult result;
-  result.name = name;
-  result.requested_devices = 2;
-  result.submit_s = submit_s;
-  result.start_s = start_s;
-  result.finish_s = finish_s;
-  result.queue_s = start_s - submit_s;
-  result.resizes = 1;
-  result.lost_device_s = 5;
-  result.fairness = 1.5;
-  return result;
-}
-
-SimResult run(const std::string& policy, const std::string& workload, double slowness = 1) {
-  SimResult result;
-  result.summary.policy = policy;
-  result.summary.workload = workload;
-  result.summary.seed = 7;
-  result.jobs = {job("a", 0, 0, 100 * slowness), job("b", 10, 20, 400 * slowness)};
-  result.timeline = {{0, 8, 2, 1.5, 1, 0}, {20, 8, 4, 3, 2, 1}, {400 * slowness, 8, 0, 0, 0, 0}};
-  summarize_jobs(result.jobs, result.summary);
-  result.summary.allocated_ratio = 0.5;
-  result.summary.useful_ratio = 0.375;
-  return result;
-}
-
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
@@ -60,31 +26,11 @@ std::size_t widest(const std::string& text) {
   return most;
 }
 
-// The JSON embedded in the page.
-nlohmann::json data_of(const std::string& page) {
-  const std::string open = "id=\"data\">";
-  const std::size_t begin = page.find(open) + open.size();
-  return parse_json_or_throw(page.substr(begin, page.find("</script>", begin) - begin));
-}
-
-class WriteReports : public testing::Test {
- protected:
-  void SetUp() override {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::path(testing::TempDir()) /
-              ("rubato_report_" + std::to_string(::getpid()) + "_" + test->name());
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::filesystem::path folder_;
-};
-
 TEST(SummarizeJobs, CountsFinishedJobsAndAllWaiting) {
-  JobResult unfinished = job("c", 5, 305, -1);
+  JobResult unfinished = job_result("c", 5, 305, -1);
   unfinished.fairness = 99;
   SimSummary summary;
-  summarize_jobs({job("a", 10, 10, 110), job("b", 20, 50, 320), unfinished}, summary);
+  summarize_jobs({job_result("a", 10, 10, 110), job_result("b", 20, 50, 320), unfinished}, summary);
   EXPECT_EQ(summary.jobs, 3);
   EXPECT_EQ(summary.jobs_finished, 2);
   EXPECT_DOUBLE_EQ(summary.mean_jct_s, 200);  // 100 and 300
@@ -100,12 +46,12 @@ TEST(SummarizeJobs, CountsFinishedJobsAndAllWaiting) {
 }
 
 TEST(SummarizeJobs, CountsDroppedJobsApart) {
-  JobResult dropped = job("c", 5, -1, -1);
+  JobResult dropped = job_result("c", 5, -1, -1);
   dropped.dropped = true;
   dropped.queue_s = 0;
   dropped.resizes = 0;
   SimSummary summary;
-  summarize_jobs({job("a", 10, 10, 110), job("b", 20, 50, 320), dropped}, summary);
+  summarize_jobs({job_result("a", 10, 10, 110), job_result("b", 20, 50, 320), dropped}, summary);
   EXPECT_EQ(summary.jobs, 3);
   EXPECT_EQ(summary.jobs_finished, 2);
   EXPECT_EQ(summary.jobs_dropped, 1);
@@ -125,8 +71,8 @@ TEST(SummarizeJobs, NoJobsGiveZeros) {
 }
 
 TEST(SummaryJson, HasEveryKeyInOrder) {
-  const std::vector<SimResult> runs = {run("fifo", "w"), run("sia", "w", 0.5)};
-  const std::string text = summary_json(runs, kContext);
+  const std::vector<SimResult> runs = {run_result("fifo", "w"), run_result("sia", "w", 0.5)};
+  const std::string text = summary_json(runs, kReportContext);
   EXPECT_EQ(text.back(), '\n');
   const auto document = nlohmann::ordered_json::parse(text);
   std::vector<std::string> keys;
@@ -167,24 +113,24 @@ TEST(SummaryJson, HasEveryKeyInOrder) {
 }
 
 TEST(SummaryJson, BrokenUtf8InANameDoesNotThrow) {
-  const std::vector<SimResult> runs = {run("fifo\xff", "w")};
-  EXPECT_TRUE(nlohmann::json::accept(summary_json(runs, kContext)));
-  EXPECT_NO_THROW(data_of(html_report(runs, kContext)));
+  const std::vector<SimResult> runs = {run_result("fifo\xff", "w")};
+  EXPECT_TRUE(nlohmann::json::accept(summary_json(runs, kReportContext)));
+  EXPECT_TRUE(nlohmann::json::accept(report_document(runs, kReportContext).json));
 }
 
 TEST(JobsCsv, QuotesNamesAndLeavesUnknownTimesEmpty) {
-  SimResult result = run("fi,fo", "w");
-  result.jobs = {job("say \"hi\"\n", 0.1, 0.5, -1)};
+  SimResult result = run_result("fi,fo", "w");
+  result.jobs = {job_result("say \"hi\"\n", 0.1, 0.5, -1)};
   const std::string csv = jobs_csv(std::vector{result});
   EXPECT_EQ(csv.substr(csv.find('\n') + 1),
             "\"fi,fo\",w,7,\"say \"\"hi\"\"\n\",,,2,0.1,0.5,,,0,0.4,0,5,1,1.5\n");
 }
 
 TEST(TextTable, ShowsDroppedJobsOnlyWhereThereAreAny) {
-  SimResult plain = run("fifo", "w");
+  SimResult plain = run_result("fifo", "w");
   EXPECT_EQ(text_table(std::vector{plain}).find("DROPPED"), std::string::npos);
-  SimResult dropping = run("elastic-dp", "w");
-  dropping.jobs.push_back(job("c", 5, -1, -1));
+  SimResult dropping = run_result("elastic-dp", "w");
+  dropping.jobs.push_back(job_result("c", 5, -1, -1));
   dropping.jobs.back().dropped = true;
   summarize_jobs(dropping.jobs, dropping.summary);
   const std::string table = text_table(std::vector{plain, dropping});
@@ -193,7 +139,8 @@ TEST(TextTable, ShowsDroppedJobsOnlyWhereThereAreAny) {
 }
 
 TEST(TimelineCsv, HasOneLinePerPoint) {
-  const std::vector<std::string> lines = lines_of(timeline_csv(std::vector{run("fifo", "w")}));
+  const std::vector<std::string> lines =
+      lines_of(timeline_csv(std::vector{run_result("fifo", "w")}));
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_EQ(lines[0], "policy,workload,seed,time_s,usable,allocated,useful,running,waiting");
   EXPECT_EQ(lines[1], "fifo,w,7,0,8,2,1.5,1,0");
@@ -215,7 +162,8 @@ TEST(HumanNumbers, RoundBeforeTheUnitIsChosen) {
 }
 
 TEST(TextTable, MarksTheBestAndComparesWithTheFirst) {
-  const std::string table = text_table(std::vector{run("fifo", "w"), run("sia", "w", 0.5)});
+  const std::string table =
+      text_table(std::vector{run_result("fifo", "w"), run_result("sia", "w", 0.5)});
   const std::vector<std::string> lines = lines_of(table);
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_NE(lines[1].find("4m05s "), std::string::npos) << table;
@@ -225,19 +173,20 @@ TEST(TextTable, MarksTheBestAndComparesWithTheFirst) {
 }
 
 TEST(TextTable, ARunThatLeavesJobsBehindIsNotTheBest) {
-  SimResult hasty = run("hasty", "w", 0.1);
+  SimResult hasty = run_result("hasty", "w", 0.1);
   hasty.jobs[1].finish_s = -1;
   summarize_jobs(hasty.jobs, hasty.summary);
-  const std::string table = text_table(std::vector{run("fifo", "w"), hasty});
+  const std::string table = text_table(std::vector{run_result("fifo", "w"), hasty});
   EXPECT_NE(lines_of(table)[1].find('*'), std::string::npos) << table;
   EXPECT_NE(lines_of(table)[2].find("1/2"), std::string::npos) << table;
 }
 
 TEST(TextTable, GroupsWorkloadsAndSeeds) {
-  SimResult other_seed = run("fifo", "w2");
+  SimResult other_seed = run_result("fifo", "w2");
   other_seed.summary.seed = 8;
-  const std::string table = text_table(std::vector{run("fifo", "w1"), run("fifo", "w2"),
-                                                   run("sia", "w1"), run("sia", "w2"), other_seed});
+  const std::string table =
+      text_table(std::vector{run_result("fifo", "w1"), run_result("fifo", "w2"),
+                             run_result("sia", "w1"), run_result("sia", "w2"), other_seed});
   const std::vector<std::string> lines = lines_of(table);
   EXPECT_EQ(lines[1], "w1");
   EXPECT_EQ(lines[4], "w2 (seed 7)");
@@ -245,7 +194,7 @@ TEST(TextTable, GroupsWorkloadsAndSeeds) {
 }
 
 TEST(TextTable, StaysWithin100ColumnsWhateverItHolds) {
-  SimResult huge = run(std::string(300, 'p') + "é\n\x1b[31m", std::string(300, 'w'), 1e9);
+  SimResult huge = run_result(std::string(300, 'p') + "é\n\x1b[31m", std::string(300, 'w'), 1e9);
   huge.summary.jobs = 2000000000;
   huge.summary.jobs_finished = 1999999999;
   huge.summary.resizes = 2000000000;
@@ -253,15 +202,15 @@ TEST(TextTable, StaysWithin100ColumnsWhateverItHolds) {
   huge.summary.decisions.total_ms_mean = 1e9;
   SimResult second = huge;
   second.summary.mean_jct_s *= 1e12;
-  const std::vector<SimResult> runs = {huge, second, run("fifo", "short")};
+  const std::vector<SimResult> runs = {huge, second, run_result("fifo", "short")};
   EXPECT_LE(widest(text_table(runs)), 100u) << text_table(runs);
   EXPECT_EQ(text_table(runs).find('\x1b'), std::string::npos);
-  EXPECT_LE(widest(text_table(std::vector{run("fifo", "w")})), 100u);
+  EXPECT_LE(widest(text_table(std::vector{run_result("fifo", "w")})), 100u);
   EXPECT_EQ(text_table({}), "no runs\n");
 }
 
 TEST(TextPlot, SharesTheScaleAndFitsTheWidth) {
-  const std::vector<SimResult> runs = {run("fifo", "w"), run("sia", "w", 0.5)};
+  const std::vector<SimResult> runs = {run_result("fifo", "w"), run_result("sia", "w", 0.5)};
   for (const int columns : {-1, 40, 80, 203}) {
     const std::string plot = text_plot(runs, columns);
     EXPECT_LE(widest(plot), static_cast<std::size_t>(std::max(columns, 40))) << plot;
@@ -277,7 +226,7 @@ TEST(TextPlot, SharesTheScaleAndFitsTheWidth) {
 }
 
 TEST(TextPlot, SaysSoWhenThereIsNothing) {
-  SimResult empty = run("fifo", "w");
+  SimResult empty = run_result("fifo", "w");
   empty.timeline.clear();
   EXPECT_NE(text_plot(std::vector{empty}, 80).find("no timeline"), std::string::npos);
   EXPECT_EQ(text_plot({}, 80), "no runs\n");
@@ -300,105 +249,6 @@ TEST(BucketTimeline, WeighsByTimeAndKeepsExtremes) {
   EXPECT_EQ(buckets[1].allocated_high, 0);
   EXPECT_DOUBLE_EQ(buckets[1].usable, 16);
   EXPECT_EQ(buckets[2].covered_s, 0);
-}
-
-TEST(HtmlReport, LoadsNothingFromElsewhere) {
-  std::string page = html_report(std::vector{run("fifo", "w")}, kContext);
-  const std::string svg_namespace = "http://www.w3.org/2000/svg";
-  for (std::size_t at; (at = page.find(svg_namespace)) != std::string::npos;) {
-    page.erase(at, svg_namespace.size());
-  }
-  for (const char* reference : {"http://", "https://", "src=", "@import", "url(", "<link"}) {
-    EXPECT_EQ(page.find(reference), std::string::npos) << reference;
-  }
-}
-
-TEST(HtmlReport, NamesCannotBecomeMarkup) {
-  ReportContext context = kContext;
-  context.command = context.cluster = context.round = kHostile;
-  SimResult result = run(kHostile, kHostile + "\xe2\x80\xa8");
-  result.jobs[0].name = kHostile;
-  const std::string page = html_report(std::vector{result}, context);
-  EXPECT_EQ(page.find("</script><b>"), std::string::npos);
-  EXPECT_EQ(page.find("<b>"), std::string::npos);
-  const nlohmann::json data = data_of(page);
-  EXPECT_EQ(data["policies"][0], kHostile);
-  EXPECT_EQ(data["groups"][0]["title"], kHostile + "\xe2\x80\xa8");
-  EXPECT_EQ(data["command"], kHostile);
-}
-
-TEST(HtmlReport, IsTheSameForTheSameRuns) {
-  const std::vector<SimResult> runs = {run("fifo", "w"), run("sia", "w", 0.5)};
-  EXPECT_EQ(html_report(runs, kContext), html_report(runs, kContext));
-}
-
-TEST(HtmlReport, NoRunsAndNoJobsStillGiveAPage) {
-  EXPECT_TRUE(data_of(html_report({}, kContext))["groups"].empty());
-  SimResult empty;
-  empty.summary.policy = "fifo";
-  const nlohmann::json data = data_of(html_report(std::vector{empty}, kContext));
-  EXPECT_TRUE(data["groups"][0]["best"].is_null());
-  EXPECT_TRUE(data["groups"][0]["runs"][0]["timeline"].is_null());
-}
-
-TEST(HtmlReport, LongRunsAreShortenedButKeepTheirPeaks) {
-  SimResult result = run("fifo", "w");
-  result.jobs.clear();
-  result.timeline.clear();
-  for (int i = 0; i < 82000; ++i) {
-    result.jobs.push_back(job("job-" + std::to_string(i), i, i, i + 60.5 + i));
-    result.timeline.push_back({i * 1.0, 64, i == 41234 ? 64 : 16, 10, 5, i == 777 ? 5000 : 3});
-  }
-  const std::vector<SimResult> runs(4, result);
-  const std::string page = html_report(runs, kContext);
-  EXPECT_LT(page.size(), 2u * 1000 * 1000);
-  const nlohmann::json shown = data_of(page)["groups"][0]["runs"][0];
-  EXPECT_LE(shown["timeline"]["t"].size(), 1500u);
-  EXPECT_LE(shown["cdf"]["x"].size(), 400u);
-  const auto most = [&](const char* curve) {
-    const auto values = shown["timeline"][curve].get<std::vector<double>>();
-    return *std::max_element(values.begin(), values.end());
-  };
-  EXPECT_EQ(most("allocated_high"), 64);
-  EXPECT_EQ(most("waiting_high"), 5000);
-  EXPECT_NEAR(most("allocated"), 16.6, 0.1);  // one of some 82 seconds
-  EXPECT_EQ(shown["cdf"]["y"].back(), 1);
-}
-
-TEST(HtmlReport, ManyLongRunsStayBelow2Megabytes) {
-  SimResult result = run("fifo", "w");
-  result.timeline.clear();
-  for (int i = 0; i < 3000; ++i) {
-    result.timeline.push_back({i * 1234.5, 4096, 2000 + i % 97, 1500.5, 800 + i % 7, 1000 + i});
-  }
-  EXPECT_LT(html_report(std::vector<SimResult>(100, result), kContext).size(), 2u * 1000 * 1000);
-}
-
-TEST_F(WriteReports, WritesFourFiles) {
-  const std::string folder = (folder_ / "new" / "deep").string();
-  ASSERT_TRUE(write_reports(folder, std::vector{run("fifo", "w")}, kContext));
-  EXPECT_EQ(*list_directory(folder),
-            (std::vector<std::string>{"jobs.csv", "report.html", "summary.json", "timeline.csv"}));
-  EXPECT_EQ(*read_file(folder + "/jobs.csv"), jobs_csv(std::vector{run("fifo", "w")}));
-}
-
-TEST_F(WriteReports, AFileInTheWayFailsAndStays) {
-  const std::string path = (folder_ / "taken").string();
-  ASSERT_TRUE(write_file(path, "mine"));
-  const Status status = write_reports(path, std::vector{run("fifo", "w")}, kContext);
-  ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().message, path + ": is a file; expected a directory for the reports");
-  EXPECT_EQ(*read_file(path), "mine");
-  EXPECT_EQ(list_directory(folder_.string())->size(), 1u);
-}
-
-TEST_F(WriteReports, AnUnusableTargetFailsBeforeAnythingIsWritten) {
-  const std::string target = (folder_ / "report.html").string();
-  ASSERT_TRUE(make_directories(target));
-  const Status status = write_reports(folder_.string(), std::vector{run("fifo", "w")}, kContext);
-  ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().message, target + ": is a directory; expected a file");
-  EXPECT_EQ(list_directory(folder_.string())->size(), 1u);
 }
 
 }  // namespace

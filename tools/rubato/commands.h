@@ -19,7 +19,7 @@
 namespace rubato::cli {
 
 struct Context {
-  std::string command_line;      // as typed
+  std::string command_line;      // as typed, quoted for a shell
   std::string share_dir;         // bundled profiles and workloads
   ServerChoice server{};         // filled in by the parser
   DaemonJobs* daemon = nullptr;  // null in a build of the runtime alone
@@ -43,6 +43,7 @@ void add_export(CLI::App& app, const Context& context, Command& chosen);
 // --- Without a daemon
 void add_run(CLI::App& app, const Context& context, Command& chosen);  // and join
 void add_sim(CLI::App& app, const Context& context, Command& chosen);
+void add_report(CLI::App& app, Command& chosen);
 void add_policies(CLI::App& app, Command& chosen);
 void add_workload(CLI::App& app, Command& chosen);
 void add_describe_commands(CLI::App& app, Command& chosen);  // completion, manpage

@@ -25,10 +25,21 @@ std::string find_share_dir() {
                                                 : RUBATO_SOURCE_SHARE_DIR;
 }
 
+// A word as a shell must read it.
+std::string shell_word(const std::string& word) {
+  const bool plain = !word.empty() && word.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                          "0123456789%+,-./:=@_") == std::string::npos;
+  if (plain) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 int run(int argc, char** argv) {
   Context context{.command_line = "rubato", .share_dir = find_share_dir()};
   const std::vector<std::string> words(argv + 1, argv + argc);
-  for (const std::string& word : words) context.command_line += " " + word;
+  for (const std::string& word : words) context.command_line += " " + shell_word(word);
 
   CLI::App app{"Rubato: elastic deep-learning training that shares devices among jobs."};
   app.name("rubato");
@@ -69,6 +80,7 @@ int run(int argc, char** argv) {
   add_export(app, context, chosen);
 #ifndef RUBATO_RUNTIME_ONLY
   add_sim(app, context, chosen);
+  add_report(app, chosen);
   add_policies(app, chosen);
   add_workload(app, chosen);
   add_describe_commands(app, chosen);

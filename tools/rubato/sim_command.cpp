@@ -3,16 +3,19 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 
 #include "base/file.h"
 #include "base/parallel.h"
 #include "base/text.h"
 #include "commands.h"
 #include "progress.h"
+#include "show_page.h"
 #include "sim/external_events.h"
 #include "sim/report.h"
 #include "sim/run_matrix.h"
@@ -45,6 +48,7 @@ struct SimArguments {
   bool json = false;
   bool quiet = false;
   std::string out;
+  bool open = false;
 };
 
 Result<std::optional<Seconds>> parse_round(const std::string& text) {
@@ -154,6 +158,7 @@ Result<RunMatrix> prepare(const SimArguments& arguments, const Cluster& cluster,
   if (!elastic) return elastic.error();
   SimOptions& options = matrix.options;
   options.round_s = *round;
+  options.record_devices = !arguments.out.empty();
   options.resize.stop_s = arguments.resize_cost_s;
   if (arguments.stop_free_s >= 0) options.resize.stop_free_s = arguments.stop_free_s;
   options.interference = arguments.interference;
@@ -221,6 +226,33 @@ int run_from_live(const SimArguments& arguments, const Context& context) {
   return forecast_live(context.server, policies, arguments.json);
 }
 
+// Writes the reports and shows them, if that was asked for.
+Status report_runs(const SimArguments& arguments, std::span<const SimResult> runs,
+                   const ReportContext& context) {
+  const ReportBundle bundle = report_bundle();
+  if (Status written = write_reports(arguments.out, runs, context, bundle); !written)
+    return written;
+  fmt::print(stderr,
+             "written to {}: report.html, summary.json, jobs.csv, timeline.csv, devices.csv, "
+             "report.json\n",
+             arguments.out);
+  if (bundle.script.empty()) {
+    fmt::print(stderr, "report.html has no plots: this rubato was built without Node\n");
+  }
+  if (arguments.open) open_in_browser(arguments.out + "/report.html");
+  return ok_status();
+}
+
+// A new folder for results that are only to be looked at.
+Result<std::string> temporary_folder() {
+  std::error_code error;
+  std::string path = (std::filesystem::temp_directory_path(error) / "rubato-sim-XXXXXX").string();
+  if (error || ::mkdtemp(path.data()) == nullptr) {
+    return Error{ErrorCode::kIo, path + ": cannot be created; use --out DIR"};
+  }
+  return path;
+}
+
 int run_sim(SimArguments arguments, const Context& context) {
   if (arguments.workloads.empty()) {
     arguments.workloads.push_back(context.share_dir + "/workloads/demo.jsonl");
@@ -230,6 +262,11 @@ int run_sim(SimArguments arguments, const Context& context) {
   }
   const auto cluster = Cluster::parse(arguments.cluster);
   if (!cluster) return fail(cluster.error());
+  if (arguments.open && arguments.out.empty()) {
+    const auto folder = temporary_folder();
+    if (!folder) return fail(folder.error());
+    arguments.out = *folder;
+  }
   auto matrix = prepare(arguments, *cluster, context);
   if (!matrix) return fail(matrix.error());
   name_workloads(arguments.workloads, *matrix);
@@ -258,10 +295,8 @@ int run_sim(SimArguments arguments, const Context& context) {
                              .round = arguments.round,
                              .resize_cost_s = arguments.resize_cost_s};
   if (!arguments.out.empty()) {
-    const Status written = write_reports(arguments.out, *runs, report);
-    if (!written) return fail(written.error());
-    fmt::print(stderr, "written to {}: report.html, summary.json, jobs.csv, timeline.csv\n",
-               arguments.out);
+    const Status reported = report_runs(arguments, *runs, report);
+    if (!reported) return fail(reported.error());
   }
   if (arguments.json) {
     fmt::print("{}", summary_json(*runs, report));
@@ -269,7 +304,7 @@ int run_sim(SimArguments arguments, const Context& context) {
     fmt::print("{}\n{}", text_table(*runs), text_plot(*runs, 100));
     if (arguments.out.empty()) {
       fmt::print(stderr,
-                 "\nnext: add --out DIR for plots (report.html), --json for programs; "
+                 "\nnext: add --open to see plots, --out DIR to keep them, --json for programs; "
                  "'rubato policies' lists what to compare\n");
     }
   }
@@ -334,11 +369,13 @@ void add_sim(CLI::App& app, const Context& context, Command& chosen) {
       ->capture_default_str();
   sim->add_flag("--json", a->json, "Summary as JSON on standard output");
   sim->add_flag("--quiet", a->quiet, "No progress");
-  sim->add_option("--out", a->out, "Folder for report.html, summary.json, jobs.csv, timeline.csv");
+  sim->add_option("--out", a->out, "Folder for report.html, summary.json and CSV files");
+  sim->add_flag("--open", a->open,
+                "Open the report in the browser (without --out: from a temporary folder)");
   CLI::Option* live =
       sim->add_flag("--from-live", a->from_live,
                     "Start from the daemon's state: predict when each job ends under each policy");
-  for (const char* other : {"--workload", "--cluster", "--out", "--repeat"}) {
+  for (const char* other : {"--workload", "--cluster", "--out", "--open", "--repeat"}) {
     live->excludes(sim->get_option(other));
   }
   sim->callback([a, policies, &context, &chosen] {

@@ -2,10 +2,19 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { number } from './format';
+import { floorIndex, number } from './format';
 
-export interface Line { label: string; colour: string; fill?: boolean; stepped?: boolean; dash?: number[] }
+export interface Line {
+  label: string; colour: string; fill?: boolean; stepped?: boolean; dash?: number[];
+  solid?: boolean; // the area counts, not the line
+  edge?: boolean; // of a band: neither drawn nor named
+}
 export interface Mark { at: number; colour: string }
+export interface Band { high: number; low: number; colour: string } // between two lines
+// An axis that is not of dates. Its curves are steps: at the cursor holds the step before it, and charts of a group say the same place.
+export interface Axis {
+  label: string; logarithmic?: boolean; ticks: (low: number, high: number, pixels: number) => number[]; words: (value: number) => string;
+}
 
 interface Props {
   title: string;
@@ -19,6 +28,11 @@ interface Props {
   height?: number;
   marks?: Mark[];
   fromZero?: boolean;
+  top?: number; // of the values, where several charts have the same scale
+  axis?: Axis;
+  bands?: Band[];
+  format?: (value: number) => string;
+  valueTicks?: Axis['ticks'];
 }
 
 export function themeColour(name: string): string {
@@ -49,31 +63,53 @@ const tickForms: uPlot.Axis.Values = [
   [0.001, '{HH}:{mm}:{ss}.{fff}', null, null, null, null, null, null, 1],
 ];
 
+function acrossAxis(own: Axis | undefined, style: uPlot.Axis): uPlot.Axis {
+  if (!own) return { ...style, space: 90, values: tickForms };
+  return {
+    ...style, values: (_, ticks) => ticks.map(own.words), filter: (_, ticks) => ticks,
+    splits: (plot, _, low, high) => own.ticks(low, high, plot.bbox.width / devicePixelRatio),
+  };
+}
+
+function upAxis({ valueTicks, format }: Props, style: uPlot.Axis): uPlot.Axis {
+  const own: uPlot.Axis = { ...style, size: 56, values: (_, ticks) => ticks.map(format ?? number) };
+  // Half the room: a line of text needs less height than width.
+  return valueTicks ? { ...own, splits: (plot, _, low, high) => valueTicks(low, high, 2 * plot.bbox.height / devicePixelRatio) } : own;
+}
+
 function options(props: Props, width: number, marks: { current: Mark[] }): uPlot.Options {
+  const words = props.format ?? number;
+  const own = props.axis;
   const axis: uPlot.Axis = {
     stroke: themeColour('--muted'), grid: { stroke: themeColour('--grid'), width: 1 },
     ticks: { stroke: themeColour('--grid'), width: 1 }, font: '12px system-ui, sans-serif',
   };
   return {
     width, height: props.height ?? 180,
-    cursor: { sync: { key: props.group }, drag: { x: false, y: false }, points: { size: 6 } },
+    cursor: {
+      sync: { key: props.group }, drag: { x: false, y: false }, points: { size: 6 },
+      ...(own ? { dataIdx: (plot: uPlot, _: number, __: number, x: number) => Math.max(0, floorIndex(plot.data[0], x)) } : {}),
+    },
     scales: {
-      x: { time: true, range: (_, low, high) => [low ?? 0, high ?? 1] },
+      x: { time: !own, distr: own?.logarithmic ? 3 : 1, range: (_, low, high) => [low ?? 0, high ?? 1] },
       y: { range: (_, low, high) => {
         const bottom = props.fromZero === false ? (low ?? 0) : Math.min(0, low ?? 0);
-        const top = high ?? 1;
+        const top = props.top ?? high ?? 1;
         return [bottom, top > bottom ? top + (top - bottom) * 0.08 : bottom + 1];
       } },
     },
     legend: { live: true },
-    axes: [{ ...axis, space: 90, values: tickForms }, { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => number(tick)) }],
+    axes: [acrossAxis(own, axis), upAxis(props, axis)],
+    bands: props.bands?.map(({ high, low, colour }) => ({ series: [high + 1, low + 1], fill: `${themeColour(colour)}30` })),
     series: [
-      { label: 'time', value: '{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}' },
+      own ? { label: own.label, value: (plot) => (plot.cursor.left ?? -1) < 0 ? '–' : own.words(plot.posToVal(plot.cursor.left ?? 0, 'x')) }
+        : { label: 'time', value: '{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}' },
       ...props.lines.map((line): uPlot.Series => ({
-        label: line.label, stroke: themeColour(line.colour), width: 1.75, dash: line.dash,
-        fill: line.fill ? `${themeColour(line.colour)}28` : undefined, points: { show: false },
+        label: line.label, class: line.edge ? 'edge' : undefined, stroke: line.edge ? 'transparent' : themeColour(line.colour),
+        width: line.solid ? 0.5 : 1.75, dash: line.dash,
+        fill: line.fill ? `${themeColour(line.colour)}${line.solid ? '70' : '28'}` : undefined, points: { show: false },
         paths: line.stepped ? uPlot.paths.stepped?.({ align: 1 }) : undefined,
-        value: (_, value) => value === null ? '–' : `${number(value)}${props.unit ? ` ${props.unit}` : ''}`,
+        value: (_, value) => value === null ? '–' : `${words(value)}${props.unit ? ` ${props.unit}` : ''}`,
         spanGaps: false,
       })),
     ],
@@ -97,13 +133,24 @@ function options(props: Props, width: number, marks: { current: Mark[] }): uPlot
   };
 }
 
+// The arrow keys move the cursor as a pointer does, so that the charts of its group follow.
+function moveCursor(plot: uPlot, key: string): boolean {
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[key];
+  if (step === undefined) return false;
+  const box = plot.over.getBoundingClientRect();
+  const left = (plot.cursor.left ?? -1) < 0 ? box.width / 2 : (plot.cursor.left ?? 0);
+  const to = Math.max(0, Math.min(box.width, left + step * box.width / 100));
+  plot.over.dispatchEvent(new MouseEvent('mousemove', { clientX: box.left + to, clientY: box.top + box.height / 2 }));
+  return true;
+}
+
 export function Chart(props: Props) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const marks = useRef<Mark[]>([]);
   const theme = useTheme();
   marks.current = props.marks ?? [];
-  const shape = JSON.stringify([props.lines, props.group, props.height, props.unit]);
+  const shape = JSON.stringify([props.lines, props.group, props.height, props.unit, props.top, props.bands]);
 
   useEffect(() => {
     const element = box.current;
@@ -131,15 +178,16 @@ export function Chart(props: Props) {
     });
   }, [props.at, props.values, props.from, props.to, props.marks]);
 
-  const newest = props.lines.map((line, i) => {
+  const newest = props.lines.flatMap((line, i) => {
     const values = props.values[i] ?? [];
     const value = [...values].reverse().find((v) => v !== null);
-    return `${line.label}: ${value === undefined ? 'no value' : number(value)}`;
+    return line.edge ? [] : [`${line.label}: ${value === undefined ? 'no value' : (props.format ?? number)(value ?? NaN)}`];
   });
   return (
     <figure class="chart">
       <figcaption>{props.title}</figcaption>
-      <div ref={box} role="img" aria-label={`${props.title}. Now: ${newest.join(', ')}`} />
+      <div ref={box} role="img" tabIndex={0} aria-label={`${props.title}. ${props.axis ? 'Last' : 'Now'}: ${newest.join(', ')}`}
+        onKeyDown={(event) => { if (plot.current && moveCursor(plot.current, event.key)) event.preventDefault(); }} />
     </figure>
   );
 }

@@ -35,3 +35,15 @@ export function colour(job: number, dark: boolean): string {
   const lightness = [0, 8, -8][job % 3] ?? 0;
   return `hsl(${hue.toFixed(0)} ${dark ? 55 : 62}% ${(dark ? 56 : 45) + lightness}%)`;
 }
+
+// Index of the last element that is not above `value`; -1: none.
+export function floorIndex(sorted: ArrayLike<number>, value: number): number {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((sorted[middle] ?? 0) <= value) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}

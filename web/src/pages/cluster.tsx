@@ -1,41 +1,43 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { get, query, type Devices, type Held } from '../api';
-import { useTheme } from '../chart';
 import { colour, count, duration, time } from '../format';
 import { useLoaded, useNow, useSoon } from '../hooks';
 import { listen } from '../live';
+import { DeviceMap, useDark, type Cell, type MapNode } from '../map';
 import { Card, Problem } from '../parts';
 import { setValues } from '../route';
-
-interface Cell { held: Held | null }
-interface NodeCells { name: string; type: string; cells: Cell[] }
 
 const number = (held: Held) => Number((held.job ?? '').replace(/^j/, '')) || 0;
 
 // Devices have no names in the log, so a node's cells are given to its jobs from the left.
-function cellsOf(devices: Devices): NodeCells[] {
+function cellsOf(devices: Devices, dark: boolean): MapNode[] {
+  const owners = [...devices.held].sort((a, b) => number(a) - number(b)).map((held) => ({
+    held,
+    cell: {
+      words: owner(held, devices.at), colour: held.job ? colour(number(held), dark) : 'var(--other)',
+      ...(held.job ? { href: `#/jobs/${held.job}` } : {}),
+    },
+  }));
   return devices.nodes.map((node) => {
-    const cells: Cell[] = [];
-    for (const held of [...devices.held].sort((a, b) => number(a) - number(b))) {
+    const cells: (Cell | null)[] = [];
+    for (const { held, cell } of owners) {
       for (const place of held.nodes) {
         if (place.node !== node.node) continue;
-        for (let i = 0; i < place.devices; ++i) cells.push({ held });
+        for (let i = 0; i < place.devices; ++i) cells.push(cell);
       }
     }
-    while (cells.length < node.devices) cells.push({ held: null });
+    while (cells.length < node.devices) cells.push(null);
     return { name: node.node, type: node.device_type, cells };
   });
 }
 
-function owner(held: Held | null, at: number): string {
-  if (held === null) return 'free';
+function owner(held: Held, at: number): string {
   if (!held.job) return 'a job of another tenant';
   return `${held.name ?? held.job} (${held.job}, ${held.tenant ?? ''}), since ${time(held.since ?? 0)}, for ${duration(at - (held.since ?? at))}`;
 }
 
 function Owners({ devices }: { devices: Devices }) {
-  const theme = useTheme();
-  const dark = useMemo(isDark, [theme]);
+  const dark = useDark();
   return (
     <div class="wide" tabIndex={0} role="region" aria-label="Jobs on the devices">
       <table>
@@ -57,17 +59,11 @@ function Owners({ devices }: { devices: Devices }) {
   );
 }
 
-function isDark(): boolean {
-  const chosen = document.documentElement.dataset.theme;
-  return chosen ? chosen === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
-}
-
 export function ClusterPage({ values }: { values: Record<string, string> }) {
   const at = Number(values.at) || 0;
   const hours = Number(values.hours) || 1;
   const now = useNow(10);
-  const theme = useTheme();
-  const dark = useMemo(isDark, [theme]);
+  const dark = useDark();
   const [hovered, setHovered] = useState('');
   const [chosen, setChosen] = useState(at);
   const devices = useLoaded(() => get<Devices>(`/api/v1/devices${query({ at: at || undefined })}`), [at]);
@@ -78,13 +74,13 @@ export function ClusterPage({ values }: { values: Record<string, string> }) {
   }), [at]);
   useEffect(() => setChosen(at), [at]);
 
-  const cells = useMemo(() => devices.value ? cellsOf(devices.value) : [], [devices.value]);
+  const cells = useMemo(() => devices.value ? cellsOf(devices.value, dark) : [], [devices.value, dark]);
   const first = Math.floor(now) - hours * 3600;
   const slide = (value: number) => {
     setChosen(value >= Math.floor(now) - 5 ? 0 : value);
     apply();
   };
-  const used = cells.reduce((sum, node) => sum + node.cells.filter((cell) => cell.held).length, 0);
+  const used = cells.reduce((sum, node) => sum + node.cells.filter((cell) => cell).length, 0);
   const all = cells.reduce((sum, node) => sum + node.cells.length, 0);
   return (
     <div class="page" data-loaded={devices.value !== null} data-at={devices.value?.at}>
@@ -100,23 +96,7 @@ export function ClusterPage({ values }: { values: Record<string, string> }) {
             onInput={(event) => slide(Number(event.currentTarget.value))} />
           <button type="button" onClick={() => { setChosen(0); setValues({ at: '' }); }} disabled={chosen === 0}>Now</button>
         </div>
-        <div class="map" onMouseLeave={() => setHovered('')}>
-          {cells.map((node) => (
-            <section class="node" key={node.name} aria-label={`${node.name}: ${node.cells.filter((cell) => cell.held).length} of ${node.cells.length} held`}>
-              <h3>{node.name} <small>{node.cells.length} {node.type}</small></h3>
-              <div class="cells">
-                {node.cells.map((cell, i) => {
-                  const words = owner(cell.held, devices.value?.at ?? now);
-                  const style = cell.held ? { background: cell.held.job ? colour(number(cell.held), dark) : 'var(--other)' } : {};
-                  return cell.held?.job
-                    ? <a key={i} class="cell" style={style} href={`#/jobs/${cell.held.job}`} title={words} aria-label={words}
-                      onMouseEnter={() => setHovered(words)} onFocus={() => setHovered(words)} />
-                    : <span key={i} class="cell" style={style} title={words} onMouseEnter={() => setHovered(words)} />;
-                })}
-              </div>
-            </section>
-          ))}
-        </div>
+        <DeviceMap nodes={cells} hover={setHovered} />
         <p class="hint hovered">{hovered || 'Each cell is a device, coloured by its job.'}</p>
         {devices.value && devices.value.held.length > 0 ? <Owners devices={devices.value} /> : null}
       </Card>
