@@ -119,6 +119,36 @@ json open_object(json required, json properties) {
   return schema;
 }
 
+json outlook_schema() {
+  const auto maybe = [](const char* help) {
+    return json{{"type", {"number", "null"}}, {"minimum", 0}, {"description", help}};
+  };
+  const json ids = {{"type", "array"}, {"items", with_help(text(), "id of a job")}};
+  json change = object_of(
+      {{"in_s", maybe("0: with the next decision; null: it depends on jobs of unknown length")},
+       {"earliest_s", maybe("as below")},
+       {"latest_s", maybe("as below")},
+       {"from", with_help(count(), "devices")},
+       {"to", with_help(count(), "devices")},
+       {"after", with_help(ids, "jobs whose end makes it possible, of those the caller may see")},
+       {"gains", with_help(ids, "of a loss: jobs that get devices in the same decision")}});
+  change["type"] = {"object", "null"};
+  return object_of(
+      {{"job", text()},
+       {"at", seconds("since 1970; the other times count from then")},
+       {"end_in_s", maybe("expected seconds to its end; null: unknown")},
+       {"earliest_s",
+        maybe("if the steps of all jobs are as fast as the fastest tenth of the step times that "
+              "they reported lately, and jobs of unknown length end at once; null: it reported "
+              "too few")},
+       {"latest_s",
+        maybe("if they are as slow as the slowest tenth, and jobs of unknown length never end; "
+              "null: there is no bound")},
+       {"change",
+        with_help(std::move(change), "the next change of its devices; null: none is known")},
+       {"text", with_help(text(), "the same for people")}});
+}
+
 }  // namespace
 
 json schema_of(const std::string& name) { return {{"$ref", "#/components/schemas/" + name}}; }
@@ -230,6 +260,7 @@ json component_schemas() {
             "changes to jobs of other tenants")},
        {"reason", with_help(text(), "reason code")},
        {"text", with_help(text(), "the reason as a sentence")}});
+  schemas["Outlook"] = outlook_schema();
   const json digest = {{"type", "string"}, {"minLength", 64}, {"maxLength", 64}};
   schemas["UploadFiles"] = object_schema(
       {"files"},

@@ -239,6 +239,10 @@ class Controller {
       const Caller& caller, const std::string& policy,
       const std::map<std::string, std::string, std::less<>>& settings,
       const std::function<bool()>& abandoned) const = 0;
+  // When the job is expected to end, within which range, and the next change of its devices
+  // (outlook.h): {"job", "at", "end_in_s", "earliest_s", "latest_s", "change", "text"}. Comes from
+  // an outlook of some seconds ago that all callers share; waits 2 s at most if there is none.
+  virtual Result<nlohmann::json> outlook(const Caller& caller, JobNumber job) const = 0;
   // Devices, the jobs that hold them, reservations, policy, utilisation.
   virtual nlohmann::json cluster(const Caller& caller) const = 0;
   // Everything `rubato sim --from-live` needs (control/snapshot.h reads it).

@@ -132,6 +132,21 @@ TEST_F(DashboardTest, WhatWouldHappenUnderAnotherPolicy) {
   EXPECT_EQ(controller_->policy_name(), "rubato");
 }
 
+TEST_F(DashboardTest, WhatIsExpectedOfAJob) {
+  const std::int64_t job = submit(alice_, "mine");
+  submit(bob_, "theirs");
+  const std::string path = "/api/v1/jobs/" + std::to_string(job) + "/outlook";
+  const Got got = ask("GET", path, alice_);
+  ASSERT_EQ(got.status, 200) << got.body;
+  EXPECT_EQ(got.json["job"], "j1");
+  EXPECT_TRUE(got.json["change"].is_null()) << "all devices are reserved: " << got.body;
+  EXPECT_TRUE(got.json["end_in_s"].is_null()) << got.body;
+  EXPECT_EQ(got.json["text"], "when it ends is unknown");
+  EXPECT_EQ(ask("GET", path, bob_).status, 404);
+  ASSERT_EQ(ask("POST", "/api/v1/jobs/j1/cancel", alice_).status, 200);
+  EXPECT_EQ(ask("GET", path, alice_).json["text"], "has ended");
+}
+
 TEST_F(DashboardTest, ALiveStreamHasSamples) {
   httplib::Client client(server_->url());
   std::string text;

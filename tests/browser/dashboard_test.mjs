@@ -80,6 +80,19 @@ step('a resize appears on the job page within a second', async () => {
   await picture(page, 'job', { fullPage: false });
 });
 
+step('a job page says when the job ends, how sure that is, and what comes next', async () => {
+  await visit(page, daemon, '/jobs/j1');
+  const left = page.locator('.tile', { hasText: 'Left, about' });
+  await left.getByText(/^\d+ d \d+ h to \d+ d \d+ h$/).waitFor(); // its step times have a spread
+  await page.getByText('keeps its devices to its end').waitFor();
+  const later = await daemon.submit({ run: ['/bin/true'], name: 'later', devices: '2', mode: 'rigid', after: ['vision'] });
+  await visit(page, daemon, `/jobs/${later.id}`);
+  await page.getByText(/starts on 2 devices when j\d+ \(vision\) ends, in about \d+ d/).waitFor();
+  await page.locator('.tile', { hasText: 'Left, about' }).getByText('unknown').waitFor();
+  await daemon.ask('POST', `/api/v1/jobs/${later.id}/cancel`);
+  await page.getByText('Left, about').waitFor({ state: 'detached' });
+});
+
 step('logs are followed and searched', async () => {
   const job = await daemon.shell('talks', 'i=0; while :; do i=$((i+1)); echo "line $i of the log"; [ $((i % 10)) = 0 ] && echo "needle $i"; sleep 0.05; done');
   await visit(page, daemon, `/jobs/${job.id}`);

@@ -25,6 +25,11 @@ export interface Why {
   job: string; phase: string; code: string; text: string; remedy: string;
   blockers: { job?: string; name?: string; devices?: number }[];
 }
+// Seconds after `at`; null: unknown.
+export interface Outlook {
+  at: number; end_in_s: number | null; earliest_s: number | null; latest_s: number | null; text: string;
+  change: { in_s: number | null; earliest_s: number | null; latest_s: number | null; from: number; to: number; after: string[]; gains: string[] } | null;
+}
 export interface RubatoEvent {
   seq: number; at: number; type: string; job: number | string | null; tenant?: string;
   body: Record<string, unknown>; by?: string; from?: string;

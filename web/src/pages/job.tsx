@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { change, get, jobOf, query, type Job, type Point, type RubatoEvent, type Why } from '../api';
+import { change, get, jobOf, query, type Job, type Outlook, type Point, type RubatoEvent, type Why } from '../api';
 import { Bits } from '../bits';
 import { Chart, type Mark } from '../chart';
 import { count, duration, number, time } from '../format';
@@ -7,6 +7,7 @@ import { useLoaded, useNow, useSoon, words } from '../hooks';
 import { listen } from '../live';
 import { Bar, Card, Phase, Problem, Tile } from '../parts';
 import { Logs } from '../logs';
+import { LeftTile, Next } from '../outlook';
 import { eventWords, reasonWords, resizeOf, type Resize } from '../words';
 
 const mostEvents = 2000;
@@ -152,7 +153,10 @@ export function JobPage({ id }: { id: string }) {
   const why = useLoaded(() => get<Why>(`${path}/why`), [id]);
   const past = useLoaded(() => get<{ events: RubatoEvent[] }>(`${path}/events${query({ newest_first: true, limit: mostEvents })}`), [id]);
   const stored = useLoaded(() => get<{ points: Point[] }>(`${path}/series`), [id]);
+  const outlook = useLoaded(() => get<Outlook>(`${path}/outlook`), [id]);
   const again = useSoon(() => { job.reload(); why.reload(); }, 150);
+  // The daemon looks ahead every few seconds at most, and its answer changes slowly.
+  const lookAgain = useSoon(outlook.reload, 5000);
   const found = job.value;
   const clock = useNow(2);
 
@@ -174,6 +178,7 @@ export function JobPage({ id }: { id: string }) {
       setEvents((known) => known.some((other) => other.seq === event.seq) ? known : [...known, event].slice(-2 * mostEvents));
       again();
     },
+    sample: lookAgain,
     point: (point) => {
       setLive(point);
       setPoints((known) => [...known, point].slice(-mostPoints));
@@ -186,11 +191,11 @@ export function JobPage({ id }: { id: string }) {
   const running = found.ended_at === 0;
   const step = running && live ? Math.max(live.step, progress.step ?? 0) : progress.step;
   const share = progress.total_steps ? (step ?? 0) / progress.total_steps : 0;
-  const eta = progress.eta_s;
   return (
     <div class="page" data-loaded={past.value !== null && stored.value !== null}>
       <h1>{found.name} <small>{found.id}</small> <Phase phase={found.phase} stalled={found.stalled_since > 0} /></h1>
       <p class="why">{why.value ? why.value.text : ''}{why.value?.remedy ? <><br /><em>{why.value.remedy}</em></> : null}</p>
+      {running ? <Next outlook={outlook.value} /> : null}
       {found.message ? <Problem text={found.message} /> : null}
       {Object.entries(found.errors).map(([kind, error]) => <Problem key={kind} text={`${kind}: ${error.message}`} />)}
       <dl class="tiles">
@@ -198,7 +203,7 @@ export function JobPage({ id }: { id: string }) {
         <Tile name="Step" value={step === undefined ? '–' : String(step)} hint={progress.total_steps ? `of ${progress.total_steps}` : ''} />
         {progress.loss !== undefined ? <Tile name="Loss" value={number(running && live ? live.loss : progress.loss)} /> : null}
         {running && progress.start_in_s !== undefined ? <Tile name="Starts in about" value={duration(progress.start_in_s)} /> : null}
-        {running ? <Tile name="Left, about" value={duration(eta)} hint={progress.eta_devices ? `on ${count(progress.eta_devices, 'device')}` : ''} />
+        {running ? <LeftTile outlook={outlook.value} now={clock} />
           : <Tile name="Took" value={duration(found.ended_at - found.submitted_at)} />}
         <Tile name="Resizes" value={String(found.resizes)} hint={found.restarts ? `${count(found.restarts, 'restart')}` : ''} />
         <Tile name="Device time" value={duration(found.device_s)} />
