@@ -463,9 +463,18 @@ json component_schemas() {
                                                  {"loss", number()},
                                                  {"metrics", any_object()}})}}}});
   schemas["Devices"] = object_schema(
-      {"at", "nodes", "held"},
+      {"at", "nodes", "held", "reservations"},
       {{"at", seconds("since 1970")},
-       {"nodes", nodes_schema("nodes of that time, with all their devices")},
+       {"nodes",
+        {{"type", "array"},
+         {"description", "nodes of that time, with all their devices"},
+         {"items",
+          object_of(
+              {{"node", with_help(text(), "its name")},
+               {"device_type", text()},
+               {"devices", count()},
+               {"reserved", with_help(count(), "of them, for something other than training")}})}}},
+       {"reservations", list_of("Reservation")},
        {"held",
         {{"type", "array"},
          {"items",

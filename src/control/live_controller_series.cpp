@@ -113,10 +113,22 @@ Result<nlohmann::json> LiveController::devices_at(const Caller& caller, double a
     if (!found.ok()) return found.error();
     then = std::move(*found);
   }
+  if (at <= 0) then.reservations = reservations();
+  int reserved = 0;
+  nlohmann::json reserved_rows = nlohmann::json::array();
+  for (const Reservation& reservation : then.reservations) {
+    reserved += reservation.devices;
+    reserved_rows.push_back(to_json(reservation));
+  }
+  const auto cluster = LiveCluster::make(then.nodes);
+  const std::vector<int> on = cluster.ok() ? reserved_on(*cluster, reserved) : std::vector<int>();
   nlohmann::json nodes = nlohmann::json::array();
-  for (const LiveNode& node : then.nodes) {
-    nodes.push_back(
-        {{"node", node.name}, {"device_type", node.device_type}, {"devices", node.devices}});
+  for (std::size_t i = 0; i < then.nodes.size(); ++i) {
+    const LiveNode& node = then.nodes[i];
+    nodes.push_back({{"node", node.name},
+                     {"device_type", node.device_type},
+                     {"devices", node.devices},
+                     {"reserved", i < on.size() ? on[i] : 0}});
   }
   nlohmann::json held = nlohmann::json::array();
   for (const DeviceSpan& span : then.spans) {
@@ -130,7 +142,10 @@ Result<nlohmann::json> LiveController::devices_at(const Caller& caller, double a
     }
     held.push_back(std::move(row));
   }
-  return nlohmann::json{{"at", then.at}, {"nodes", std::move(nodes)}, {"held", std::move(held)}};
+  return nlohmann::json{{"at", then.at},
+                        {"nodes", std::move(nodes)},
+                        {"held", std::move(held)},
+                        {"reservations", std::move(reserved_rows)}};
 }
 
 }  // namespace rubato::control

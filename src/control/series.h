@@ -70,6 +70,7 @@ struct DevicesThen {
   double at = 0;
   std::vector<LiveNode> nodes{};
   std::vector<DeviceSpan> spans{};  // in order of `since`
+  std::vector<Reservation> reservations{};
 };
 
 }  // namespace rubato::control

@@ -4,19 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <tuple>
 
 #include "base/json_text.h"
-#include "base/text.h"
+#include "control/json_fields.h"
 #include "control/live_cluster.h"
-#include "control/state_folder.h"
+#include "control/series_tables.h"
 
 namespace rubato::control {
 
 namespace {
 
-constexpr std::int64_t kVersion = 1;  // of the tables; another one is begun anew
 constexpr double kDay = 86'400;
 constexpr double kKeepDays = 31 * kDay;
 constexpr double kCleanEvery = 60;
@@ -27,65 +25,6 @@ struct Level {
   double keep_s;
 };
 constexpr std::array<Level, 3> kLevels{{{5, 7200}, {60, 2 * kDay}, {600, kKeepDays}}};
-
-std::string columns_with(std::string_view form) {
-  std::vector<std::string> parts;
-  parts.reserve(kSeriesColumns.size());
-  for (const std::string_view name : kSeriesColumns) {
-    parts.push_back(fmt::format(fmt::runtime(form), fmt::arg("name", name)));
-  }
-  return join(parts, ", ");
-}
-
-std::string make_tables() {
-  return fmt::format(
-      R"sql(
-BEGIN IMMEDIATE;
-CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE series (
-  step INTEGER NOT NULL, at INTEGER NOT NULL, samples INTEGER NOT NULL, {},
-  PRIMARY KEY (step, at)) WITHOUT ROWID;
-CREATE TABLE points (
-  job INTEGER NOT NULL, at REAL NOT NULL, body TEXT NOT NULL, PRIMARY KEY (job, at)) WITHOUT ROWID;
-CREATE TABLE point_jobs (job INTEGER PRIMARY KEY, last_at REAL NOT NULL);
-CREATE TABLE spans (
-  job INTEGER NOT NULL, nodes TEXT NOT NULL, since REAL NOT NULL, until REAL NOT NULL);
-CREATE INDEX spans_of_job ON spans (job) WHERE until = 0;
-CREATE INDEX spans_by_end ON spans (until);
-CREATE TABLE fleets (at REAL NOT NULL, nodes TEXT NOT NULL);
-CREATE INDEX fleets_by_time ON fleets (at);
-PRAGMA user_version = {};
-COMMIT)sql",
-      columns_with("{name} REAL NOT NULL"), kVersion);
-}
-
-// An open database with our tables. An error for a file that is not that.
-Result<Database> open_tables(const std::string& path) {
-  if (auto status = make_private_file(path); !status) return status.error();
-  auto database = Database::open(path);
-  if (!database) return database.error();
-  if (auto status = database->execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");
-      !status) {
-    return status.error();
-  }
-  const auto version = database->read_integer("PRAGMA user_version");
-  if (!version) return version.error();
-  const auto tables = database->read_integer("SELECT count(*) FROM sqlite_schema");
-  if (!tables) return tables.error();
-  if (*tables == 0) {
-    if (auto status = database->execute(make_tables()); !status) return status.error();
-  } else if (*version != kVersion) {
-    return invalid_input(path + ": of another version");
-  }
-  const auto sound = database->read_text("PRAGMA quick_check(1)");
-  if (!sound) return sound.error();
-  if (*sound != "ok") return invalid_input(path + ": " + *sound);
-  return database;
-}
-
-void remove_tables(const std::string& path) {
-  for (const char* part : {"", "-wal", "-shm"}) std::remove((path + part).c_str());
-}
 
 nlohmann::json parsed_list(std::string_view text) {
   nlohmann::json list = parse_json(text);
@@ -98,11 +37,7 @@ Result<std::unique_ptr<SeriesStore>> SeriesStore::open(const std::string& folder
                                                        const std::string& log,
                                                        std::int64_t last_seq) {
   const std::string path = folder + "/series.db";
-  auto database = open_tables(path);
-  if (!database && database.error().code == ErrorCode::kInvalidInput) {
-    remove_tables(path);
-    database = open_tables(path);
-  }
+  auto database = open_series_tables(path);
   if (!database) return database.error();
   std::unique_ptr<SeriesStore> store(new SeriesStore(std::move(*database)));
   const MutexLock lock(store->mutex_);
@@ -130,6 +65,8 @@ Status SeriesStore::prepare() {
       {&drop_job_, "DELETE FROM point_jobs WHERE job = ?"},
       {&drop_points_, "DELETE FROM points WHERE job = ?"},
       {&put_nodes_, "INSERT INTO fleets VALUES (?, ?)"},
+      {&reserve_, "INSERT OR REPLACE INTO reservations VALUES (?, ?, ?, ?, 0)"},
+      {&release_, "UPDATE reservations SET ended = max(?, since) WHERE number = ?"},
       {&put_seen_, "INSERT OR REPLACE INTO meta VALUES ('seen', ?)"}};
   for (const auto& [statement, sql] : all) {
     auto made = database_.prepare(sql);
@@ -150,10 +87,12 @@ Status SeriesStore::begin_log(const std::string& log, std::int64_t last_seq) {
     seen_ = *seen;
     return ok_status();
   }
-  return database_.execute(fmt::format(
-      "BEGIN IMMEDIATE; DELETE FROM spans; DELETE FROM fleets; DELETE FROM points; DELETE FROM "
-      "point_jobs; DELETE FROM meta; INSERT INTO meta VALUES ('log', '{}'), ('seen', 0); COMMIT",
-      log));
+  return database_.execute(
+      fmt::format("BEGIN IMMEDIATE; DELETE FROM spans; DELETE FROM fleets; DELETE FROM "
+                  "reservations; DELETE FROM "
+                  "points; DELETE FROM point_jobs; DELETE FROM meta; INSERT INTO meta VALUES "
+                  "('log', '{}'), ('seen', 0); COMMIT",
+                  log));
 }
 
 Status SeriesStore::end_transaction(Status written) {
@@ -238,6 +177,7 @@ Status SeriesStore::forget_old(double now) {
   }
   sql += fmt::format(
       "DELETE FROM spans WHERE until > 0 AND until < {0};"
+      "DELETE FROM reservations WHERE ended > 0 AND ended < {0};"
       "DELETE FROM fleets WHERE at < (SELECT max(at) FROM fleets WHERE at <= {0});"
       "DELETE FROM points WHERE job IN (SELECT job FROM point_jobs WHERE last_at < {0} UNION "
       "SELECT job FROM (SELECT job FROM point_jobs ORDER BY last_at DESC LIMIT -1 OFFSET {1}));"
@@ -277,9 +217,17 @@ Status SeriesStore::note_event(const Event& event) {
         nodes == event.body.end() ? placement_json(unnamed_placement(devices)) : *nodes);
     return begin_span_.bind(event.job).bind(text).bind(event.at).run();
   }
+  if (event.type == "reserved" || event.type == "released") return note_reservation(event);
   if (event.type != "started" && event.type != "nodes") return ok_status();
   const std::string text = compact_json(nodes_json(nodes_of_event(event.body)));
   return put_nodes_.bind(event.at).bind(text).run();
+}
+
+Status SeriesStore::note_reservation(const Event& event) {
+  const std::int64_t number = whole_in(event.body, "number");
+  if (event.type == "released") return release_.bind(event.at).bind(number).run();
+  reserve_.bind(number).bind(whole_in(event.body, "devices")).bind(event.at);
+  return reserve_.bind(number_in(event.body, "until")).run();
 }
 
 std::int64_t SeriesStore::seen() const {
@@ -345,6 +293,20 @@ Result<DevicesThen> SeriesStore::devices(double at) const {
   const auto found = fleet->bind(at).next();
   if (!found) return found.error();
   if (*found) then.nodes = nodes_of_event({{"nodes", parsed_list(fleet->text(0))}});
+  auto reserved = database_.prepare(
+      "SELECT number, devices, since, until FROM reservations WHERE since <= ?1 AND "
+      "(ended = 0 OR ended > ?1) ORDER BY number");
+  if (!reserved) return reserved.error();
+  reserved->bind(at);
+  for (;;) {
+    const auto row = reserved->next();
+    if (!row) return row.error();
+    if (!*row) break;
+    then.reservations.push_back({.number = reserved->integer(0),
+                                 .devices = static_cast<int>(reserved->integer(1)),
+                                 .from = reserved->number(2),
+                                 .until = reserved->number(3)});
+  }
   auto spans = database_.prepare(
       "SELECT job, nodes, since, until FROM spans WHERE since <= ?1 AND until = 0 UNION ALL "
       "SELECT job, nodes, since, until FROM spans WHERE since <= ?1 AND until > ?1 "

@@ -95,6 +95,12 @@ TEST_F(DashboardTest, DevicesNowAndBefore) {
   ASSERT_EQ(now["nodes"].size(), 1U);
   EXPECT_EQ(now["nodes"][0]["devices"], 4);
   EXPECT_TRUE(now["held"].empty());
+  EXPECT_EQ(now["nodes"][0]["reserved"], 4);
+  ASSERT_EQ(now["reservations"].size(), 1U);
+  const std::int64_t since = now["reservations"][0]["from"].get<std::int64_t>();
+  const json later = ask("GET", "/api/v1/devices?at=" + std::to_string(since + 1), alice_).json;
+  EXPECT_EQ(later["nodes"][0]["reserved"], 4) << later;
+  EXPECT_EQ(later["reservations"][0]["devices"], 4) << later;
   EXPECT_TRUE(ask("GET", "/api/v1/devices?at=1000", alice_).json["nodes"].empty());
 }
 

@@ -146,6 +146,26 @@ step('the slider shows who held the devices before', async () => {
   await page.getByRole('link', { name: 'vision', exact: true }).waitFor();
 });
 
+step('reserved devices are on the map, now and in the past', async () => {
+  await visit(page, daemon, '/cluster');
+  assert.equal(await page.locator('.cell.reserved').count(), 0);
+  const { number } = await daemon.ask('POST', '/api/v1/reservations', { devices: 1, seconds: 3600 });
+  await seen(page, () => document.querySelectorAll('.cell.reserved').length === 1);
+  await page.locator('.cell.reserved').hover();
+  await page.locator('.hovered').getByText(/^reserved for something other than training: 1 device until /).waitFor();
+  await page.getByRole('cell', { name: /^reserved until/ }).waitFor();
+  await page.getByRole('heading', { name: '1 reserved' }).waitFor();
+  await picture(page, 'reserved');
+  const { reservations } = await daemon.ask('GET', '/api/v1/devices');
+  await until('the next second has begun', () => Date.now() / 1000 > Math.ceil(reservations[0].from) + 1);
+  await daemon.ask('DELETE', `/api/v1/reservations/${number}`);
+  await seen(page, () => document.querySelectorAll('.cell.reserved').length === 0);
+  await visit(page, daemon, `/cluster?at=${Math.ceil(reservations[0].from)}`);
+  await seen(page, () => document.querySelectorAll('.cell.reserved').length === 1);
+  await page.getByRole('button', { name: 'Now' }).click();
+  await seen(page, () => document.querySelectorAll('.cell.reserved').length === 0);
+});
+
 step('filters are in the address', async () => {
   await visit(page, daemon, '/jobs');
   await page.getByRole('button', { name: 'cancelled' }).click();

@@ -46,7 +46,10 @@ export interface Point {
 export interface Held {
   nodes: NodeDevices[]; job?: string; name?: string; tenant?: string; since?: number; until?: number;
 }
-export interface Devices { at: number; nodes: NodeDevices[]; held: Held[] }
+export interface Reservation { number: number; devices: number; from: number; until: number }
+export interface Devices {
+  at: number; nodes: (NodeDevices & { reserved: number })[]; held: Held[]; reservations: Reservation[];
+}
 export interface Tenant { name: string; weight: number; quota: number; max_queued: number; user?: string }
 export interface Policy {
   name: string; summary: string; source?: string;

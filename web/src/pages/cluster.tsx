@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { get, query, type Devices, type Held } from '../api';
+import { get, query, type Devices, type Held, type Reservation } from '../api';
 import { useTheme } from '../chart';
 import { colour, count, duration, time } from '../format';
 import { useLoaded, useNow, useSoon } from '../hooks';
@@ -7,28 +7,34 @@ import { listen } from '../live';
 import { Card, Problem } from '../parts';
 import { setValues } from '../route';
 
-interface Cell { held: Held | null }
+interface Cell { held: Held | null; reserved: boolean }
 interface NodeCells { name: string; type: string; cells: Cell[] }
 
 const number = (held: Held) => Number((held.job ?? '').replace(/^j/, '')) || 0;
 
-// Devices have no names in the log, so a node's cells are given to its jobs from the left.
+// Devices have no names in the log, so a node's cells are given to its jobs from the left; those that
+// are reserved are the last ones.
 function cellsOf(devices: Devices): NodeCells[] {
   return devices.nodes.map((node) => {
     const cells: Cell[] = [];
     for (const held of [...devices.held].sort((a, b) => number(a) - number(b))) {
       for (const place of held.nodes) {
         if (place.node !== node.node) continue;
-        for (let i = 0; i < place.devices; ++i) cells.push({ held });
+        for (let i = 0; i < place.devices; ++i) cells.push({ held, reserved: false });
       }
     }
-    while (cells.length < node.devices) cells.push({ held: null });
+    while (cells.length < node.devices) cells.push({ held: null, reserved: cells.length >= node.devices - node.reserved });
     return { name: node.node, type: node.device_type, cells };
   });
 }
 
-function owner(held: Held | null, at: number): string {
-  if (held === null) return 'free';
+function reservedWords(reservations: Reservation[]): string {
+  const parts = reservations.map((one) => `${count(one.devices, 'device')} until ${time(one.until)}`);
+  return `reserved for something other than training: ${parts.join(', ')}`;
+}
+
+function owner({ held, reserved }: Cell, at: number, reservations: Reservation[]): string {
+  if (held === null) return reserved ? reservedWords(reservations) : 'free';
   if (!held.job) return 'a job of another tenant';
   return `${held.name ?? held.job} (${held.job}, ${held.tenant ?? ''}), since ${time(held.since ?? 0)}, for ${duration(at - (held.since ?? at))}`;
 }
@@ -49,6 +55,14 @@ function Owners({ devices }: { devices: Devices }) {
               <td class="n">{held.nodes.reduce((sum, place) => sum + place.devices, 0)}</td>
               <td>{held.nodes.map((place) => `${place.node} (${place.devices})`).join(', ')}</td>
               <td>{held.since ? `${time(held.since)} (${duration(devices.at - held.since)})` : '–'}</td>
+            </tr>
+          ))}
+          {devices.reservations.map((one) => (
+            <tr key={`reserved-${one.number}`}>
+              <td><span class="swatch reserved" />reserved until {time(one.until)}</td>
+              <td>–</td><td class="n">{one.devices}</td>
+              <td>{devices.nodes.filter((node) => node.reserved > 0).map((node) => `${node.node} (${node.reserved})`).join(', ')}</td>
+              <td>{time(one.from)} ({duration(devices.at - one.from)})</td>
             </tr>
           ))}
         </tbody>
@@ -74,7 +88,7 @@ export function ClusterPage({ values }: { values: Record<string, string> }) {
   const again = useSoon(() => { if (at === 0) devices.reload(); }, 250);
   const apply = useSoon(() => setValues({ at: chosen === 0 ? '' : String(chosen) }), 60);
   useEffect(() => listen({
-    event: (event) => { if (['held', 'nodes', 'started', 'removed'].includes(event.type)) again(); },
+    event: (event) => { if (['held', 'nodes', 'started', 'removed', 'reserved', 'released'].includes(event.type)) again(); },
   }), [at]);
   useEffect(() => setChosen(at), [at]);
 
@@ -86,9 +100,11 @@ export function ClusterPage({ values }: { values: Record<string, string> }) {
   };
   const used = cells.reduce((sum, node) => sum + node.cells.filter((cell) => cell.held).length, 0);
   const all = cells.reduce((sum, node) => sum + node.cells.length, 0);
+  const reservations = devices.value?.reservations ?? [];
+  const reserved = devices.value?.nodes.reduce((sum, node) => sum + node.reserved, 0) ?? 0;
   return (
     <div class="page" data-loaded={devices.value !== null} data-at={devices.value?.at}>
-      <h1>Cluster <small>{all ? `${used} of ${count(all, 'device')} held` : ''}</small></h1>
+      <h1>Cluster <small>{all ? `${used} of ${count(all, 'device')} held${reserved ? `, ${reserved} reserved` : ''}` : ''}</small></h1>
       <Problem text={devices.error} />
       <Card title={chosen === 0 ? 'Now' : `At ${time(chosen)}`} extra={
         <label class="inline">Back <select value={String(hours)} onChange={(event) => setValues({ hours: event.currentTarget.value, at: '' })}>
@@ -106,19 +122,24 @@ export function ClusterPage({ values }: { values: Record<string, string> }) {
               <h3>{node.name} <small>{node.cells.length} {node.type}</small></h3>
               <div class="cells">
                 {node.cells.map((cell, i) => {
-                  const words = owner(cell.held, devices.value?.at ?? now);
+                  const words = owner(cell, devices.value?.at ?? now, reservations);
                   const style = cell.held ? { background: cell.held.job ? colour(number(cell.held), dark) : 'var(--other)' } : {};
                   return cell.held?.job
                     ? <a key={i} class="cell" style={style} href={`#/jobs/${cell.held.job}`} title={words} aria-label={words}
                       onMouseEnter={() => setHovered(words)} onFocus={() => setHovered(words)} />
-                    : <span key={i} class="cell" style={style} title={words} onMouseEnter={() => setHovered(words)} />;
+                    : <span key={i} class={`cell ${cell.reserved ? 'reserved' : ''}`} style={style} title={words} onMouseEnter={() => setHovered(words)} />;
                 })}
               </div>
             </section>
           ))}
         </div>
         <p class="hint hovered">{hovered || 'Each cell is a device, coloured by its job.'}</p>
-        {devices.value && devices.value.held.length > 0 ? <Owners devices={devices.value} /> : null}
+        <p class="hint legend">
+          <span><span class="swatch free" />free</span>
+          <span><span class="swatch reserved" />reserved for something other than training</span>
+          <span><span class="swatch strange" />a job of another tenant</span>
+        </p>
+        {devices.value && devices.value.held.length + reservations.length > 0 ? <Owners devices={devices.value} /> : null}
       </Card>
     </div>
   );
