@@ -22,6 +22,9 @@ json any_object() { return {{"type", "object"}}; }
 json seconds(const char* help) {
   return {{"type", "number"}, {"minimum", 0}, {"description", help}};
 }
+json share(const char* help) {
+  return {{"type", "number"}, {"minimum", 0}, {"maximum", 1}, {"description", help}};
+}
 json list_of(const std::string& name) { return {{"type", "array"}, {"items", schema_of(name)}}; }
 
 json nodes_schema(const char* help) {
@@ -451,19 +454,31 @@ json component_schemas() {
   series["training"] = with_help(numbers, "devices held by workers that are training");
   series["waited_median"] = with_help(numbers, "seconds that queued jobs have been waiting");
   schemas["Series"] = object_of(std::move(series));
+  const json shares = {{"type", "array"}, {"items", {{"type", {"number", "null"}}}}};
+  schemas["Series"]["properties"]["utilisation"] =
+      with_help(shares,
+                "mean share of time in which devices computed, 0 to 1, as drivers tell; missing or "
+                "null: no driver tells it");
+  schemas["Series"]["properties"]["memory"] =
+      with_help(shares, "share of the devices' memory that is in use, likewise");
   schemas["JobSeries"] = object_schema(
-      {"job", "points"}, {{"job", text()},
-                          {"points",
-                           {{"type", "array"},
-                            {"items", object_of({{"at", seconds("since 1970")},
-                                                 {"step", with_help(count(), "steps done")},
-                                                 {"held", with_help(count(), "devices")},
-                                                 {"step_s", seconds("of a step; 0: unknown")},
-                                                 {"samples_per_s", number()},
-                                                 {"loss", number()},
-                                                 {"metrics", any_object()}})}}}});
+      {"job", "points"},
+      {{"job", text()},
+       {"points",
+        {{"type", "array"},
+         {"items",
+          object_schema({"at", "step", "held", "step_s", "samples_per_s", "loss", "metrics"},
+                        {{"at", seconds("since 1970")},
+                         {"step", with_help(count(), "steps done")},
+                         {"held", with_help(count(), "devices")},
+                         {"step_s", seconds("of a step; 0: unknown")},
+                         {"samples_per_s", number()},
+                         {"loss", number()},
+                         {"utilisation", share("of its devices; missing: no driver tells it")},
+                         {"memory", share("of its devices' memory that is in use, likewise")},
+                         {"metrics", any_object()}})}}}});
   schemas["Devices"] = object_schema(
-      {"at", "nodes", "held", "reservations"},
+      {"at", "nodes", "held", "reservations", "use"},
       {{"at", seconds("since 1970")},
        {"nodes",
         {{"type", "array"},
@@ -475,6 +490,16 @@ json component_schemas() {
                {"devices", count()},
                {"reserved", with_help(count(), "of them, for something other than training")}})}}},
        {"reservations", list_of("Reservation")},
+       {"use",
+        {{"type", "array"},
+         {"description", "what drivers tell of devices now; unknown fields are missing"},
+         {"items", object_schema({"node", "index"},
+                                 {{"node", text()},
+                                  {"index", with_help(count(), "of the device on its node")},
+                                  {"job", with_help(text(), "that holds it; missing: none")},
+                                  {"utilisation", share("of the time in which it computed")},
+                                  {"memory_used", with_help(count(), "bytes")},
+                                  {"memory", with_help(count(), "bytes")}})}}},
        {"held",
         {{"type", "array"},
          {"items",

@@ -323,6 +323,8 @@ class LiveController final : public Controller {
   void start_recorder();
   ClusterSample take_sample() const;
   std::vector<JobPoint> take_points() const;
+  // What drivers tell of the devices, by the job that holds them; 0: no job.
+  std::map<JobNumber, std::vector<DeviceUse>> use_by_job() const;
   std::optional<JobPoint> point_of(const JobRecord& job, double now) const
       RUBATO_REQUIRES_SHARED(mutex_);
 

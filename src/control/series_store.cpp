@@ -49,10 +49,17 @@ Result<std::unique_ptr<SeriesStore>> SeriesStore::open(const std::string& folder
 Status SeriesStore::prepare() {
   const std::vector<std::pair<Statement*, std::string>> all{
       {&put_sample_,
-       fmt::format("INSERT INTO series (step, at, samples, {}) VALUES (?, ?, 1, {}) "
-                   "ON CONFLICT (step, at) DO UPDATE SET {}, samples = samples + 1",
-                   columns_with("{name}"), columns_with("?"),
-                   columns_with("{name} = ({name} * samples + excluded.{name}) / (samples + 1)"))},
+       fmt::format("INSERT INTO series (step, at, samples, {}, {}) VALUES (?, ?, 1, {}, {}) "
+                   "ON CONFLICT (step, at) DO UPDATE SET {}, {}, samples = samples + 1",
+                   columns_with(kSeriesColumns, "{name}"), columns_with(kUseColumns, "{name}"),
+                   columns_with(kSeriesColumns, "?"), columns_with(kUseColumns, "?"),
+                   columns_with(kSeriesColumns,
+                                "{name} = ({name} * samples + excluded.{name}) / (samples + 1)"),
+                   columns_with(
+                       kUseColumns,
+                       "{name} = CASE WHEN excluded.{name} IS NULL THEN {name} WHEN {name} IS NULL "
+                       "THEN excluded.{name} ELSE ({name} * samples + excluded.{name}) / (samples "
+                       "+ 1) END"))},
       {&put_point_, "INSERT OR REPLACE INTO points VALUES (?, ?, ?)"},
       {&put_job_, "INSERT OR REPLACE INTO point_jobs VALUES (?, ?)"},
       {&halve_,
@@ -128,6 +135,7 @@ Status SeriesStore::put_sample(const ClusterSample& sample) {
     const auto at = static_cast<std::int64_t>(sample.at) / level.step_s * level.step_s;
     put_sample_.bind(level.step_s).bind(at);
     for (const double value : sample.values) put_sample_.bind(std::isfinite(value) ? value : 0.0);
+    for (const double value : sample.use) put_sample_.bind(value);  // NaN becomes NULL
     if (auto status = put_sample_.run(); !status) return status;
   }
   return ok_status();
@@ -252,10 +260,13 @@ Result<Series> SeriesStore::read(const SeriesQuery& query) const {
   const std::int64_t base = kLevels[best].step_s;
   Series series;
   series.step = std::max(base, static_cast<std::int64_t>(wanted) / base * base);
-  auto rows = database_.prepare(
-      fmt::format("SELECT at / {0} * {0}, {1} FROM series WHERE step = {2} AND at > ? AND at <= ? "
-                  "GROUP BY at / {0} ORDER BY at LIMIT 20000",
-                  series.step, columns_with("sum({name} * samples) / sum(samples)"), base));
+  auto rows = database_.prepare(fmt::format(
+      "SELECT at / {0} * {0}, {1}, {3} FROM series WHERE step = {2} AND at > ? AND at <= ? "
+      "GROUP BY at / {0} ORDER BY at LIMIT 20000",
+      series.step, columns_with(kSeriesColumns, "sum({name} * samples) / sum(samples)"), base,
+      columns_with(kUseColumns,
+                   "coalesce(sum({name} * samples) / sum(CASE WHEN {name} IS NULL THEN "
+                   "NULL ELSE samples END), -1)")));
   if (!rows) return rows.error();
   rows->bind(query.from - static_cast<double>(series.step)).bind(query.to);
   for (;;) {
@@ -265,6 +276,10 @@ Result<Series> SeriesStore::read(const SeriesQuery& query) const {
     series.at.push_back(rows->number(0));
     for (std::size_t i = 0; i < series.columns.size(); ++i) {
       series.columns[i].push_back(rows->number(static_cast<int>(i) + 1));
+    }
+    for (std::size_t i = 0; i < series.use.size(); ++i) {
+      const double value = rows->number(static_cast<int>(series.columns.size() + i) + 1);
+      series.use[i].push_back(value < 0 ? kUnknownUse : value);
     }
   }
 }

@@ -12,10 +12,10 @@
 
 namespace rubato::control {
 
-std::string columns_with(std::string_view form) {
+std::string columns_with(std::span<const std::string_view> columns, std::string_view form) {
   std::vector<std::string> parts;
-  parts.reserve(kSeriesColumns.size());
-  for (const std::string_view name : kSeriesColumns) {
+  parts.reserve(columns.size());
+  for (const std::string_view name : columns) {
     parts.push_back(fmt::format(fmt::runtime(form), fmt::arg("name", name)));
   }
   return join(parts, ", ");
@@ -23,7 +23,7 @@ std::string columns_with(std::string_view form) {
 
 namespace {
 
-constexpr std::int64_t kVersion = 2;
+constexpr std::int64_t kVersion = 3;
 constexpr const char* kReservations =
     "CREATE TABLE reservations (number INTEGER PRIMARY KEY, devices INTEGER NOT NULL, since REAL "
     "NOT NULL, until REAL NOT NULL, ended REAL NOT NULL)";
@@ -34,7 +34,7 @@ std::string make_tables() {
 BEGIN IMMEDIATE;
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE series (
-  step INTEGER NOT NULL, at INTEGER NOT NULL, samples INTEGER NOT NULL, {},
+  step INTEGER NOT NULL, at INTEGER NOT NULL, samples INTEGER NOT NULL, {}, {},
   PRIMARY KEY (step, at)) WITHOUT ROWID;
 CREATE TABLE points (
   job INTEGER NOT NULL, at REAL NOT NULL, body TEXT NOT NULL, PRIMARY KEY (job, at)) WITHOUT ROWID;
@@ -48,17 +48,25 @@ CREATE TABLE fleets (at REAL NOT NULL, nodes TEXT NOT NULL);
 CREATE INDEX fleets_by_time ON fleets (at);
 PRAGMA user_version = {};
 COMMIT)sql",
-      columns_with("{name} REAL NOT NULL"), kReservations, kVersion);
+      columns_with(kSeriesColumns, "{name} REAL NOT NULL"),
+      columns_with(kUseColumns, "{name} REAL"), kReservations, kVersion);
 }
 
-// Version 1 has no reservations: what follows from events is made anew from the log.
+// Version 1 has no reservations: what follows from events is made anew from the log. Version 2 does
+// not have what drivers tell.
 Status bring_up_to_date(Database& database, std::int64_t version) {
   if (version == kVersion) return ok_status();
-  if (version != 1) return invalid_input("series.db: of another version");
-  return database.execute(
-      fmt::format("BEGIN IMMEDIATE; {}; DELETE FROM spans; DELETE FROM fleets; UPDATE meta SET "
-                  "value = 0 WHERE name = 'seen'; PRAGMA user_version = {}; COMMIT",
-                  kReservations, kVersion));
+  if (version < 1 || version > kVersion) return invalid_input("series.db: of another version");
+  std::string sql = "BEGIN IMMEDIATE;";
+  if (version == 1) {
+    sql += fmt::format(
+        "{}; DELETE FROM spans; DELETE FROM fleets; UPDATE meta SET value = 0 WHERE name = 'seen';",
+        kReservations);
+  }
+  for (const std::string_view name : kUseColumns) {
+    sql += fmt::format("ALTER TABLE series ADD COLUMN {} REAL;", name);
+  }
+  return database.execute(sql + fmt::format("PRAGMA user_version = {}; COMMIT", kVersion));
 }
 
 // An open database with our tables. An error for a file that is not that.

@@ -2,6 +2,7 @@
 // damaged, or of another version, is begun anew.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -12,7 +13,7 @@ namespace rubato::control {
 
 Result<Database> open_series_tables(const std::string& path);
 
-// The columns of the series in a form such as "{name} REAL", joined by commas.
-std::string columns_with(std::string_view form);
+// Columns such as kSeriesColumns in a form such as "{name} REAL", joined by commas.
+std::string columns_with(std::span<const std::string_view> columns, std::string_view form);
 
 }  // namespace rubato::control

@@ -151,13 +151,13 @@ TEST(Outlook, InWordsWithTheTimeThatHasPassed) {
   JobOutlook job;
   job.end = {.at = 300, .earliest = 250, .latest = 4000};
   job.change = NextChange{.when = {.at = 130}, .from = 2, .to = 1, .after = {3}, .gains = {4, 9}};
-  const nlohmann::json json = outlook_shown(job, 10);
-  EXPECT_EQ(json["text"],
+  const nlohmann::json answer = outlook_shown(job, 10);
+  EXPECT_EQ(answer["text"],
             "shrinks from 2 to 1 device for j4 (n4) and 1 other job when j3 (n3) ends, in about "
             "2 min 0 s; ends in about 4 min 50 s (4 min 0 s to 1 h 6 min)");
-  EXPECT_EQ(json["end_in_s"], 290.0);
-  EXPECT_EQ(json["change"]["in_s"], 120.0);
-  EXPECT_EQ(json["change"]["gains"], nlohmann::json({"j4"})) << "j9 is not the caller's";
+  EXPECT_EQ(answer["end_in_s"], 290.0);
+  EXPECT_EQ(answer["change"]["in_s"], 120.0);
+  EXPECT_EQ(answer["change"]["gains"], nlohmann::json({"j4"})) << "j9 is not the caller's";
   job.change->after = {9};
   EXPECT_NE(outlook_shown(job)["text"].get<std::string>().find("when 1 job ends"),
             std::string::npos);

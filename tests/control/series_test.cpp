@@ -155,18 +155,27 @@ TEST_F(SeriesTest, AnotherLogOrAnOlderCopyBeginsAnew) {
   EXPECT_TRUE(devices(kNoon + 1).spans.empty());
 }
 
-// Version 1 had no reservations.
+// Version 1 had no reservations, version 2 nothing of what drivers tell.
 TEST_F(SeriesTest, AFileOfAnEarlierVersionIsBroughtUpToDate) {
   add(kNoon, 3);
   hold(kNoon, 1, 2);
-  store_.reset();
-  {
+  const auto make_older = [&](const std::string& sql) {
+    store_.reset();
     auto database = Database::open(folder_ / "series.db");
     ASSERT_TRUE(database.ok());
-    ASSERT_TRUE(database->execute("DROP TABLE reservations; PRAGMA user_version = 1").ok());
-  }
+    const Status made = database->execute(
+        "ALTER TABLE series DROP COLUMN utilisation; ALTER TABLE series DROP COLUMN memory;" + sql);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+  };
+  make_older("PRAGMA user_version = 2");
   open();
-  EXPECT_EQ(read({.from = kNoon, .to = kNoon + 9}).columns[2], std::vector<double>{3});
+  EXPECT_EQ(store_->seen(), 1);
+  EXPECT_EQ(devices(kNoon + 1).spans.size(), 1U);
+  make_older("DROP TABLE reservations; PRAGMA user_version = 1");
+  open();
+  const Series series = read({.from = kNoon, .to = kNoon + 9});
+  EXPECT_EQ(series.columns[2], std::vector<double>{3});
+  EXPECT_FALSE(to_json(series).contains("utilisation"));
   EXPECT_EQ(store_->seen(), 0) << "the events come again";
   seq_ = 0;
   hold(kNoon, 1, 2);

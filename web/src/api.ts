@@ -34,12 +34,14 @@ export interface RubatoEvent {
   seq: number; at: number; type: string; job: number | string | null; tenant?: string;
   body: Record<string, unknown>; by?: string; from?: string;
 }
-export interface Sample {
+export interface Sample extends Use {
   at: number; devices: number; reserved: number; allocated: number; held: number;
   training: number; queued: number; running: number; waited_median: number; waited_p90: number;
 }
-export type Series = { step: number } & { [name in keyof Sample]: number[] };
-export interface Point {
+// What drivers tell of the devices, 0 to 1; missing or null: nobody tells it.
+export interface Use { utilisation?: number; memory?: number }
+export type Series = { step: number } & { [name in keyof Omit<Sample, keyof Use>]: number[] } & { [name in keyof Use]?: (number | null)[] };
+export interface Point extends Use {
   at: number; step: number; held: number; step_s: number; samples_per_s: number; loss: number;
   metrics: Record<string, number | string>;
 }
@@ -49,6 +51,7 @@ export interface Held {
 export interface Reservation { number: number; devices: number; from: number; until: number }
 export interface Devices {
   at: number; nodes: (NodeDevices & { reserved: number })[]; held: Held[]; reservations: Reservation[];
+  use: { node: string; index: number; job?: string; utilisation?: number; memory_used?: number; memory?: number }[];
 }
 export interface Tenant { name: string; weight: number; quota: number; max_queued: number; user?: string }
 export interface Policy {

@@ -1,20 +1,36 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { get, query, type Devices, type Held, type Reservation } from '../api';
 import { useTheme } from '../chart';
-import { colour, count, duration, time } from '../format';
+import { bytes, colour, count, duration, percent, time } from '../format';
 import { useLoaded, useNow, useSoon } from '../hooks';
 import { listen } from '../live';
 import { Card, Problem } from '../parts';
 import { setValues } from '../route';
 
-interface Cell { held: Held | null; reserved: boolean }
+type Use = Devices['use'][number];
+interface Cell { held: Held | null; reserved: boolean; use?: Use | undefined }
 interface NodeCells { name: string; type: string; cells: Cell[] }
 
 const number = (held: Held) => Number((held.job ?? '').replace(/^j/, '')) || 0;
 
+// What the driver tells of the next of this job's devices there; no job: of the next free one.
+function takeUse(uses: Use[], node: string, job: string | undefined): Use | undefined {
+  const i = uses.findIndex((use) => use.node === node && use.job === job);
+  return i < 0 ? undefined : uses.splice(i, 1)[0];
+}
+
+function useWords(use: Use | undefined): string {
+  if (!use) return '';
+  const parts = [`device ${use.index}`];
+  if (use.utilisation !== undefined) parts.push(`computes ${percent(use.utilisation)} of the time`);
+  if (use.memory !== undefined && use.memory_used !== undefined) parts.push(`${bytes(use.memory_used)} of ${bytes(use.memory)} in use`);
+  return ` · ${parts.join(', ')}`;
+}
+
 // Devices have no names in the log, so a node's cells are given to its jobs from the left; those that
 // are reserved are the last ones.
 function cellsOf(devices: Devices): NodeCells[] {
+  const uses = [...devices.use];
   return devices.nodes.map((node) => {
     const cells: Cell[] = [];
     for (const held of [...devices.held].sort((a, b) => number(a) - number(b))) {
@@ -23,7 +39,9 @@ function cellsOf(devices: Devices): NodeCells[] {
         for (let i = 0; i < place.devices; ++i) cells.push({ held, reserved: false });
       }
     }
+    for (const cell of cells) if (cell.held?.job) cell.use = takeUse(uses, node.node, cell.held.job);
     while (cells.length < node.devices) cells.push({ held: null, reserved: cells.length >= node.devices - node.reserved });
+    for (const cell of cells) if (!cell.held) cell.use = takeUse(uses, node.node, undefined);
     return { name: node.node, type: node.device_type, cells };
   });
 }
@@ -87,7 +105,9 @@ export function ClusterPage({ values }: { values: Record<string, string> }) {
   const devices = useLoaded(() => get<Devices>(`/api/v1/devices${query({ at: at || undefined })}`), [at]);
   const again = useSoon(() => { if (at === 0) devices.reload(); }, 250);
   const apply = useSoon(() => setValues({ at: chosen === 0 ? '' : String(chosen) }), 60);
+  const lookAgain = useSoon(() => { if (at === 0 && (devices.value?.use.length ?? 0) > 0) devices.reload(); }, 5000);
   useEffect(() => listen({
+    sample: lookAgain,
     event: (event) => { if (['held', 'nodes', 'started', 'removed', 'reserved', 'released'].includes(event.type)) again(); },
   }), [at]);
   useEffect(() => setChosen(at), [at]);
@@ -122,7 +142,7 @@ export function ClusterPage({ values }: { values: Record<string, string> }) {
               <h3>{node.name} <small>{node.cells.length} {node.type}</small></h3>
               <div class="cells">
                 {node.cells.map((cell, i) => {
-                  const words = owner(cell, devices.value?.at ?? now, reservations);
+                  const words = owner(cell, devices.value?.at ?? now, reservations) + useWords(cell.use);
                   const style = cell.held ? { background: cell.held.job ? colour(number(cell.held), dark) : 'var(--other)' } : {};
                   return cell.held?.job
                     ? <a key={i} class="cell" style={style} href={`#/jobs/${cell.held.job}`} title={words} aria-label={words}

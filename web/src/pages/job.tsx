@@ -13,6 +13,8 @@ import { eventWords, reasonWords, resizeOf, type Resize } from '../words';
 const mostEvents = 2000;
 const mostPoints = 4000;
 
+const inPercent = (share: number | undefined) => share === undefined ? null : 100 * share;
+
 interface Span { at: number; devices: number; reason: string }
 
 // What the job was granted, and why, over time.
@@ -99,6 +101,8 @@ function Charts({ job, events, points, now }: { job: Job; events: RubatoEvent[];
   const positive = (value: number) => value > 0 ? value : null;
   const speed = useMemo(() => [points.map((point) => positive(point.samples_per_s))], [points]);
   const loss = useMemo(() => [points.map((point) => point.step > 0 ? point.loss : null)], [points]);
+  const use = useMemo(() => [points.map((point) => inPercent(point.utilisation)), points.map((point) => inPercent(point.memory))], [points]);
+  const hasUse = use.some((list) => list.some((value) => value !== null));
   const names = useMemo(() => [...new Set(points.flatMap((point) => Object.keys(point.metrics)))].sort().slice(0, 12), [points]);
   const shared = { group: `job-${job.id}`, from, to, marks };
   return (
@@ -133,6 +137,10 @@ function Charts({ job, events, points, now }: { job: Job; events: RubatoEvent[];
             lines={[{ label: 'throughput', colour: '--line-3' }]} />
           <Chart {...shared} title="Loss" at={at} values={loss} height={150} fromZero={false}
             lines={[{ label: 'loss', colour: '--line-4' }]} />
+          {hasUse ? (
+            <Chart {...shared} title="Its devices as their drivers tell: share of time in which they compute, and of memory in use" unit="%" at={at} values={use} height={150}
+              lines={[{ label: 'computing', colour: '--line-2' }, { label: 'memory', colour: '--line-5' }]} />
+          ) : null}
           {names.map((name) => (
             <Chart key={name} {...shared} title={name} at={at} height={130} fromZero={false}
               values={[points.map((point) => typeof point.metrics[name] === 'number' ? Number(point.metrics[name]) : null)]}
