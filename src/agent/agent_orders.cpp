@@ -52,6 +52,7 @@ control::NodeReport Agent::report() const {
     }
     report.jobs.push_back(told);
   }
+  if (executor_) report.use = executor_->device_use();
   std::size_t bytes = 0;
   for (const control::NumberedNotice& notice : untold_) {
     bytes += notice.notice.body.dump().size();

@@ -18,6 +18,7 @@ Reply scale_job(const Call& call);
 Reply change_fields(const Call& call);
 Reply job_profile(const Call& call);
 Reply explain_job(const Call& call);
+Reply job_outlook(const Call& call);
 Reply plan_job(const Call& call);
 
 // --- stream_handlers.cpp

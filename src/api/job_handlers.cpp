@@ -202,6 +202,13 @@ Reply explain_job(const Call& call) {
   return why.ok() ? json_reply(*why) : error_reply(why.error());
 }
 
+Reply job_outlook(const Call& call) {
+  const Result<JobNumber> number = call.controller.find_job(call.caller, call.text("job"));
+  if (!number.ok()) return error_reply(number.error());
+  const Result<json> outlook = call.controller.outlook(call.caller, *number);
+  return outlook.ok() ? json_reply(*outlook) : error_reply(outlook.error());
+}
+
 Reply plan_job(const Call& call) {
   Result<JobDocument> document = read_document(call);
   if (!document.ok()) return error_reply(document.error());

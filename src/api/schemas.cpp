@@ -22,6 +22,9 @@ json any_object() { return {{"type", "object"}}; }
 json seconds(const char* help) {
   return {{"type", "number"}, {"minimum", 0}, {"description", help}};
 }
+json share(const char* help) {
+  return {{"type", "number"}, {"minimum", 0}, {"maximum", 1}, {"description", help}};
+}
 json list_of(const std::string& name) { return {{"type", "array"}, {"items", schema_of(name)}}; }
 
 json nodes_schema(const char* help) {
@@ -117,6 +120,36 @@ json open_object(json required, json properties) {
   json schema = object_schema(std::move(required), std::move(properties));
   schema.erase("additionalProperties");
   return schema;
+}
+
+json outlook_schema() {
+  const auto maybe = [](const char* help) {
+    return json{{"type", {"number", "null"}}, {"minimum", 0}, {"description", help}};
+  };
+  const json ids = {{"type", "array"}, {"items", with_help(text(), "id of a job")}};
+  json change = object_of(
+      {{"in_s", maybe("0: with the next decision; null: it depends on jobs of unknown length")},
+       {"earliest_s", maybe("as below")},
+       {"latest_s", maybe("as below")},
+       {"from", with_help(count(), "devices")},
+       {"to", with_help(count(), "devices")},
+       {"after", with_help(ids, "jobs whose end makes it possible, of those the caller may see")},
+       {"gains", with_help(ids, "of a loss: jobs that get devices in the same decision")}});
+  change["type"] = {"object", "null"};
+  return object_of(
+      {{"job", text()},
+       {"at", seconds("since 1970; the other times count from then")},
+       {"end_in_s", maybe("expected seconds to its end; null: unknown")},
+       {"earliest_s",
+        maybe("if the steps of all jobs are as fast as the fastest tenth of the step times that "
+              "they reported lately, and jobs of unknown length end at once; null: it reported "
+              "too few")},
+       {"latest_s",
+        maybe("if they are as slow as the slowest tenth, and jobs of unknown length never end; "
+              "null: there is no bound")},
+       {"change",
+        with_help(std::move(change), "the next change of its devices; null: none is known")},
+       {"text", with_help(text(), "the same for people")}});
 }
 
 }  // namespace
@@ -230,6 +263,7 @@ json component_schemas() {
             "changes to jobs of other tenants")},
        {"reason", with_help(text(), "reason code")},
        {"text", with_help(text(), "the reason as a sentence")}});
+  schemas["Outlook"] = outlook_schema();
   const json digest = {{"type", "string"}, {"minLength", 64}, {"maxLength", 64}};
   schemas["UploadFiles"] = object_schema(
       {"files"},
@@ -420,21 +454,52 @@ json component_schemas() {
   series["training"] = with_help(numbers, "devices held by workers that are training");
   series["waited_median"] = with_help(numbers, "seconds that queued jobs have been waiting");
   schemas["Series"] = object_of(std::move(series));
+  const json shares = {{"type", "array"}, {"items", {{"type", {"number", "null"}}}}};
+  schemas["Series"]["properties"]["utilisation"] =
+      with_help(shares,
+                "mean share of time in which devices computed, 0 to 1, as drivers tell; missing or "
+                "null: no driver tells it");
+  schemas["Series"]["properties"]["memory"] =
+      with_help(shares, "share of the devices' memory that is in use, likewise");
   schemas["JobSeries"] = object_schema(
-      {"job", "points"}, {{"job", text()},
-                          {"points",
-                           {{"type", "array"},
-                            {"items", object_of({{"at", seconds("since 1970")},
-                                                 {"step", with_help(count(), "steps done")},
-                                                 {"held", with_help(count(), "devices")},
-                                                 {"step_s", seconds("of a step; 0: unknown")},
-                                                 {"samples_per_s", number()},
-                                                 {"loss", number()},
-                                                 {"metrics", any_object()}})}}}});
+      {"job", "points"},
+      {{"job", text()},
+       {"points",
+        {{"type", "array"},
+         {"items",
+          object_schema({"at", "step", "held", "step_s", "samples_per_s", "loss", "metrics"},
+                        {{"at", seconds("since 1970")},
+                         {"step", with_help(count(), "steps done")},
+                         {"held", with_help(count(), "devices")},
+                         {"step_s", seconds("of a step; 0: unknown")},
+                         {"samples_per_s", number()},
+                         {"loss", number()},
+                         {"utilisation", share("of its devices; missing: no driver tells it")},
+                         {"memory", share("of its devices' memory that is in use, likewise")},
+                         {"metrics", any_object()}})}}}});
   schemas["Devices"] = object_schema(
-      {"at", "nodes", "held"},
+      {"at", "nodes", "held", "reservations", "use"},
       {{"at", seconds("since 1970")},
-       {"nodes", nodes_schema("nodes of that time, with all their devices")},
+       {"nodes",
+        {{"type", "array"},
+         {"description", "nodes of that time, with all their devices"},
+         {"items",
+          object_of(
+              {{"node", with_help(text(), "its name")},
+               {"device_type", text()},
+               {"devices", count()},
+               {"reserved", with_help(count(), "of them, for something other than training")}})}}},
+       {"reservations", list_of("Reservation")},
+       {"use",
+        {{"type", "array"},
+         {"description", "what drivers tell of devices now; unknown fields are missing"},
+         {"items", object_schema({"node", "index"},
+                                 {{"node", text()},
+                                  {"index", with_help(count(), "of the device on its node")},
+                                  {"job", with_help(text(), "that holds it; missing: none")},
+                                  {"utilisation", share("of the time in which it computed")},
+                                  {"memory_used", with_help(count(), "bytes")},
+                                  {"memory", with_help(count(), "bytes")}})}}},
        {"held",
         {{"type", "array"},
          {"items",

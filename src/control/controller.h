@@ -239,6 +239,10 @@ class Controller {
       const Caller& caller, const std::string& policy,
       const std::map<std::string, std::string, std::less<>>& settings,
       const std::function<bool()>& abandoned) const = 0;
+  // When the job is expected to end, within which range, and the next change of its devices
+  // (outlook.h): {"job", "at", "end_in_s", "earliest_s", "latest_s", "change", "text"}. Comes from
+  // an outlook of some seconds ago that all callers share; waits 2 s at most if there is none.
+  virtual Result<nlohmann::json> outlook(const Caller& caller, JobNumber job) const = 0;
   // Devices, the jobs that hold them, reservations, policy, utilisation.
   virtual nlohmann::json cluster(const Caller& caller) const = 0;
   // Everything `rubato sim --from-live` needs (control/snapshot.h reads it).
@@ -265,7 +269,7 @@ class Controller {
   virtual Result<std::vector<JobPoint>> job_points(const Caller& caller, JobNumber job) const = 0;
   // A job that runs, as it is now; nothing if it holds no devices.
   virtual std::optional<JobPoint> newest_point(const Caller& caller, JobNumber job) const = 0;
-  // Which devices were held by which job; 0: now. A tenant learns of other tenants' jobs only how
+  // Which devices were held by which job, and how many were reserved; 0: now. A tenant learns of other tenants' jobs only how
   // many devices they had.
   virtual Result<nlohmann::json> devices_at(const Caller& caller, double at) const = 0;
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "control/device_use.h"
 #include "control/job_document.h"
 #include "control/live_cluster.h"
 #include "control/state.h"
@@ -105,6 +106,8 @@ class JobExecutor {
   // --- From any thread
   // Log files of the job's workers, oldest first. Nothing if what is there is not the job's.
   virtual std::vector<std::string> log_files(const JobRecord& job) const = 0;
+  // What drivers tell of the devices now, of those of which they tell something.
+  virtual std::vector<DeviceUse> device_use() const { return {}; }
   // Where the job's files are. An error if they are not there any more.
   virtual Result<ResultPlace> result_place(const JobRecord& job) const = 0;
 };

@@ -136,4 +136,19 @@ JobPlacement LiveCluster::placement_of(const Allocation& allocation) const {
   return placement;
 }
 
+std::vector<int> reserved_on(const LiveCluster& cluster, int devices) {
+  const std::span<const Node> nodes = cluster.cluster().nodes();
+  std::vector<int> reserved(nodes.size(), 0);
+  for (std::size_t type = 0; type < cluster.cluster().type_count(); ++type) {
+    int left = std::min(devices, cluster.cluster().capacity().of[type]);
+    devices -= left;
+    for (std::size_t i = nodes.size(); i-- > 0;) {
+      if (nodes[i].type != DeviceTypeId(type)) continue;
+      reserved[i] = std::min(left, nodes[i].devices);
+      left -= reserved[i];
+    }
+  }
+  return reserved;
+}
+
 }  // namespace rubato::control

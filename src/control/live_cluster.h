@@ -78,4 +78,9 @@ class LiveCluster {
   std::shared_ptr<const Data> data_;
 };
 
+// How many devices of each node are reserved if so many are in all, as LiveScheduler::set_reserved
+// takes them: of the first type as far as it has so many, then of the next; of each type, those of
+// its last nodes.
+std::vector<int> reserved_on(const LiveCluster& cluster, int devices);
+
 }  // namespace rubato::control

@@ -35,8 +35,10 @@
 #include "control/job_health.h"
 #include "control/job_owner.h"
 #include "control/live_scheduler.h"
+#include "control/outlook_thread.h"
 #include "control/recorder.h"
 #include "control/snapshot.h"
+#include "control/step_times.h"
 
 namespace rubato::control {
 
@@ -96,6 +98,7 @@ class LiveController final : public Controller {
   Result<nlohmann::json> forecast(const Caller& caller, const std::string& policy,
                                   const Settings& settings,
                                   const std::function<bool()>& abandoned) const override;
+  Result<nlohmann::json> outlook(const Caller& caller, JobNumber job) const override;
   nlohmann::json cluster(const Caller& caller) const override;
   Result<nlohmann::json> snapshot(const Caller& caller) const override;
   std::vector<Tenant> tenants(const Caller& caller) const override;
@@ -135,7 +138,8 @@ class LiveController final : public Controller {
   // What readers may know about a job beyond its record.
   struct Live {
     LiveProgress progress;
-    Profile profile;      // measurements of this job itself; empty: none yet
+    Profile profile;  // measurements of this job itself; empty: none yet
+    StepTimes step_times{};
     double grown_at = 0;  // time of a decision to grow that is not carried out yet
     int grown_to = 0;
     // Why it waits, of the newest decision. Only changes of its devices become events.
@@ -312,11 +316,15 @@ class LiveController final : public Controller {
   // As callers see it: with its progress, ETA and device time up to now.
   JobRecord shown(const JobRecord& record, double now) const RUBATO_REQUIRES_SHARED(mutex_);
   Snapshot take_snapshot(const Caller& caller) const;
+  // For everybody; see outlook() for what a caller may see of it.
+  Result<Outlook> look_ahead(const std::function<bool()>& should_stop) const;
 
   // --- What happened over time (live_controller_series.cpp) ---
   void start_recorder();
   ClusterSample take_sample() const;
   std::vector<JobPoint> take_points() const;
+  // What drivers tell of the devices, by the job that holds them; 0: no job.
+  std::map<JobNumber, std::vector<DeviceUse>> use_by_job() const;
   std::optional<JobPoint> point_of(const JobRecord& job, double now) const
       RUBATO_REQUIRES_SHARED(mutex_);
 
@@ -388,7 +396,8 @@ class LiveController final : public Controller {
   bool prune_failed_ = false;     // not tried again before the next start
   FolderRemover remover_;
   std::thread loop_;
-  std::unique_ptr<Recorder> recorder_;  // ends first
+  std::unique_ptr<Recorder> recorder_;  // ends before what it looks at, like the next
+  std::unique_ptr<OutlookThread> lookout_;
 };
 
 double now_unix();

@@ -241,6 +241,7 @@ void LiveController::note_progress(const JobRecord& record, const nlohmann::json
     const WriteLock lock(mutex_);
     Live& live = live_[record.number];
     live.progress = progress;
+    live.step_times.note(progress.step, progress.workers, progress.step_s);
     if (job != nullptr) live.profile = job->profile();
   }
   if (job == nullptr || news == Profile::News::kNone) return;

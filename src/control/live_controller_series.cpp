@@ -23,7 +23,31 @@ void LiveController::start_recorder() {
                            int limit) { return store_->read_events(after, limit, 0, ""); }});
 }
 
+namespace {
+
+// Of these devices together; NaN where no driver tells anything.
+UseValues together(const std::vector<DeviceUse>& devices) {
+  double busy = 0;
+  int told_busy = 0;
+  double used = 0;
+  double memory = 0;
+  for (const DeviceUse& device : devices) {
+    if (device.utilisation) {
+      busy += *device.utilisation;
+      ++told_busy;
+    }
+    if (device.memory && device.memory_used) {
+      used += static_cast<double>(*device.memory_used);
+      memory += static_cast<double>(*device.memory);
+    }
+  }
+  return {told_busy > 0 ? busy / told_busy : kUnknownUse, memory > 0 ? used / memory : kUnknownUse};
+}
+
+}  // namespace
+
 ClusterSample LiveController::take_sample() const {
+  const UseValues use = together(executor_->device_use());
   const ReadLock lock(mutex_);
   const double now = now_unix();
   double allocated = 0;
@@ -47,7 +71,8 @@ ClusterSample LiveController::take_sample() const {
   return {.at = now,
           .values = {static_cast<double>(live_cluster().devices()),
                      static_cast<double>(reserved_now()), allocated, held, std::min(training, held),
-                     queued, running, percentile(50), percentile(90)}};
+                     queued, running, percentile(50), percentile(90)},
+          .use = use};
 }
 
 std::optional<JobPoint> LiveController::point_of(const JobRecord& job, double now) const {
@@ -70,12 +95,26 @@ std::optional<JobPoint> LiveController::point_of(const JobRecord& job, double no
 
 std::vector<JobPoint> LiveController::take_points() const {
   std::vector<JobPoint> points;
-  const ReadLock lock(mutex_);
-  const double now = now_unix();
-  for (const auto& [number, job] : store_->state().jobs) {
-    if (auto point = point_of(job, now)) points.push_back(std::move(*point));
+  {
+    const ReadLock lock(mutex_);
+    const double now = now_unix();
+    for (const auto& [number, job] : store_->state().jobs) {
+      if (auto point = point_of(job, now)) points.push_back(std::move(*point));
+    }
+  }
+  const auto use = use_by_job();
+  for (JobPoint& point : points) {
+    if (const auto found = use.find(point.job); found != use.end()) {
+      point.use = together(found->second);
+    }
   }
   return points;
+}
+
+std::map<JobNumber, std::vector<DeviceUse>> LiveController::use_by_job() const {
+  std::map<JobNumber, std::vector<DeviceUse>> jobs;
+  for (DeviceUse& use : executor_->device_use()) jobs[use.job].push_back(std::move(use));
+  return jobs;
 }
 
 Result<Series> LiveController::series(const SeriesQuery& query) const {
@@ -101,8 +140,15 @@ Result<std::vector<JobPoint>> LiveController::job_points(const Caller& caller,
 std::optional<JobPoint> LiveController::newest_point(const Caller& caller, JobNumber job) const {
   const Result<JobRecord> record = visible(caller, job);
   if (!record.ok()) return std::nullopt;
-  const ReadLock lock(mutex_);
-  return point_of(*record, now_unix());
+  std::optional<JobPoint> point;
+  {
+    const ReadLock lock(mutex_);
+    point = point_of(*record, now_unix());
+  }
+  if (!point) return point;
+  const auto use = use_by_job();
+  if (const auto found = use.find(job); found != use.end()) point->use = together(found->second);
+  return point;
 }
 
 Result<nlohmann::json> LiveController::devices_at(const Caller& caller, double at) const {
@@ -113,10 +159,22 @@ Result<nlohmann::json> LiveController::devices_at(const Caller& caller, double a
     if (!found.ok()) return found.error();
     then = std::move(*found);
   }
+  if (at <= 0) then.reservations = reservations();
+  int reserved = 0;
+  nlohmann::json reserved_rows = nlohmann::json::array();
+  for (const Reservation& reservation : then.reservations) {
+    reserved += reservation.devices;
+    reserved_rows.push_back(to_json(reservation));
+  }
+  const auto cluster = LiveCluster::make(then.nodes);
+  const std::vector<int> on = cluster.ok() ? reserved_on(*cluster, reserved) : std::vector<int>();
   nlohmann::json nodes = nlohmann::json::array();
-  for (const LiveNode& node : then.nodes) {
-    nodes.push_back(
-        {{"node", node.name}, {"device_type", node.device_type}, {"devices", node.devices}});
+  for (std::size_t i = 0; i < then.nodes.size(); ++i) {
+    const LiveNode& node = then.nodes[i];
+    nodes.push_back({{"node", node.name},
+                     {"device_type", node.device_type},
+                     {"devices", node.devices},
+                     {"reserved", i < on.size() ? on[i] : 0}});
   }
   nlohmann::json held = nlohmann::json::array();
   for (const DeviceSpan& span : then.spans) {
@@ -130,7 +188,23 @@ Result<nlohmann::json> LiveController::devices_at(const Caller& caller, double a
     }
     held.push_back(std::move(row));
   }
-  return nlohmann::json{{"at", then.at}, {"nodes", std::move(nodes)}, {"held", std::move(held)}};
+  // What drivers tell is not kept for each device.
+  nlohmann::json use = nlohmann::json::array();
+  if (at <= 0) {
+    for (const DeviceUse& device : executor_->device_use()) {
+      if (device.job != 0 && !visible(caller, device.job).ok()) continue;
+      nlohmann::json row = to_json(device);
+      row["node"] = device.node;
+      row.erase("job");
+      if (device.job != 0) row["job"] = job_name_of(device.job);
+      use.push_back(std::move(row));
+    }
+  }
+  return nlohmann::json{{"at", then.at},
+                        {"use", std::move(use)},
+                        {"nodes", std::move(nodes)},
+                        {"held", std::move(held)},
+                        {"reservations", std::move(reserved_rows)}};
 }
 
 }  // namespace rubato::control

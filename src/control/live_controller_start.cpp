@@ -25,6 +25,8 @@ void LiveController::begin() {
   if (nodes_ != nullptr && !epoch_due_) nodes_->begin(store_->state().last_seq + 1);
   adopt_jobs();
   start_recorder();
+  lookout_ = std::make_unique<OutlookThread>(
+      [this](const std::function<bool()>& should_stop) { return look_ahead(should_stop); });
   loop_ = std::thread([this] { run(); });
 }
 

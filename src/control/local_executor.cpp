@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/mutex.h"
+#include "control/device_watch.h"
 #include "control/job_logs.h"
 #include "control/job_owner.h"
 #include "control/json_fields.h"
@@ -28,6 +30,9 @@ class LocalExecutorImpl final : public LocalExecutor {
     names_ = options_.machine.visible;
     for (int i = 0; names_.size() < static_cast<std::size_t>(options_.machine.devices); ++i) {
       names_.push_back(std::to_string(i));
+    }
+    if (!options_.machine.nvml.empty()) {
+      watch_ = std::make_unique<DeviceWatch>(options_.machine.nvml, names_);
     }
   }
 
@@ -141,7 +146,20 @@ class LocalExecutorImpl final : public LocalExecutor {
     for (Notice& notice : notices) {
       if (notice.kind == Notice::Kind::kHeld) notice.nodes = here(notice.devices);
     }
+    if (watch_ != nullptr) note_owners();
     return notices;
+  }
+
+  std::vector<DeviceUse> device_use() const override {
+    if (watch_ == nullptr) return {};
+    std::vector<DeviceUse> all = watch_->newest();
+    const MutexLock lock(owners_mutex_);
+    for (DeviceUse& use : all) {
+      use.node = node_.name;
+      const auto owner = owners_.find(names_[static_cast<std::size_t>(use.index)]);
+      if (owner != owners_.end()) use.job = owner->second;
+    }
+    return all;
   }
 
   JobPlacement held(JobNumber number) const override {
@@ -211,6 +229,16 @@ class LocalExecutorImpl final : public LocalExecutor {
     return *(jobs_[number] = std::move(job));
   }
 
+  // For device_use(), which other threads call.
+  void note_owners() {
+    std::map<std::string, JobNumber> owners;
+    for (const auto& [number, job] : jobs_) {
+      for (const std::string& name : job->held()) owners[name] = number;
+    }
+    const MutexLock lock(owners_mutex_);
+    owners_ = std::move(owners);
+  }
+
   // All or nothing, because the job's owner may have excluded sizes in between.
   void grow(SupervisedJob& job, std::vector<Notice>& notices) {
     const auto missing = static_cast<std::size_t>(job.missing());
@@ -231,6 +259,9 @@ class LocalExecutorImpl final : public LocalExecutor {
   std::map<JobNumber, std::unique_ptr<SupervisedJob>> jobs_;  // that run or should run
   std::map<uid_t, UnixUser> users_;
   std::map<JobNumber, std::int64_t> told_until_;  // for the others: offset in their events.jsonl
+  mutable Mutex owners_mutex_;
+  std::map<std::string, JobNumber> owners_ RUBATO_GUARDED_BY(owners_mutex_);  // by device
+  std::unique_ptr<DeviceWatch> watch_;  // null: nobody tells anything of the devices
 };
 
 }  // namespace

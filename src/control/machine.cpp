@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <string>
 
 #include "base/text.h"
 #include "control/doctor/checks.h"
 #include "control/doctor/real_machine.h"
+#include "control/nvml.h"
 
 namespace rubato::control {
 
@@ -67,6 +69,8 @@ Result<Machine> find_machine(int cpu_slots) {
   doctor::Gpus gpus = doctor::find_gpus(doctor::RealMachine());
   if (gpus.machine.devices > 0) {
     gpus.machine.name = host_node_name();
+    const char* const nvml = std::getenv("RUBATO_NVML");
+    gpus.machine.nvml = nvml == nullptr ? kNvmlFile : nvml;
     return gpus.machine;
   }
   const doctor::Finding& why = gpus.finding;

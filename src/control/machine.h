@@ -16,6 +16,7 @@ struct Machine {
   std::vector<std::string> visible{};  // CUDA_VISIBLE_DEVICES of each; empty for CPU slots
   std::string name = "local";          // of the machine as a node
   std::map<std::string, std::string> labels{};
+  std::string nvml{};  // tells the use of its GPUs (nvml.h); empty: nobody does
 };
 // `cpu_slots` CPU slots if that is > 0, else the CUDA GPUs that nvidia-smi lists (no CUDA library
 // needed). The machine has its host name.

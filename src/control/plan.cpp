@@ -82,17 +82,8 @@ Result<json> plan_for(const Snapshot& snapshot, const JobDocument& document, con
                       const PlanLimits& limits, const WaitsFor& waits_for) {
   const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                            std::chrono::duration<double>(limits.seconds));
-  auto live =
-      LiveScheduler::make(snapshot.cluster, snapshot.policy, [at = snapshot.at] { return at; });
+  auto live = scheduler_of(snapshot);
   if (!live.ok()) return live.error();
-  std::vector<const JobRecord*> records;
-  for (const SnapshotJob& job : snapshot.jobs) records.push_back(&job.record);
-  (*live)->begin_turns(records);
-  for (const SnapshotJob& job : snapshot.jobs) {
-    // A job that no longer fits on this machine takes no part in decisions.
-    static_cast<void>((*live)->add(job.record, job.profile));
-  }
-  static_cast<void>((*live)->set_reserved(snapshot.reserved));
   Snapshot after = snapshot;
   after.jobs.push_back(submitted_now(snapshot, document, known, waits_for));
   const SnapshotJob& fresh = after.jobs.back();

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -21,10 +22,17 @@ inline constexpr std::array<std::string_view, 9> kSeriesColumns{
     "devices", "reserved", "allocated",     "held",      "training",
     "queued",  "running",  "waited_median", "waited_p90"};
 
-// The cluster at one moment. Values are in the order of kSeriesColumns.
+// Columns of what drivers tell: the mean utilisation of the devices and the share of their memory
+// that is in use, 0 to 1, over all devices of which a driver tells it. NaN: none does.
+inline constexpr std::array<std::string_view, 2> kUseColumns{"utilisation", "memory"};
+inline constexpr double kUnknownUse = std::numeric_limits<double>::quiet_NaN();
+using UseValues = std::array<double, kUseColumns.size()>;
+
+// The cluster at one moment. Values are in the order of kSeriesColumns and kUseColumns.
 struct ClusterSample {
   double at = 0;
   std::array<double, kSeriesColumns.size()> values{};
+  UseValues use{kUnknownUse, kUnknownUse};
 };
 
 // Means of samples, one row for each period in which the daemon ran.
@@ -32,7 +40,9 @@ struct Series {
   std::int64_t step = 0;     // seconds of a period
   std::vector<double> at{};  // when each period begins
   std::array<std::vector<double>, kSeriesColumns.size()> columns{};
+  std::array<std::vector<double>, kUseColumns.size()> use{};
 };
+// Values of the use columns that are unknown are null; a column without any value is left out.
 nlohmann::json to_json(const Series& series);
 nlohmann::json to_json(const ClusterSample& sample);
 
@@ -52,8 +62,10 @@ struct JobPoint {
   double samples_per_s = 0;
   double loss = 0;
   nlohmann::json metrics = nlohmann::json::object();  // numbers that its program reported, by name
+  UseValues use{kUnknownUse, kUnknownUse};            // of its devices
 };
-// {"step": .., "held": .., "step_s", "samples_per_s", "loss", "metrics"}, with "at".
+// {"step": .., "held": .., "step_s", "samples_per_s", "loss", "metrics"}, with "at"; and
+// "utilisation" and "memory" if they are known.
 nlohmann::json to_json(const JobPoint& point);
 JobPoint point_from(const nlohmann::json& object);
 
@@ -70,6 +82,7 @@ struct DevicesThen {
   double at = 0;
   std::vector<LiveNode> nodes{};
   std::vector<DeviceSpan> spans{};  // in order of `since`
+  std::vector<Reservation> reservations{};
 };
 
 }  // namespace rubato::control

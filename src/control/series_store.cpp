@@ -4,19 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <tuple>
 
 #include "base/json_text.h"
-#include "base/text.h"
+#include "control/json_fields.h"
 #include "control/live_cluster.h"
-#include "control/state_folder.h"
+#include "control/series_tables.h"
 
 namespace rubato::control {
 
 namespace {
 
-constexpr std::int64_t kVersion = 1;  // of the tables; another one is begun anew
 constexpr double kDay = 86'400;
 constexpr double kKeepDays = 31 * kDay;
 constexpr double kCleanEvery = 60;
@@ -27,65 +25,6 @@ struct Level {
   double keep_s;
 };
 constexpr std::array<Level, 3> kLevels{{{5, 7200}, {60, 2 * kDay}, {600, kKeepDays}}};
-
-std::string columns_with(std::string_view form) {
-  std::vector<std::string> parts;
-  parts.reserve(kSeriesColumns.size());
-  for (const std::string_view name : kSeriesColumns) {
-    parts.push_back(fmt::format(fmt::runtime(form), fmt::arg("name", name)));
-  }
-  return join(parts, ", ");
-}
-
-std::string make_tables() {
-  return fmt::format(
-      R"sql(
-BEGIN IMMEDIATE;
-CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE series (
-  step INTEGER NOT NULL, at INTEGER NOT NULL, samples INTEGER NOT NULL, {},
-  PRIMARY KEY (step, at)) WITHOUT ROWID;
-CREATE TABLE points (
-  job INTEGER NOT NULL, at REAL NOT NULL, body TEXT NOT NULL, PRIMARY KEY (job, at)) WITHOUT ROWID;
-CREATE TABLE point_jobs (job INTEGER PRIMARY KEY, last_at REAL NOT NULL);
-CREATE TABLE spans (
-  job INTEGER NOT NULL, nodes TEXT NOT NULL, since REAL NOT NULL, until REAL NOT NULL);
-CREATE INDEX spans_of_job ON spans (job) WHERE until = 0;
-CREATE INDEX spans_by_end ON spans (until);
-CREATE TABLE fleets (at REAL NOT NULL, nodes TEXT NOT NULL);
-CREATE INDEX fleets_by_time ON fleets (at);
-PRAGMA user_version = {};
-COMMIT)sql",
-      columns_with("{name} REAL NOT NULL"), kVersion);
-}
-
-// An open database with our tables. An error for a file that is not that.
-Result<Database> open_tables(const std::string& path) {
-  if (auto status = make_private_file(path); !status) return status.error();
-  auto database = Database::open(path);
-  if (!database) return database.error();
-  if (auto status = database->execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");
-      !status) {
-    return status.error();
-  }
-  const auto version = database->read_integer("PRAGMA user_version");
-  if (!version) return version.error();
-  const auto tables = database->read_integer("SELECT count(*) FROM sqlite_schema");
-  if (!tables) return tables.error();
-  if (*tables == 0) {
-    if (auto status = database->execute(make_tables()); !status) return status.error();
-  } else if (*version != kVersion) {
-    return invalid_input(path + ": of another version");
-  }
-  const auto sound = database->read_text("PRAGMA quick_check(1)");
-  if (!sound) return sound.error();
-  if (*sound != "ok") return invalid_input(path + ": " + *sound);
-  return database;
-}
-
-void remove_tables(const std::string& path) {
-  for (const char* part : {"", "-wal", "-shm"}) std::remove((path + part).c_str());
-}
 
 nlohmann::json parsed_list(std::string_view text) {
   nlohmann::json list = parse_json(text);
@@ -98,11 +37,7 @@ Result<std::unique_ptr<SeriesStore>> SeriesStore::open(const std::string& folder
                                                        const std::string& log,
                                                        std::int64_t last_seq) {
   const std::string path = folder + "/series.db";
-  auto database = open_tables(path);
-  if (!database && database.error().code == ErrorCode::kInvalidInput) {
-    remove_tables(path);
-    database = open_tables(path);
-  }
+  auto database = open_series_tables(path);
   if (!database) return database.error();
   std::unique_ptr<SeriesStore> store(new SeriesStore(std::move(*database)));
   const MutexLock lock(store->mutex_);
@@ -114,10 +49,17 @@ Result<std::unique_ptr<SeriesStore>> SeriesStore::open(const std::string& folder
 Status SeriesStore::prepare() {
   const std::vector<std::pair<Statement*, std::string>> all{
       {&put_sample_,
-       fmt::format("INSERT INTO series (step, at, samples, {}) VALUES (?, ?, 1, {}) "
-                   "ON CONFLICT (step, at) DO UPDATE SET {}, samples = samples + 1",
-                   columns_with("{name}"), columns_with("?"),
-                   columns_with("{name} = ({name} * samples + excluded.{name}) / (samples + 1)"))},
+       fmt::format("INSERT INTO series (step, at, samples, {}, {}) VALUES (?, ?, 1, {}, {}) "
+                   "ON CONFLICT (step, at) DO UPDATE SET {}, {}, samples = samples + 1",
+                   columns_with(kSeriesColumns, "{name}"), columns_with(kUseColumns, "{name}"),
+                   columns_with(kSeriesColumns, "?"), columns_with(kUseColumns, "?"),
+                   columns_with(kSeriesColumns,
+                                "{name} = ({name} * samples + excluded.{name}) / (samples + 1)"),
+                   columns_with(
+                       kUseColumns,
+                       "{name} = CASE WHEN excluded.{name} IS NULL THEN {name} WHEN {name} IS NULL "
+                       "THEN excluded.{name} ELSE ({name} * samples + excluded.{name}) / (samples "
+                       "+ 1) END"))},
       {&put_point_, "INSERT OR REPLACE INTO points VALUES (?, ?, ?)"},
       {&put_job_, "INSERT OR REPLACE INTO point_jobs VALUES (?, ?)"},
       {&halve_,
@@ -130,6 +72,8 @@ Status SeriesStore::prepare() {
       {&drop_job_, "DELETE FROM point_jobs WHERE job = ?"},
       {&drop_points_, "DELETE FROM points WHERE job = ?"},
       {&put_nodes_, "INSERT INTO fleets VALUES (?, ?)"},
+      {&reserve_, "INSERT OR REPLACE INTO reservations VALUES (?, ?, ?, ?, 0)"},
+      {&release_, "UPDATE reservations SET ended = max(?, since) WHERE number = ?"},
       {&put_seen_, "INSERT OR REPLACE INTO meta VALUES ('seen', ?)"}};
   for (const auto& [statement, sql] : all) {
     auto made = database_.prepare(sql);
@@ -150,10 +94,12 @@ Status SeriesStore::begin_log(const std::string& log, std::int64_t last_seq) {
     seen_ = *seen;
     return ok_status();
   }
-  return database_.execute(fmt::format(
-      "BEGIN IMMEDIATE; DELETE FROM spans; DELETE FROM fleets; DELETE FROM points; DELETE FROM "
-      "point_jobs; DELETE FROM meta; INSERT INTO meta VALUES ('log', '{}'), ('seen', 0); COMMIT",
-      log));
+  return database_.execute(
+      fmt::format("BEGIN IMMEDIATE; DELETE FROM spans; DELETE FROM fleets; DELETE FROM "
+                  "reservations; DELETE FROM "
+                  "points; DELETE FROM point_jobs; DELETE FROM meta; INSERT INTO meta VALUES "
+                  "('log', '{}'), ('seen', 0); COMMIT",
+                  log));
 }
 
 Status SeriesStore::end_transaction(Status written) {
@@ -189,6 +135,7 @@ Status SeriesStore::put_sample(const ClusterSample& sample) {
     const auto at = static_cast<std::int64_t>(sample.at) / level.step_s * level.step_s;
     put_sample_.bind(level.step_s).bind(at);
     for (const double value : sample.values) put_sample_.bind(std::isfinite(value) ? value : 0.0);
+    for (const double value : sample.use) put_sample_.bind(value);  // NaN becomes NULL
     if (auto status = put_sample_.run(); !status) return status;
   }
   return ok_status();
@@ -238,6 +185,7 @@ Status SeriesStore::forget_old(double now) {
   }
   sql += fmt::format(
       "DELETE FROM spans WHERE until > 0 AND until < {0};"
+      "DELETE FROM reservations WHERE ended > 0 AND ended < {0};"
       "DELETE FROM fleets WHERE at < (SELECT max(at) FROM fleets WHERE at <= {0});"
       "DELETE FROM points WHERE job IN (SELECT job FROM point_jobs WHERE last_at < {0} UNION "
       "SELECT job FROM (SELECT job FROM point_jobs ORDER BY last_at DESC LIMIT -1 OFFSET {1}));"
@@ -277,9 +225,17 @@ Status SeriesStore::note_event(const Event& event) {
         nodes == event.body.end() ? placement_json(unnamed_placement(devices)) : *nodes);
     return begin_span_.bind(event.job).bind(text).bind(event.at).run();
   }
+  if (event.type == "reserved" || event.type == "released") return note_reservation(event);
   if (event.type != "started" && event.type != "nodes") return ok_status();
   const std::string text = compact_json(nodes_json(nodes_of_event(event.body)));
   return put_nodes_.bind(event.at).bind(text).run();
+}
+
+Status SeriesStore::note_reservation(const Event& event) {
+  const std::int64_t number = whole_in(event.body, "number");
+  if (event.type == "released") return release_.bind(event.at).bind(number).run();
+  reserve_.bind(number).bind(whole_in(event.body, "devices")).bind(event.at);
+  return reserve_.bind(number_in(event.body, "until")).run();
 }
 
 std::int64_t SeriesStore::seen() const {
@@ -304,10 +260,13 @@ Result<Series> SeriesStore::read(const SeriesQuery& query) const {
   const std::int64_t base = kLevels[best].step_s;
   Series series;
   series.step = std::max(base, static_cast<std::int64_t>(wanted) / base * base);
-  auto rows = database_.prepare(
-      fmt::format("SELECT at / {0} * {0}, {1} FROM series WHERE step = {2} AND at > ? AND at <= ? "
-                  "GROUP BY at / {0} ORDER BY at LIMIT 20000",
-                  series.step, columns_with("sum({name} * samples) / sum(samples)"), base));
+  auto rows = database_.prepare(fmt::format(
+      "SELECT at / {0} * {0}, {1}, {3} FROM series WHERE step = {2} AND at > ? AND at <= ? "
+      "GROUP BY at / {0} ORDER BY at LIMIT 20000",
+      series.step, columns_with(kSeriesColumns, "sum({name} * samples) / sum(samples)"), base,
+      columns_with(kUseColumns,
+                   "coalesce(sum({name} * samples) / sum(CASE WHEN {name} IS NULL THEN "
+                   "NULL ELSE samples END), -1)")));
   if (!rows) return rows.error();
   rows->bind(query.from - static_cast<double>(series.step)).bind(query.to);
   for (;;) {
@@ -317,6 +276,10 @@ Result<Series> SeriesStore::read(const SeriesQuery& query) const {
     series.at.push_back(rows->number(0));
     for (std::size_t i = 0; i < series.columns.size(); ++i) {
       series.columns[i].push_back(rows->number(static_cast<int>(i) + 1));
+    }
+    for (std::size_t i = 0; i < series.use.size(); ++i) {
+      const double value = rows->number(static_cast<int>(series.columns.size() + i) + 1);
+      series.use[i].push_back(value < 0 ? kUnknownUse : value);
     }
   }
 }
@@ -345,6 +308,20 @@ Result<DevicesThen> SeriesStore::devices(double at) const {
   const auto found = fleet->bind(at).next();
   if (!found) return found.error();
   if (*found) then.nodes = nodes_of_event({{"nodes", parsed_list(fleet->text(0))}});
+  auto reserved = database_.prepare(
+      "SELECT number, devices, since, until FROM reservations WHERE since <= ?1 AND "
+      "(ended = 0 OR ended > ?1) ORDER BY number");
+  if (!reserved) return reserved.error();
+  reserved->bind(at);
+  for (;;) {
+    const auto row = reserved->next();
+    if (!row) return row.error();
+    if (!*row) break;
+    then.reservations.push_back({.number = reserved->integer(0),
+                                 .devices = static_cast<int>(reserved->integer(1)),
+                                 .from = reserved->number(2),
+                                 .until = reserved->number(3)});
+  }
   auto spans = database_.prepare(
       "SELECT job, nodes, since, until FROM spans WHERE since <= ?1 AND until = 0 UNION ALL "
       "SELECT job, nodes, since, until FROM spans WHERE since <= ?1 AND until > ?1 "

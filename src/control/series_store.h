@@ -1,14 +1,14 @@
 // Keeps series, points of jobs and who had which devices in FOLDER/series.db, beside the log. It is
 // a convenience: nothing is decided by it, and it may be deleted while no daemon runs. What follows
-// from events (the devices) is then made anew from the log; the rest begins anew. A damaged file is
-// begun anew, too.
+// from events (devices and reservations) is then made anew from the log; the rest begins anew. A
+// damaged file is begun anew, too.
 //
 // Its size is bounded:
 //   - Samples of the cluster are kept as means of 5 s for 2 hours, of a minute for 2 days, and of
 //     10 minutes for 31 days.
 //   - A job has at most kMostPoints points. When they are full, every second one goes, and from
 //     then on they are twice as far apart. The newest 2,000 jobs keep theirs for 31 days.
-//   - Who had which devices is kept for 31 days.
+//   - Who had which devices, and how many were reserved, is kept for 31 days.
 //
 // Thread-safe. add() writes without waiting for the disk most of the time; it is for a thread that
 // may wait.
@@ -70,6 +70,7 @@ class SeriesStore {
   Status put_sample(const ClusterSample& sample) RUBATO_REQUIRES(mutex_);
   Status put_point(const JobPoint& point) RUBATO_REQUIRES(mutex_);
   Status note_event(const Event& event) RUBATO_REQUIRES(mutex_);
+  Status note_reservation(const Event& event) RUBATO_REQUIRES(mutex_);
   Status forget_old(double now) RUBATO_REQUIRES(mutex_);
   Result<Density> density_of(JobNumber job) RUBATO_REQUIRES(mutex_);
 
@@ -85,6 +86,8 @@ class SeriesStore {
   Statement drop_job_ RUBATO_GUARDED_BY(mutex_);
   Statement drop_points_ RUBATO_GUARDED_BY(mutex_);
   Statement put_nodes_ RUBATO_GUARDED_BY(mutex_);
+  Statement reserve_ RUBATO_GUARDED_BY(mutex_);
+  Statement release_ RUBATO_GUARDED_BY(mutex_);
   Statement put_seen_ RUBATO_GUARDED_BY(mutex_);
   std::map<JobNumber, Density> densities_ RUBATO_GUARDED_BY(mutex_);
   std::int64_t seen_ RUBATO_GUARDED_BY(mutex_) = 0;

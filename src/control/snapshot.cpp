@@ -10,8 +10,7 @@ namespace rubato::control {
 
 namespace {
 
-constexpr Seconds kGuessedLength = 300;  // of a job that was never measured, at its minimum size
-constexpr Seconds kStart = 1.0;          // startup time of a job's first process
+constexpr Seconds kStart = 1.0;  // startup time of a job's first process
 constexpr Seconds kStopFree = 0.05;
 // So noisy that a sample counts the same in a large batch as in a small one. The work of an
 // adaptive job is therefore counted in samples.
@@ -33,6 +32,21 @@ std::shared_ptr<const Application> application_of(const SnapshotJob& job, const 
 }
 
 }  // namespace
+
+Result<std::unique_ptr<LiveScheduler>> scheduler_of(const Snapshot& snapshot) {
+  auto live =
+      LiveScheduler::make(snapshot.cluster, snapshot.policy, [at = snapshot.at] { return at; });
+  if (!live.ok()) return live.error();
+  std::vector<const JobRecord*> records;
+  for (const SnapshotJob& job : snapshot.jobs) records.push_back(&job.record);
+  (*live)->begin_turns(records);
+  for (const SnapshotJob& job : snapshot.jobs) {
+    // A job that no longer fits on this machine takes no part in decisions.
+    static_cast<void>((*live)->add(job.record, job.profile));
+  }
+  static_cast<void>((*live)->set_reserved(snapshot.reserved));
+  return live;
+}
 
 ResizeModel live_resize_model() { return {.stop_s = kStart, .stop_free_s = kStopFree}; }
 
@@ -148,7 +162,7 @@ class Awaited {
 
 }  // namespace
 
-LiveWorkload workload_of(const Snapshot& snapshot) {
+LiveWorkload workload_of(const Snapshot& snapshot, const Assumptions& assumptions) {
   LiveWorkload live;
   live.cluster = snapshot.cluster.cluster();
   live.workload.name = "live";
@@ -178,19 +192,24 @@ LiveWorkload workload_of(const Snapshot& snapshot) {
     const bool measured = steps_left && !job->profile.empty() && sim.spec.batch.known();
     live.guessed.push_back(!measured);
     const std::optional<Seconds> left_s = known.seconds_left(sim.spec.min_devices);
-    live.device_s += sim.spec.min_devices * (measured && left_s ? *left_s : kGuessedLength);
+    live.device_s += sim.spec.min_devices * (measured && left_s ? *left_s : kUsualLength);
     if (!measured) {
       sim.spec.batch = {};
       sim.spec.requested_batch = 0;
       sim.spec.logical_workers = 0;
       sim.spec.application = "";
-      sim.duration_s = kGuessedLength;
+      sim.duration_s = assumptions.unknown_s;
       continue;
     }
     auto updates = static_cast<double>(*steps_left);
     if (sim.spec.mode == ElasticMode::kAdaptive && known.progress().batch > 0) {
       updates *=
           static_cast<double>(known.progress().batch) / static_cast<double>(sim.spec.batch.initial);
+    }
+    // More steps of the measured length end when as many longer ones do.
+    if (const auto slower = assumptions.slower.find(job->record.number);
+        slower != assumptions.slower.end()) {
+      updates *= slower->second;
     }
     sim.application = application_of(*job, sim.spec, updates);
   }
@@ -243,7 +262,7 @@ Result<Forecast> forecast(const Snapshot& snapshot, const std::string& policy,
                           const Settings& settings, const ForecastOptions& wanted) {
   const Result<const PolicyInfo*> info = find_policy(policy);
   if (!info.ok()) return info.error();
-  const LiveWorkload live = workload_of(snapshot);
+  const LiveWorkload live = workload_of(snapshot, wanted.assumptions);
   Forecast result;
   if (live.workload.jobs.empty()) return result;
   SimOptions options;
@@ -259,6 +278,9 @@ Result<Forecast> forecast(const Snapshot& snapshot, const std::string& policy,
     const int devices = std::min(to_reserve, live.cluster.capacity().of[type]);
     options.serving_load.push_back({.time_s = 0, .type = DeviceTypeId(type), .devices = devices});
     to_reserve -= devices;
+  }
+  if (wanted.on_round) {
+    options.on_round = [&](const Scheduler& scheduler) { wanted.on_round(live, scheduler); };
   }
   options.limits = {.horizon_s = kFarthest, .until_job = {}, .should_stop = wanted.should_stop};
   const auto until = std::find(live.numbers.begin(), live.numbers.end(), wanted.until);

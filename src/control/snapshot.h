@@ -2,6 +2,9 @@
 // simulation that predicts what happens next, under the current policy or another one.
 #pragma once
 
+#include <functional>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -29,6 +32,9 @@ struct Snapshot {
 nlohmann::json to_json(const Snapshot& snapshot);
 Result<Snapshot> snapshot_from_json(const nlohmann::json& json);
 
+// A scheduler that knows all jobs of the snapshot and has decided nothing yet.
+Result<std::unique_ptr<LiveScheduler>> scheduler_of(const Snapshot& snapshot);
+
 // The cost of a resize in the live system: starting takes a moment; running jobs do not stop.
 ResizeModel live_resize_model();
 
@@ -41,10 +47,17 @@ struct LiveWorkload {
   std::vector<bool> guessed;       // whether the length is unknown and was assumed
   double device_s = 0;             // device-seconds of all jobs on their smallest sizes
 };
+inline constexpr Seconds kUsualLength = 300;
+struct Assumptions {
+  // Length of a job whose length or speed is unknown, on its smallest size.
+  Seconds unknown_s = kUsualLength;
+  // How much longer the steps of a job take than measured; 1 for those that are not listed.
+  std::map<JobNumber, double> slower{};
+};
 // Jobs that can never run on this cluster are left out, and so are those that wait for something
 // that is not expected: for the failure of a job, or for one that is left out. Others that wait
 // arrive when what they wait for has ended.
-LiveWorkload workload_of(const Snapshot& snapshot);
+LiveWorkload workload_of(const Snapshot& snapshot, const Assumptions& assumptions = {});
 
 struct ForecastJob {
   JobNumber job = 0;
@@ -69,6 +82,9 @@ struct ForecastOptions {
   std::optional<Seconds> interval_s = 1;
   JobNumber until = 0;                  // looks no further than the end of this job; 0: of all
   std::function<bool()> should_stop{};  // see SimLimits
+  Assumptions assumptions{};
+  // Called after every simulated decision. Ids of jobs are indices of `live.numbers`.
+  std::function<void(const LiveWorkload& live, const Scheduler& scheduler)> on_round{};
 };
 Result<Forecast> forecast(const Snapshot& snapshot, const std::string& policy,
                           const Settings& settings, const ForecastOptions& options = {});

@@ -95,6 +95,12 @@ TEST_F(DashboardTest, DevicesNowAndBefore) {
   ASSERT_EQ(now["nodes"].size(), 1U);
   EXPECT_EQ(now["nodes"][0]["devices"], 4);
   EXPECT_TRUE(now["held"].empty());
+  EXPECT_EQ(now["nodes"][0]["reserved"], 4);
+  ASSERT_EQ(now["reservations"].size(), 1U);
+  const std::int64_t since = now["reservations"][0]["from"].get<std::int64_t>();
+  const json later = ask("GET", "/api/v1/devices?at=" + std::to_string(since + 1), alice_).json;
+  EXPECT_EQ(later["nodes"][0]["reserved"], 4) << later;
+  EXPECT_EQ(later["reservations"][0]["devices"], 4) << later;
   EXPECT_TRUE(ask("GET", "/api/v1/devices?at=1000", alice_).json["nodes"].empty());
 }
 
@@ -130,6 +136,21 @@ TEST_F(DashboardTest, WhatWouldHappenUnderAnotherPolicy) {
   EXPECT_EQ(got.json["jobs"][0]["name"], "mine");
   EXPECT_EQ(ask("POST", "/api/v1/forecast", alice_, {{"name", "nothing"}}).status, 400);
   EXPECT_EQ(controller_->policy_name(), "rubato");
+}
+
+TEST_F(DashboardTest, WhatIsExpectedOfAJob) {
+  const std::int64_t job = submit(alice_, "mine");
+  submit(bob_, "theirs");
+  const std::string path = "/api/v1/jobs/" + std::to_string(job) + "/outlook";
+  const Got got = ask("GET", path, alice_);
+  ASSERT_EQ(got.status, 200) << got.body;
+  EXPECT_EQ(got.json["job"], "j1");
+  EXPECT_TRUE(got.json["change"].is_null()) << "all devices are reserved: " << got.body;
+  EXPECT_TRUE(got.json["end_in_s"].is_null()) << got.body;
+  EXPECT_EQ(got.json["text"], "when it ends is unknown");
+  EXPECT_EQ(ask("GET", path, bob_).status, 404);
+  ASSERT_EQ(ask("POST", "/api/v1/jobs/j1/cancel", alice_).status, 200);
+  EXPECT_EQ(ask("GET", path, alice_).json["text"], "has ended");
 }
 
 TEST_F(DashboardTest, ALiveStreamHasSamples) {

@@ -80,6 +80,19 @@ step('a resize appears on the job page within a second', async () => {
   await picture(page, 'job', { fullPage: false });
 });
 
+step('a job page says when the job ends, how sure that is, and what comes next', async () => {
+  await visit(page, daemon, '/jobs/j1');
+  const left = page.locator('.tile', { hasText: 'Left, about' });
+  await left.getByText(/^\d+ d \d+ h to \d+ d \d+ h$/).waitFor(); // its step times have a spread
+  await page.getByText('keeps its devices to its end').waitFor();
+  const later = await daemon.submit({ run: ['/bin/true'], name: 'later', devices: '2', mode: 'rigid', after: ['vision'] });
+  await visit(page, daemon, `/jobs/${later.id}`);
+  await page.getByText(/starts on 2 devices when j\d+ \(vision\) ends, in about \d+ d/).waitFor();
+  await page.locator('.tile', { hasText: 'Left, about' }).getByText('unknown').waitFor();
+  await daemon.ask('POST', `/api/v1/jobs/${later.id}/cancel`);
+  await page.getByText('Left, about').waitFor({ state: 'detached' });
+});
+
 step('logs are followed and searched', async () => {
   const job = await daemon.shell('talks', 'i=0; while :; do i=$((i+1)); echo "line $i of the log"; [ $((i % 10)) = 0 ] && echo "needle $i"; sleep 0.05; done');
   await visit(page, daemon, `/jobs/${job.id}`);
@@ -131,6 +144,26 @@ step('the slider shows who held the devices before', async () => {
   assert.match(page.url(), new RegExp(`at=${earlier}`));
   await page.getByRole('button', { name: 'Now' }).click();
   await page.getByRole('link', { name: 'vision', exact: true }).waitFor();
+});
+
+step('reserved devices are on the map, now and in the past', async () => {
+  await visit(page, daemon, '/cluster');
+  assert.equal(await page.locator('.cell.reserved').count(), 0);
+  const { number } = await daemon.ask('POST', '/api/v1/reservations', { devices: 1, seconds: 3600 });
+  await seen(page, () => document.querySelectorAll('.cell.reserved').length === 1);
+  await page.locator('.cell.reserved').hover();
+  await page.locator('.hovered').getByText(/^reserved for something other than training: 1 device until /).waitFor();
+  await page.getByRole('cell', { name: /^reserved until/ }).waitFor();
+  await page.getByRole('heading', { name: '1 reserved' }).waitFor();
+  await picture(page, 'reserved');
+  const { reservations } = await daemon.ask('GET', '/api/v1/devices');
+  await until('the next second has begun', () => Date.now() / 1000 > Math.ceil(reservations[0].from) + 1);
+  await daemon.ask('DELETE', `/api/v1/reservations/${number}`);
+  await seen(page, () => document.querySelectorAll('.cell.reserved').length === 0);
+  await visit(page, daemon, `/cluster?at=${Math.ceil(reservations[0].from)}`);
+  await seen(page, () => document.querySelectorAll('.cell.reserved').length === 1);
+  await page.getByRole('button', { name: 'Now' }).click();
+  await seen(page, () => document.querySelectorAll('.cell.reserved').length === 0);
 });
 
 step('filters are in the address', async () => {

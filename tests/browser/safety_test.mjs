@@ -125,6 +125,10 @@ step('a session changes something only from our own page', async () => {
   assert.equal(forged.status, 401);
 });
 
+step('a device is reserved from now on', async () => {
+  await daemon.ask('POST', '/api/v1/reservations', { devices: 1, seconds: 3600 });
+});
+
 for (const theme of ['light', 'dark']) {
   step(`axe-core finds no serious problem, ${theme}`, async () => {
     const other = await openPage(browser, daemon, { colorScheme: theme });

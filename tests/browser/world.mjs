@@ -39,7 +39,9 @@ export async function until(what, condition) {
 }
 
 export class Daemon {
-  constructor(slots) {
+  // Without slots, it has the devices that programs and variables in `environment` show it.
+  constructor(slots, environment = {}) {
+    this.environment = environment;
     this.folder = mkdtempSync(join(tmpdir(), 'rubato-browser-'));
     this.state = join(this.folder, 'state');
     this.slots = slots;
@@ -47,8 +49,8 @@ export class Daemon {
   async start() {
     rmSync(join(this.state, 'server.url'), { force: true });
     const log = openSync(join(this.folder, 'log'), 'a');
-    this.process = spawn(RUBATOD, ['--state', this.state, '--isolation', 'none', '--cpu-slots', String(this.slots), '--node', 'server-1',
-      '--listen', this.url ? this.url.slice(7) : '127.0.0.1:0'], { stdio: ['ignore', log, log] });
+    this.process = spawn(RUBATOD, ['--state', this.state, '--isolation', 'none', ...(this.slots ? ['--cpu-slots', String(this.slots)] : []), '--node', 'server-1',
+      '--listen', this.url ? this.url.slice(7) : '127.0.0.1:0'], { stdio: ['ignore', log, log], env: { ...process.env, ...this.environment } });
     await until('the daemon listens', () => existsSync(join(this.state, 'server.url')));
     this.url = readFileSync(join(this.state, 'server.url'), 'utf8').trim();
     this.admin = readFileSync(join(this.state, 'admin.token'), 'utf8').trim();

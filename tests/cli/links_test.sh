@@ -39,7 +39,8 @@ exits 2 "waits for j1 to end" -- plan -f "$work/job.yaml"
 exits 0 -- submit -f "$work/job.yaml" --name tidy
 opaque --name second --after red --after blue -- true
 opaque --name never --after red:failed -- true
-exits 0 "waits-for-jobs: waits for j1 to finish and j2 to finish" "j1 red is running" -- why second
+exits 0 "waits-for-jobs: waits for j1 to finish and j2 to finish" "j1 red is running" "next: starts on 1 device when j" \
+  "at a time that depends on jobs of unknown length" -- why second
 exits 0 "waits for    j1 (finished), j2 (finished)" -- status second
 exits 0 "waits-for-jobs" -- queue
 exits 1 "after: there is no job nobody" -- submit --after nobody -- true

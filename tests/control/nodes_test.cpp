@@ -9,6 +9,7 @@
 
 #include "control/controller.h"
 #include "control/job_executor.h"
+#include "control/live_scheduler.h"
 #include "control/memory_executor.h"
 #include "control/temporary_folder.h"
 
@@ -387,6 +388,40 @@ TEST_P(NodesInDisorder, NoDeviceIsGivenTwice) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, NodesInDisorder, ::testing::Range(1, 7),
                          [](const auto& seed) { return fmt::format("Seed{}", seed.param); });
+
+// The map of the dashboard shows reserved devices where the scheduler keeps them free.
+TEST_F(NodesTest, ReservedDevicesAreThoseThatNoJobGets) {
+  const std::vector<LiveNode> all{{.name = "a", .device_type = "x", .devices = 2},
+                                  {.name = "b", .device_type = "y", .devices = 3},
+                                  {.name = "c", .device_type = "x", .devices = 4}};
+  for (const int reserved : {1, 4, 5, 6, 8}) {
+    SCOPED_TRACE(reserved);
+    const auto cluster = LiveCluster::make(all);
+    ASSERT_TRUE(cluster.ok());
+    const std::vector<int> on = reserved_on(*cluster, reserved);
+    auto scheduler = LiveScheduler::make(*cluster, {.name = "fifo"}, [] { return 1000.0; });
+    ASSERT_TRUE(scheduler.ok());
+    EXPECT_TRUE((*scheduler)->set_reserved(reserved).empty());
+    for (JobNumber number = 1; number <= 9; ++number) {
+      JobRecord job;
+      job.number = number;
+      job.document.run = {"/bin/true"};
+      job.document.mode = ElasticMode::kRigid;
+      ASSERT_TRUE((*scheduler)->add(job, Profile()).ok());
+    }
+    std::vector<Action> actions;
+    ASSERT_TRUE((*scheduler)->round(actions).ok());
+    std::vector<int> granted(all.size(), 0);
+    for (const JobState* state : (*scheduler)->jobs()) {
+      for (const NodeShare& share : state->allocation.shares) {
+        granted[share.node.index()] += share.devices;
+      }
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      EXPECT_EQ(granted[i] + on[i], all[i].devices) << all[i].name;
+    }
+  }
+}
 
 }  // namespace
 }  // namespace rubato::control

@@ -122,6 +122,25 @@ TEST_F(SeriesTest, DevicesOfAnyTime) {
   EXPECT_EQ(last.spans[0].until, 0);
 }
 
+TEST_F(SeriesTest, ReservationsOfAnyTime) {
+  const auto reserve = [&](double at, int number, int devices) {
+    note({.at = at,
+          .type = "reserved",
+          .body = {{"number", number}, {"devices", devices}, {"until", at + 3600}}});
+  };
+  reserve(kNoon + 10, 1, 2);
+  reserve(kNoon + 20, 2, 1);
+  note({.at = kNoon + 30, .type = "released", .body = {{"number", 1}}});
+  EXPECT_TRUE(devices(kNoon + 5).reservations.empty());
+  EXPECT_EQ(devices(kNoon + 25).reservations.size(), 2U);
+  const DevicesThen last = devices(kNoon + 30);
+  ASSERT_EQ(last.reservations.size(), 1U);
+  EXPECT_EQ(last.reservations[0].number, 2);
+  EXPECT_EQ(last.reservations[0].devices, 1);
+  EXPECT_EQ(last.reservations[0].from, kNoon + 20);
+  EXPECT_EQ(last.reservations[0].until, kNoon + 3620);
+}
+
 TEST_F(SeriesTest, AnotherLogOrAnOlderCopyBeginsAnew) {
   hold(kNoon, 1, 2);
   open();
@@ -134,6 +153,33 @@ TEST_F(SeriesTest, AnotherLogOrAnOlderCopyBeginsAnew) {
   hold(kNoon, 1, 2);
   open("another log");
   EXPECT_TRUE(devices(kNoon + 1).spans.empty());
+}
+
+// Version 1 had no reservations, version 2 nothing of what drivers tell.
+TEST_F(SeriesTest, AFileOfAnEarlierVersionIsBroughtUpToDate) {
+  add(kNoon, 3);
+  hold(kNoon, 1, 2);
+  const auto make_older = [&](const std::string& sql) {
+    store_.reset();
+    auto database = Database::open(folder_ / "series.db");
+    ASSERT_TRUE(database.ok());
+    const Status made = database->execute(
+        "ALTER TABLE series DROP COLUMN utilisation; ALTER TABLE series DROP COLUMN memory;" + sql);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+  };
+  make_older("PRAGMA user_version = 2");
+  open();
+  EXPECT_EQ(store_->seen(), 1);
+  EXPECT_EQ(devices(kNoon + 1).spans.size(), 1U);
+  make_older("DROP TABLE reservations; PRAGMA user_version = 1");
+  open();
+  const Series series = read({.from = kNoon, .to = kNoon + 9});
+  EXPECT_EQ(series.columns[2], std::vector<double>{3});
+  EXPECT_FALSE(to_json(series).contains("utilisation"));
+  EXPECT_EQ(store_->seen(), 0) << "the events come again";
+  seq_ = 0;
+  hold(kNoon, 1, 2);
+  EXPECT_EQ(devices(kNoon + 1).spans.size(), 1U);
 }
 
 TEST_F(SeriesTest, ADamagedFileBeginsAnew) {

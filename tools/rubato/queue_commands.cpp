@@ -248,6 +248,13 @@ int why(const QueueArguments& a, const Context& context) {
   if (const std::string remedy = answer->value("remedy", ""); !remedy.empty()) {
     fmt::print("remedy: {}\n", remedy);
   }
+  // Earlier daemons do not look ahead.
+  const Result<json> outlook = client->get("/jobs/" + url_quoted(found->id) + "/outlook");
+  if (outlook.ok() && (!outlook->value("change", json()).is_null() ||
+                       !outlook->value("earliest_s", json()).is_null() ||
+                       !outlook->value("end_in_s", json()).is_null())) {
+    fmt::print("next: {}\n", outlook->value("text", ""));
+  }
   return 0;
 }
 

@@ -25,23 +25,34 @@ export interface Why {
   job: string; phase: string; code: string; text: string; remedy: string;
   blockers: { job?: string; name?: string; devices?: number }[];
 }
+// Seconds after `at`; null: unknown.
+export interface Outlook {
+  at: number; end_in_s: number | null; earliest_s: number | null; latest_s: number | null; text: string;
+  change: { in_s: number | null; earliest_s: number | null; latest_s: number | null; from: number; to: number; after: string[]; gains: string[] } | null;
+}
 export interface RubatoEvent {
   seq: number; at: number; type: string; job: number | string | null; tenant?: string;
   body: Record<string, unknown>; by?: string; from?: string;
 }
-export interface Sample {
+export interface Sample extends Use {
   at: number; devices: number; reserved: number; allocated: number; held: number;
   training: number; queued: number; running: number; waited_median: number; waited_p90: number;
 }
-export type Series = { step: number } & { [name in keyof Sample]: number[] };
-export interface Point {
+// What drivers tell of the devices, 0 to 1; missing or null: nobody tells it.
+export interface Use { utilisation?: number; memory?: number }
+export type Series = { step: number } & { [name in keyof Omit<Sample, keyof Use>]: number[] } & { [name in keyof Use]?: (number | null)[] };
+export interface Point extends Use {
   at: number; step: number; held: number; step_s: number; samples_per_s: number; loss: number;
   metrics: Record<string, number | string>;
 }
 export interface Held {
   nodes: NodeDevices[]; job?: string; name?: string; tenant?: string; since?: number; until?: number;
 }
-export interface Devices { at: number; nodes: NodeDevices[]; held: Held[] }
+export interface Reservation { number: number; devices: number; from: number; until: number }
+export interface Devices {
+  at: number; nodes: (NodeDevices & { reserved: number })[]; held: Held[]; reservations: Reservation[];
+  use: { node: string; index: number; job?: string; utilisation?: number; memory_used?: number; memory?: number }[];
+}
 export interface Tenant { name: string; weight: number; quota: number; max_queued: number; user?: string }
 export interface Policy {
   name: string; summary: string; source?: string;

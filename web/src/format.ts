@@ -19,6 +19,20 @@ export function time(at: number): string {
   return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${clock}`;
 }
 
+export function percent(share: number | null | undefined): string {
+  return share === null || share === undefined ? '–' : `${Math.round(100 * share)} %`;
+}
+
+export function bytes(value: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let i = 0;
+  while (value >= 1024 && i < units.length - 1) {
+    value /= 1024;
+    ++i;
+  }
+  return `${Number(value.toPrecision(3))} ${units[i] ?? ''}`;
+}
+
 export function number(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return '–';
   if (value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e7)) return value.toExponential(2);

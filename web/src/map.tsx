@@ -2,7 +2,8 @@
 import { useMemo } from 'preact/hooks';
 import { useTheme } from './chart';
 
-export interface Cell { words: string; colour: string; href?: string }
+// Held if it has a colour.
+export interface Cell { words: string; colour?: string; href?: string; reserved?: boolean }
 export interface MapNode { name: string; type: string; cells: (Cell | null)[]; down?: boolean }
 
 function isDark(): boolean {
@@ -14,21 +15,26 @@ export function useDark(): boolean {
   return useMemo(isDark, [theme]);
 }
 
+export function heldIn(node: MapNode): number {
+  return node.cells.filter((cell) => cell?.colour).length;
+}
+
 // `hover` hears what a cell is, '' when the pointer leaves.
 export function DeviceMap({ nodes, hover }: { nodes: MapNode[]; hover: (words: string) => void }) {
   return (
     <div class="map" onMouseLeave={() => hover('')}>
       {nodes.map((node) => (
-        <section class="node" key={node.name} aria-label={`${node.name}: ${node.cells.filter((cell) => cell).length} of ${node.cells.length} held`}>
+        <section class="node" key={node.name} aria-label={`${node.name}: ${heldIn(node)} of ${node.cells.length} held`}>
           <h3>{node.name} <small>{node.cells.length} {node.type}</small></h3>
           <div class="cells">
             {node.cells.map((cell, i) => {
               const words = cell?.words ?? (node.down ? 'down' : 'free');
-              const style = cell ? { background: cell.colour } : {};
+              const style = cell?.colour ? { background: cell.colour } : {};
+              const look = cell?.reserved ? 'reserved' : node.down && !cell ? 'down' : '';
               return cell?.href
                 ? <a key={i} class="cell" style={style} href={cell.href} title={words} aria-label={words}
                   onMouseEnter={() => hover(words)} onFocus={() => hover(words)} />
-                : <span key={i} class={`cell ${node.down && !cell ? 'down' : ''}`} style={style} title={words} onMouseEnter={() => hover(words)} />;
+                : <span key={i} class={`cell ${look}`} style={style} title={words} onMouseEnter={() => hover(words)} />;
             })}
           </div>
         </section>

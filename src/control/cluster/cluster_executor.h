@@ -99,6 +99,8 @@ class ClusterExecutor final : public JobExecutor {
   // the answer to it.
   nlohmann::json ask_registry(JobNumber number, const std::string& node,
                               const nlohmann::json& request);
+  // Of nodes that were heard in the last seconds.
+  std::vector<DeviceUse> device_use() const override;
   // What is known of a node besides its record.
   struct Contact {
     bool heard = false;   // in this daemon's time
@@ -121,6 +123,7 @@ class ClusterExecutor final : public JobExecutor {
     std::int64_t orders = 0;     // number of the last ones
     std::int64_t received = 0;   // number of the last notice
     std::set<JobNumber> jobs{};  // that are on it
+    std::vector<DeviceUse> use{};
 
     bool offered() const { return record.usable() && !leaving; }
   };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "control/cluster/cluster_executor.h"
+#include "control/device_watch.h"
 #include "control/job_registry.h"
 #include "control/json_fields.h"
 
@@ -207,6 +208,7 @@ Result<NodeOrders> ClusterExecutor::sync(const NodeReport& report) {
   node.heard = true;
   node.heard_at = heard_anybody_at_ = Clock::now();
   node.leaving = report.leaving;
+  node.use = report.use;
   if (node.record.lost_at > 0) {  // until the loop has taken it back
     NodeOrders nothing{.store = store_, .epoch = epoch_};
     nothing.next_s = pause();
@@ -232,6 +234,20 @@ Result<NodeOrders> ClusterExecutor::sync(const NodeReport& report) {
     orders.adopt.push_back(record_for(number, jobs_.at(number), report.node.name));
   }
   return orders;
+}
+
+std::vector<DeviceUse> ClusterExecutor::device_use() const {
+  const MutexLock lock(mutex_);
+  std::vector<DeviceUse> all;
+  for (const auto& [name, node] : nodes_) {
+    if (!node.heard || Clock::now() - node.heard_at > DeviceWatch::kOldest) continue;
+    for (const DeviceUse& use : node.use) {
+      all.push_back(use);
+      // Only of a job that the daemon has there, whatever an agent says.
+      if (!node.jobs.contains(use.job)) all.back().job = 0;
+    }
+  }
+  return all;
 }
 
 double ClusterExecutor::pause() const {

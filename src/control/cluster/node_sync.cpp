@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
 #include "control/cluster/node_record.h"
 #include "control/job_fields.h"
+#include "control/json_fields.h"
 
 namespace rubato::control {
 
@@ -182,11 +184,13 @@ json to_json(const NodeReport& report) {
   }
   json notices = json::array();
   for (const NumberedNotice& notice : report.notices) notices.push_back(to_json(notice));
-  return {{"node", to_json(report.node)}, {"token_sha256", report.token_sha256},
-          {"leaving", report.leaving},    {"start", report.start},
-          {"session", report.session},    {"epoch", report.epoch},
-          {"obeyed", report.obeyed},      {"jobs", std::move(jobs)},
-          {"notices", std::move(notices)}};
+  json use = json::array();
+  for (const DeviceUse& device : report.use) use.push_back(to_json(device));
+  return {{"node", to_json(report.node)},  {"token_sha256", report.token_sha256},
+          {"leaving", report.leaving},     {"start", report.start},
+          {"session", report.session},     {"epoch", report.epoch},
+          {"obeyed", report.obeyed},       {"jobs", std::move(jobs)},
+          {"notices", std::move(notices)}, {"use", std::move(use)}};
 }
 
 Result<NodeReport> node_report_from(const json& object) {
@@ -218,6 +222,18 @@ Result<NodeReport> node_report_from(const json& object) {
     auto notice = notice_from(entry, report.node);
     if (!notice.ok()) return notice.error();
     report.notices.push_back(std::move(*notice));
+  }
+  // Agents of earlier versions do not tell it.
+  const json* use = field_of(object, "use");
+  if (use == nullptr) return report;
+  if (!use->is_array() || std::ssize(*use) > report.node.devices) {
+    return invalid_input(fmt::format(
+        "the report of a node: use: expected a list of at most {} entries", report.node.devices));
+  }
+  for (const json& entry : *use) {
+    auto device = device_use_from(entry, report.node.name, report.node.devices);
+    if (!device.ok()) return device.error();
+    report.use.push_back(std::move(*device));
   }
   return report;
 }

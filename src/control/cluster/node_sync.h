@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "control/device_use.h"
 #include "control/job_executor.h"
 #include "control/live_node.h"
 #include "control/state.h"
@@ -48,6 +49,7 @@ struct NodeReport {
   };
   std::vector<Job> jobs{};                // all with which it is not done
   std::vector<NumberedNotice> notices{};  // not acknowledged yet; the others follow
+  std::vector<DeviceUse> use{};           // of its devices, as far as the driver tells
 };
 
 struct NodeOrders {

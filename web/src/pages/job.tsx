@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { change, get, jobOf, query, type Job, type Point, type RubatoEvent, type Why } from '../api';
+import { change, get, jobOf, query, type Job, type Outlook, type Point, type RubatoEvent, type Why } from '../api';
 import { Bits } from '../bits';
 import { Chart, type Mark } from '../chart';
 import { count, duration, number, time } from '../format';
@@ -7,10 +7,13 @@ import { useLoaded, useNow, useSoon, words } from '../hooks';
 import { listen } from '../live';
 import { Bar, Card, Phase, Problem, Tile } from '../parts';
 import { Logs } from '../logs';
+import { LeftTile, Next } from '../outlook';
 import { eventWords, reasonWords, resizeOf, type Resize } from '../words';
 
 const mostEvents = 2000;
 const mostPoints = 4000;
+
+const inPercent = (share: number | undefined) => share === undefined ? null : 100 * share;
 
 interface Span { at: number; devices: number; reason: string }
 
@@ -98,6 +101,8 @@ function Charts({ job, events, points, now }: { job: Job; events: RubatoEvent[];
   const positive = (value: number) => value > 0 ? value : null;
   const speed = useMemo(() => [points.map((point) => positive(point.samples_per_s))], [points]);
   const loss = useMemo(() => [points.map((point) => point.step > 0 ? point.loss : null)], [points]);
+  const use = useMemo(() => [points.map((point) => inPercent(point.utilisation)), points.map((point) => inPercent(point.memory))], [points]);
+  const hasUse = use.some((list) => list.some((value) => value !== null));
   const names = useMemo(() => [...new Set(points.flatMap((point) => Object.keys(point.metrics)))].sort().slice(0, 12), [points]);
   const shared = { group: `job-${job.id}`, from, to, marks };
   return (
@@ -132,6 +137,10 @@ function Charts({ job, events, points, now }: { job: Job; events: RubatoEvent[];
             lines={[{ label: 'throughput', colour: '--line-3' }]} />
           <Chart {...shared} title="Loss" at={at} values={loss} height={150} fromZero={false}
             lines={[{ label: 'loss', colour: '--line-4' }]} />
+          {hasUse ? (
+            <Chart {...shared} title="Its devices as their drivers tell: share of time in which they compute, and of memory in use" unit="%" at={at} values={use} height={150}
+              lines={[{ label: 'computing', colour: '--line-2' }, { label: 'memory', colour: '--line-5' }]} />
+          ) : null}
           {names.map((name) => (
             <Chart key={name} {...shared} title={name} at={at} height={130} fromZero={false}
               values={[points.map((point) => typeof point.metrics[name] === 'number' ? Number(point.metrics[name]) : null)]}
@@ -152,7 +161,10 @@ export function JobPage({ id }: { id: string }) {
   const why = useLoaded(() => get<Why>(`${path}/why`), [id]);
   const past = useLoaded(() => get<{ events: RubatoEvent[] }>(`${path}/events${query({ newest_first: true, limit: mostEvents })}`), [id]);
   const stored = useLoaded(() => get<{ points: Point[] }>(`${path}/series`), [id]);
+  const outlook = useLoaded(() => get<Outlook>(`${path}/outlook`), [id]);
   const again = useSoon(() => { job.reload(); why.reload(); }, 150);
+  // The daemon looks ahead every few seconds at most, and its answer changes slowly.
+  const lookAgain = useSoon(outlook.reload, 5000);
   const found = job.value;
   const clock = useNow(2);
 
@@ -174,6 +186,7 @@ export function JobPage({ id }: { id: string }) {
       setEvents((known) => known.some((other) => other.seq === event.seq) ? known : [...known, event].slice(-2 * mostEvents));
       again();
     },
+    sample: lookAgain,
     point: (point) => {
       setLive(point);
       setPoints((known) => [...known, point].slice(-mostPoints));
@@ -186,11 +199,11 @@ export function JobPage({ id }: { id: string }) {
   const running = found.ended_at === 0;
   const step = running && live ? Math.max(live.step, progress.step ?? 0) : progress.step;
   const share = progress.total_steps ? (step ?? 0) / progress.total_steps : 0;
-  const eta = progress.eta_s;
   return (
     <div class="page" data-loaded={past.value !== null && stored.value !== null}>
       <h1>{found.name} <small>{found.id}</small> <Phase phase={found.phase} stalled={found.stalled_since > 0} /></h1>
       <p class="why">{why.value ? why.value.text : ''}{why.value?.remedy ? <><br /><em>{why.value.remedy}</em></> : null}</p>
+      {running ? <Next outlook={outlook.value} /> : null}
       {found.message ? <Problem text={found.message} /> : null}
       {Object.entries(found.errors).map(([kind, error]) => <Problem key={kind} text={`${kind}: ${error.message}`} />)}
       <dl class="tiles">
@@ -198,7 +211,7 @@ export function JobPage({ id }: { id: string }) {
         <Tile name="Step" value={step === undefined ? '–' : String(step)} hint={progress.total_steps ? `of ${progress.total_steps}` : ''} />
         {progress.loss !== undefined ? <Tile name="Loss" value={number(running && live ? live.loss : progress.loss)} /> : null}
         {running && progress.start_in_s !== undefined ? <Tile name="Starts in about" value={duration(progress.start_in_s)} /> : null}
-        {running ? <Tile name="Left, about" value={duration(eta)} hint={progress.eta_devices ? `on ${count(progress.eta_devices, 'device')}` : ''} />
+        {running ? <LeftTile outlook={outlook.value} now={clock} />
           : <Tile name="Took" value={duration(found.ended_at - found.submitted_at)} />}
         <Tile name="Resizes" value={String(found.resizes)} hint={found.restarts ? `${count(found.restarts, 'restart')}` : ''} />
         <Tile name="Device time" value={duration(found.device_s)} />

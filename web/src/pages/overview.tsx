@@ -12,6 +12,7 @@ import { eventWords } from '../words';
 const decisions = 'granted,policy,paused,resumed,scaled,finished,failed,cancelled,stalled,node_lost,node_back,drained,reserved,released,warning';
 const ranges: [string, string][] = [['3600', '1 hour'], ['86400', '1 day'], ['604800', '7 days'], ['2592000', '30 days']];
 const columns = ['devices', 'allocated', 'held', 'training', 'queued', 'waited_median', 'waited_p90', 'reserved', 'running'] as const;
+const useColumns = ['utilisation', 'memory'] as const;
 
 // Appends the cluster's newest values, at most one row for each period.
 function withSample(series: Series, sample: Sample): Series {
@@ -20,6 +21,12 @@ function withSample(series: Series, sample: Sample): Series {
   const at = Math.floor(sample.at / series.step) * series.step;
   const next: Series = { ...series, at: [...series.at.slice(0, Math.max(0, from)), at] };
   for (const name of columns) next[name] = [...series[name].slice(0, Math.max(0, from)), sample[name]];
+  for (const name of useColumns) {
+    const known = series[name];
+    const value = sample[name];
+    if (known === undefined && value === undefined) continue;
+    next[name] = [...(known ?? series.at.map(() => null)).slice(0, Math.max(0, from)), value ?? null];
+  }
   return next;
 }
 
@@ -34,7 +41,7 @@ function withGaps(series: Series, names: readonly (keyof Sample)[], now: number)
       values.forEach((list) => list.push(null));
     }
     at.push(moment);
-    names.forEach((name, k) => values[k]?.push(series[name][i] ?? null));
+    names.forEach((name, k) => values[k]?.push(series[name]?.[i] ?? null));
   });
   // The last values hold until now.
   if (now > (at[at.length - 1] ?? now)) {
@@ -42,6 +49,10 @@ function withGaps(series: Series, names: readonly (keyof Sample)[], now: number)
     values.forEach((list) => list.push(list[list.length - 1] ?? null));
   }
   return { at, values };
+}
+
+function inPercent({ at, values }: { at: number[]; values: (number | null)[][] }) {
+  return { at, values: values.map((list) => list.map((share) => share === null ? null : 100 * share)) };
 }
 
 export function Decisions({ events }: { events: RubatoEvent[] }) {
@@ -95,10 +106,11 @@ export function Overview({ values }: { values: Record<string, string> }) {
     },
   }), []);
 
-  const last = <T extends keyof Sample>(name: T): number | null => sample?.[name] ?? series?.[name].at(-1) ?? null;
+  const last = (name: keyof Sample): number | null => sample?.[name] ?? series?.[name]?.at(-1) ?? null;
   const devices = series ? withGaps(series, ['devices', 'allocated', 'training', 'reserved'], now) : null;
   const queue = series ? withGaps(series, ['queued', 'running'], now) : null;
   const waits = series && series.waited_p90.some((wait) => wait > 0) ? withGaps(series, ['waited_median', 'waited_p90'], now) : null;
+  const use = series && (series.utilisation || series.memory) ? inPercent(withGaps(series, useColumns, now)) : null;
   const free = cluster.value ? Math.max(0, cluster.value.devices - (last('reserved') ?? 0) - (last('held') ?? 0)) : null;
   // Of a young daemon, the chart shows what there is.
   const from = Math.max(now - range, Math.min(series?.at[0] ?? 0, now - 15));
@@ -127,6 +139,11 @@ export function Overview({ values }: { values: Record<string, string> }) {
                 { label: 'allocated', colour: '--line-1', fill: true, stepped: true },
                 { label: 'training', colour: '--line-2', fill: true, stepped: true },
                 { label: 'reserved', colour: '--line-4', stepped: true }]} />
+            {use ? (
+              <Chart title="Devices as their drivers tell: share of time in which they compute, and of memory in use" unit="%" group="overview"
+                at={use.at} values={use.values} from={from} to={now} height={140}
+                lines={[{ label: 'computing', colour: '--line-2' }, { label: 'memory', colour: '--line-5' }]} />
+            ) : null}
             <Chart title="Jobs" group="overview" at={queue.at} values={queue.values} from={from} to={now} height={140}
               lines={[{ label: 'waiting', colour: '--line-3', stepped: true }, { label: 'running', colour: '--line-1', stepped: true }]} />
             {waits ? (

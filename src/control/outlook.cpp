@@ -1,0 +1,225 @@
+#include "control/outlook.h"
+
+#include <algorithm>
+#include <chrono>
+#include <initializer_list>
+#include <iterator>
+#include <limits>
+#include <set>
+#include <utility>
+
+namespace rubato::control {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr Seconds kNever = 1e12;
+constexpr Seconds kAtOnce = 1e-3;
+
+// Between two decisions of a policy that has an interval: so long that the time allowed is enough
+// to see the end of jobs that take weeks.
+Seconds interval_for(const Snapshot& snapshot) {
+  constexpr double kDecisions = 200;
+  constexpr Seconds kLongest = 3600;
+  const double work = workload_of(snapshot).device_s / std::max(1, snapshot.cluster.devices());
+  return std::clamp(work / kDecisions, 1.0, kLongest);
+}
+
+// The first change of every job's devices in a forecast.
+class FirstChanges {
+ public:
+  FirstChanges(const Snapshot& snapshot, const LiveScheduler& decided) {
+    for (const SnapshotJob& job : snapshot.jobs) {
+      const JobState* state = decided.state(job.record.number);
+      devices_[job.record.number] = state == nullptr ? 0 : state->allocation.devices();
+      if (state != nullptr) present_.insert(job.record.number);
+    }
+  }
+
+  void see(const LiveWorkload& live, const Scheduler& scheduler) {
+    std::set<JobNumber> present;
+    std::vector<JobNumber> gains;
+    std::vector<JobNumber> changed;
+    known_left_ = false;
+    for (const JobState* state : scheduler.jobs()) {
+      const std::size_t index = state->spec.id.index();
+      const JobNumber number = live.numbers[index];
+      present.insert(number);
+      known_left_ = known_left_ || !live.guessed[index];
+      int& devices = devices_[number];
+      const int now = state->allocation.devices();
+      if (now == devices) continue;
+      if (now > devices) gains.push_back(number);
+      if (!changes_.contains(number)) {
+        changes_[number] = {.when = {.at = state->resized_at_s}, .from = devices, .to = now};
+        changed.push_back(number);
+      }
+      devices = now;
+    }
+    std::vector<JobNumber> ended;
+    std::set_difference(present_.begin(), present_.end(), present.begin(), present.end(),
+                        std::back_inserter(ended));
+    for (const JobNumber number : changed) {
+      NextChange& change = changes_[number];
+      change.after = ended;
+      if (change.to < change.from) change.gains = gains;
+    }
+    present_ = std::move(present);
+  }
+
+  // Whether a job of known length has not ended.
+  bool known_left() const { return known_left_; }
+  const NextChange* of(JobNumber job) const {
+    const auto found = changes_.find(job);
+    return found == changes_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  std::map<JobNumber, int> devices_;
+  std::map<JobNumber, NextChange> changes_;
+  std::set<JobNumber> present_;
+  bool known_left_ = true;
+};
+
+struct Future {
+  std::map<JobNumber, ForecastJob> jobs{};
+  FirstChanges changes;
+  Seconds first_guess_ends = std::numeric_limits<double>::infinity();
+};
+
+// What changes with the decision that is due.
+std::map<JobNumber, NextChange> changes_now(const Snapshot& snapshot,
+                                            const LiveScheduler& decided) {
+  std::map<JobNumber, NextChange> changes;
+  std::vector<JobNumber> gains;
+  for (const SnapshotJob& job : snapshot.jobs) {
+    const JobState* state = decided.state(job.record.number);
+    const int to = state == nullptr ? 0 : state->allocation.devices();
+    const int from = job.record.granted;
+    if (to == from) continue;
+    if (to > from) gains.push_back(job.record.number);
+    changes[job.record.number] = {
+        .when = {.at = 0, .earliest = 0, .latest = 0}, .from = from, .to = to};
+  }
+  for (auto& [number, change] : changes) {
+    if (change.to < change.from) change.gains = gains;
+  }
+  return changes;
+}
+
+std::optional<Seconds> smallest(std::initializer_list<std::optional<Seconds>> values) {
+  std::optional<Seconds> best;
+  for (const auto& value : values) {
+    if (value && (!best || *value < *best)) best = value;
+  }
+  return best;
+}
+
+std::optional<Seconds> largest(std::initializer_list<std::optional<Seconds>> values) {
+  std::optional<Seconds> best;
+  for (const auto& value : values) {
+    if (value && (!best || *value > *best)) best = value;
+  }
+  return best;
+}
+
+}  // namespace
+
+Result<Outlook> outlook_of(const Snapshot& given, const std::map<JobNumber, StepSpread>& spreads,
+                           const OutlookLimits& limits) {
+  Outlook outlook{.at = given.at};
+  Snapshot snapshot = given;
+  for (SnapshotJob& job : snapshot.jobs) {
+    if (job.record.stalled_since > 0) job.profile = Profile();  // nobody knows when it goes on
+  }
+  auto scheduler = scheduler_of(snapshot);
+  if (!scheduler.ok()) return scheduler.error();
+  const LiveScheduler& decided = **scheduler;
+  std::vector<Action> actions;
+  const Result<RoundRecord> round = (*scheduler)->round(actions);
+  if (!round.ok()) return round.error();
+
+  Assumptions early{.unknown_s = kAtOnce};
+  Assumptions late{.unknown_s = kNever};
+  for (const auto& [number, spread] : spreads) {
+    early.slower[number] = spread.low;
+    late.slower[number] = spread.high;
+  }
+  const Seconds interval_s = interval_for(snapshot);
+  const auto see = [&](const Assumptions& assumptions) -> Result<Future> {
+    Future future{.changes = FirstChanges(snapshot, decided)};
+    const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                             std::chrono::duration<double>(limits.seconds / 3));
+    ForecastOptions options;
+    options.decided = &decided;
+    if (round->wake_at_s) options.decides_again_s = *round->wake_at_s - snapshot.at;
+    options.interval_s = interval_s;
+    options.assumptions = assumptions;
+    options.on_round = [&](const LiveWorkload& live, const Scheduler& now) {
+      future.changes.see(live, now);
+    };
+    options.should_stop = [&] {
+      return !future.changes.known_left() || Clock::now() >= deadline ||
+             (limits.should_stop && limits.should_stop());
+    };
+    const Result<Forecast> next =
+        forecast(snapshot, snapshot.policy.name, snapshot.policy.settings, options);
+    if (!next.ok()) return next.error();
+    for (const ForecastJob& job : next->jobs) {
+      future.jobs[job.job] = job;
+      if (!job.guessed || !job.finish_s) continue;
+      future.first_guess_ends = std::min(future.first_guess_ends, *job.finish_s);
+    }
+    return future;
+  };
+  const Result<Future> expected = see({});
+  if (!expected.ok()) return expected.error();
+  const Result<Future> soonest = see(early);
+  if (!soonest.ok()) return soonest.error();
+  const Result<Future> slowest = see(late);
+  if (!slowest.ok()) return slowest.error();
+
+  const std::map<JobNumber, NextChange> now = changes_now(snapshot, decided);
+  for (const auto& [number, job] : expected->jobs) {
+    JobOutlook& row = outlook.jobs[number];
+    const auto end_in = [&](const Future& future) {
+      const auto found = future.jobs.find(number);
+      return found == future.jobs.end() ? std::optional<Seconds>() : found->second.finish_s;
+    };
+    if (!job.guessed) {
+      const auto ends = {end_in(*soonest), end_in(*expected), end_in(*slowest)};
+      const bool bounded = end_in(*slowest).has_value();
+      if (bounded) row.end.at = job.finish_s;
+      // Without a spread of its own, there is no range.
+      if (spreads.contains(number)) {
+        row.end.earliest = smallest(ends);
+        if (bounded) row.end.latest = largest(ends);
+      }
+    }
+    if (const auto change = now.find(number); change != now.end()) {
+      row.change = change->second;
+      continue;
+    }
+    const NextChange* change = expected->changes.of(number);
+    if (change == nullptr) {
+      row.keeps = row.end.at.has_value();
+      continue;
+    }
+    row.change = *change;
+    Expected& when = row.change->when;
+    const auto same = [&](const Future& future) {
+      const NextChange* other = future.changes.of(number);
+      return other != nullptr && other->to == change->to ? other->when.at
+                                                         : std::optional<Seconds>();
+    };
+    const std::optional<Seconds> at = when.at;
+    const bool assumed = expected->first_guess_ends <= *at;
+    if (same(*soonest)) when.earliest = smallest({same(*soonest), at});
+    if (same(*slowest)) when.latest = largest({same(*slowest), at});
+    if (assumed && !when.latest) when.at.reset();
+  }
+  return outlook;
+}
+
+}  // namespace rubato::control
