@@ -124,6 +124,44 @@ std::optional<Seconds> largest(std::initializer_list<std::optional<Seconds>> val
   return best;
 }
 
+struct Futures {
+  const Future& expected;
+  const Future& early;
+  const Future& late;
+};
+
+// Of a job whose own length and speed are known.
+Expected end_of(JobNumber job, const Futures& futures, bool has_spread) {
+  const auto end_in = [&](const Future& future) {
+    const auto found = future.jobs.find(job);
+    return found == future.jobs.end() ? std::optional<Seconds>() : found->second.finish_s;
+  };
+  const auto ends = {end_in(futures.early), end_in(futures.expected), end_in(futures.late)};
+  const bool bounded = end_in(futures.late).has_value();
+  Expected end;
+  if (bounded) end.at = end_in(futures.expected);
+  if (has_spread) end.earliest = smallest(ends);
+  if (has_spread && bounded) end.latest = largest(ends);
+  return end;
+}
+
+// After the decision that is due.
+std::optional<NextChange> change_of(JobNumber job, const Futures& futures) {
+  const NextChange* found = futures.expected.changes.of(job);
+  if (found == nullptr) return std::nullopt;
+  NextChange change = *found;
+  const auto same_in = [&](const Future& future) {
+    const NextChange* other = future.changes.of(job);
+    return other != nullptr && other->to == change.to ? other->when.at : std::optional<Seconds>();
+  };
+  const std::optional<Seconds> at = change.when.at;
+  if (same_in(futures.early)) change.when.earliest = smallest({same_in(futures.early), at});
+  if (same_in(futures.late)) change.when.latest = largest({same_in(futures.late), at});
+  const bool assumed = futures.expected.first_guess_ends <= *at;
+  if (assumed && !change.when.latest) change.when.at.reset();
+  return change;
+}
+
 }  // namespace
 
 Result<Outlook> outlook_of(const Snapshot& given, const std::map<JobNumber, StepSpread>& spreads,
@@ -160,8 +198,9 @@ Result<Outlook> outlook_of(const Snapshot& given, const std::map<JobNumber, Step
       future.changes.see(live, now);
     };
     options.should_stop = [&] {
-      return !future.changes.known_left() || Clock::now() >= deadline ||
-             (limits.should_stop && limits.should_stop());
+      // Where some jobs never end, the others are waited for.
+      const bool over = assumptions.unknown_s == kNever && !future.changes.known_left();
+      return over || Clock::now() >= deadline || (limits.should_stop && limits.should_stop());
     };
     const Result<Forecast> next =
         forecast(snapshot, snapshot.policy.name, snapshot.policy.settings, options);
@@ -180,44 +219,17 @@ Result<Outlook> outlook_of(const Snapshot& given, const std::map<JobNumber, Step
   const Result<Future> slowest = see(late);
   if (!slowest.ok()) return slowest.error();
 
+  const Futures futures{.expected = *expected, .early = *soonest, .late = *slowest};
   const std::map<JobNumber, NextChange> now = changes_now(snapshot, decided);
   for (const auto& [number, job] : expected->jobs) {
     JobOutlook& row = outlook.jobs[number];
-    const auto end_in = [&](const Future& future) {
-      const auto found = future.jobs.find(number);
-      return found == future.jobs.end() ? std::optional<Seconds>() : found->second.finish_s;
-    };
-    if (!job.guessed) {
-      const auto ends = {end_in(*soonest), end_in(*expected), end_in(*slowest)};
-      const bool bounded = end_in(*slowest).has_value();
-      if (bounded) row.end.at = job.finish_s;
-      // Without a spread of its own, there is no range.
-      if (spreads.contains(number)) {
-        row.end.earliest = smallest(ends);
-        if (bounded) row.end.latest = largest(ends);
-      }
-    }
+    if (!job.guessed) row.end = end_of(number, futures, spreads.contains(number));
     if (const auto change = now.find(number); change != now.end()) {
       row.change = change->second;
-      continue;
+    } else {
+      row.change = change_of(number, futures);
+      row.keeps = !row.change && row.end.at.has_value();
     }
-    const NextChange* change = expected->changes.of(number);
-    if (change == nullptr) {
-      row.keeps = row.end.at.has_value();
-      continue;
-    }
-    row.change = *change;
-    Expected& when = row.change->when;
-    const auto same = [&](const Future& future) {
-      const NextChange* other = future.changes.of(number);
-      return other != nullptr && other->to == change->to ? other->when.at
-                                                         : std::optional<Seconds>();
-    };
-    const std::optional<Seconds> at = when.at;
-    const bool assumed = expected->first_guess_ends <= *at;
-    if (same(*soonest)) when.earliest = smallest({same(*soonest), at});
-    if (same(*slowest)) when.latest = largest({same(*slowest), at});
-    if (assumed && !when.latest) when.at.reset();
   }
   return outlook;
 }

@@ -115,6 +115,16 @@ TEST(Outlook, BehindAJobOfUnknownLengthTimesAreUnknown) {
       << outlook_shown(job);
 }
 
+TEST(Outlook, WhatComesNextIsSaidAlsoWhereNoLengthIsKnown) {
+  Snapshot snapshot = cluster_of(2, "fifo");
+  put(snapshot, 2, 2, 2, 0);
+  put(snapshot, 2, 2, 0, 0);
+  const JobOutlook job = ahead_of(snapshot).jobs.at(2);
+  ASSERT_TRUE(job.change);
+  EXPECT_EQ(job.change->after, std::vector<JobNumber>{1});
+  EXPECT_FALSE(job.change->when.at);
+}
+
 TEST(Outlook, AJobGrowsWhenAnotherEnds) {
   Snapshot snapshot = cluster_of(4, "rubato");
   put(snapshot, 1, 4, 2, 1000);
