@@ -18,10 +18,10 @@ constexpr Seconds kNever = 1e12;
 constexpr Seconds kAtOnce = 1e-3;
 
 // Between two decisions of a policy that has an interval: so long that the time allowed is enough
-// to see the end of jobs that take weeks.
+// to see the end of jobs that take days, and short beside the times that people plan with.
 Seconds interval_for(const Snapshot& snapshot) {
   constexpr double kDecisions = 200;
-  constexpr Seconds kLongest = 3600;
+  constexpr Seconds kLongest = 300;
   const double work = workload_of(snapshot).device_s / std::max(1, snapshot.cluster.devices());
   return std::clamp(work / kDecisions, 1.0, kLongest);
 }
@@ -145,6 +145,14 @@ Expected end_of(JobNumber job, const Futures& futures, bool has_spread) {
   return end;
 }
 
+// The same change for the same cause. A policy may make it for another one, if jobs whose end was
+// expected go on.
+bool is_same(const NextChange& a, const NextChange& b) {
+  if (a.to != b.to || a.after.empty() != b.after.empty()) return false;
+  return a.after.empty() || std::find_first_of(a.after.begin(), a.after.end(), b.after.begin(),
+                                               b.after.end()) != a.after.end();
+}
+
 // After the decision that is due.
 std::optional<NextChange> change_of(JobNumber job, const Futures& futures) {
   const NextChange* found = futures.expected.changes.of(job);
@@ -152,7 +160,7 @@ std::optional<NextChange> change_of(JobNumber job, const Futures& futures) {
   NextChange change = *found;
   const auto same_in = [&](const Future& future) {
     const NextChange* other = future.changes.of(job);
-    return other != nullptr && other->to == change.to ? other->when.at : std::optional<Seconds>();
+    return other != nullptr && is_same(*other, change) ? other->when.at : std::optional<Seconds>();
   };
   const std::optional<Seconds> at = change.when.at;
   if (same_in(futures.early)) change.when.earliest = smallest({same_in(futures.early), at});
