@@ -269,8 +269,8 @@ class Controller {
   virtual Result<std::vector<JobPoint>> job_points(const Caller& caller, JobNumber job) const = 0;
   // A job that runs, as it is now; nothing if it holds no devices.
   virtual std::optional<JobPoint> newest_point(const Caller& caller, JobNumber job) const = 0;
-  // Which devices were held by which job, and how many were reserved; 0: now. A tenant learns of other tenants' jobs only how
-  // many devices they had.
+  // Which devices were held by which job, and how many were reserved; 0: now. A tenant learns of
+  // other tenants' jobs only how many devices they had.
   virtual Result<nlohmann::json> devices_at(const Caller& caller, double at) const = 0;
 
   // --- Nodes (control/cluster/)

@@ -18,10 +18,10 @@ constexpr Seconds kNever = 1e12;
 constexpr Seconds kAtOnce = 1e-3;
 
 // Between two decisions of a policy that has an interval: so long that the time allowed is enough
-// to see the end of jobs that take weeks.
+// to see the end of jobs that take days, and short beside the times that people plan with.
 Seconds interval_for(const Snapshot& snapshot) {
   constexpr double kDecisions = 200;
-  constexpr Seconds kLongest = 3600;
+  constexpr Seconds kLongest = 300;
   const double work = workload_of(snapshot).device_s / std::max(1, snapshot.cluster.devices());
   return std::clamp(work / kDecisions, 1.0, kLongest);
 }
@@ -124,6 +124,52 @@ std::optional<Seconds> largest(std::initializer_list<std::optional<Seconds>> val
   return best;
 }
 
+struct Futures {
+  const Future& expected;
+  const Future& early;
+  const Future& late;
+};
+
+// Of a job whose own length and speed are known.
+Expected end_of(JobNumber job, const Futures& futures, bool has_spread) {
+  const auto end_in = [&](const Future& future) {
+    const auto found = future.jobs.find(job);
+    return found == future.jobs.end() ? std::optional<Seconds>() : found->second.finish_s;
+  };
+  const auto ends = {end_in(futures.early), end_in(futures.expected), end_in(futures.late)};
+  const bool bounded = end_in(futures.late).has_value();
+  Expected end;
+  if (bounded) end.at = end_in(futures.expected);
+  if (has_spread) end.earliest = smallest(ends);
+  if (has_spread && bounded) end.latest = largest(ends);
+  return end;
+}
+
+// The same change for the same cause. A policy may make it for another one, if jobs whose end was
+// expected go on.
+bool is_same(const NextChange& a, const NextChange& b) {
+  if (a.to != b.to || a.after.empty() != b.after.empty()) return false;
+  return a.after.empty() || std::find_first_of(a.after.begin(), a.after.end(), b.after.begin(),
+                                               b.after.end()) != a.after.end();
+}
+
+// After the decision that is due.
+std::optional<NextChange> change_of(JobNumber job, const Futures& futures) {
+  const NextChange* found = futures.expected.changes.of(job);
+  if (found == nullptr) return std::nullopt;
+  NextChange change = *found;
+  const auto same_in = [&](const Future& future) {
+    const NextChange* other = future.changes.of(job);
+    return other != nullptr && is_same(*other, change) ? other->when.at : std::optional<Seconds>();
+  };
+  const std::optional<Seconds> at = change.when.at;
+  if (same_in(futures.early)) change.when.earliest = smallest({same_in(futures.early), at});
+  if (same_in(futures.late)) change.when.latest = largest({same_in(futures.late), at});
+  const bool assumed = futures.expected.first_guess_ends <= *at;
+  if (assumed && !change.when.latest) change.when.at.reset();
+  return change;
+}
+
 }  // namespace
 
 Result<Outlook> outlook_of(const Snapshot& given, const std::map<JobNumber, StepSpread>& spreads,
@@ -160,8 +206,9 @@ Result<Outlook> outlook_of(const Snapshot& given, const std::map<JobNumber, Step
       future.changes.see(live, now);
     };
     options.should_stop = [&] {
-      return !future.changes.known_left() || Clock::now() >= deadline ||
-             (limits.should_stop && limits.should_stop());
+      // Where some jobs never end, the others are waited for.
+      const bool over = assumptions.unknown_s == kNever && !future.changes.known_left();
+      return over || Clock::now() >= deadline || (limits.should_stop && limits.should_stop());
     };
     const Result<Forecast> next =
         forecast(snapshot, snapshot.policy.name, snapshot.policy.settings, options);
@@ -180,44 +227,17 @@ Result<Outlook> outlook_of(const Snapshot& given, const std::map<JobNumber, Step
   const Result<Future> slowest = see(late);
   if (!slowest.ok()) return slowest.error();
 
+  const Futures futures{.expected = *expected, .early = *soonest, .late = *slowest};
   const std::map<JobNumber, NextChange> now = changes_now(snapshot, decided);
   for (const auto& [number, job] : expected->jobs) {
     JobOutlook& row = outlook.jobs[number];
-    const auto end_in = [&](const Future& future) {
-      const auto found = future.jobs.find(number);
-      return found == future.jobs.end() ? std::optional<Seconds>() : found->second.finish_s;
-    };
-    if (!job.guessed) {
-      const auto ends = {end_in(*soonest), end_in(*expected), end_in(*slowest)};
-      const bool bounded = end_in(*slowest).has_value();
-      if (bounded) row.end.at = job.finish_s;
-      // Without a spread of its own, there is no range.
-      if (spreads.contains(number)) {
-        row.end.earliest = smallest(ends);
-        if (bounded) row.end.latest = largest(ends);
-      }
-    }
+    if (!job.guessed) row.end = end_of(number, futures, spreads.contains(number));
     if (const auto change = now.find(number); change != now.end()) {
       row.change = change->second;
-      continue;
+    } else {
+      row.change = change_of(number, futures);
+      row.keeps = !row.change && row.end.at.has_value();
     }
-    const NextChange* change = expected->changes.of(number);
-    if (change == nullptr) {
-      row.keeps = row.end.at.has_value();
-      continue;
-    }
-    row.change = *change;
-    Expected& when = row.change->when;
-    const auto same = [&](const Future& future) {
-      const NextChange* other = future.changes.of(number);
-      return other != nullptr && other->to == change->to ? other->when.at
-                                                         : std::optional<Seconds>();
-    };
-    const std::optional<Seconds> at = when.at;
-    const bool assumed = expected->first_guess_ends <= *at;
-    if (same(*soonest)) when.earliest = smallest({same(*soonest), at});
-    if (same(*slowest)) when.latest = largest({same(*slowest), at});
-    if (assumed && !when.latest) when.at.reset();
   }
   return outlook;
 }

@@ -77,7 +77,6 @@ step('a resize appears on the job page within a second', async () => {
   await page.getByText('Throughput', { exact: true }).waitFor();
   await until('progress moves', async () => (await daemon.steps('j1')) > 200);
   await seen(page, () => document.querySelectorAll('.chart').length >= 3);
-  await picture(page, 'job', { fullPage: false });
 });
 
 step('a job page says when the job ends, how sure that is, and what comes next', async () => {
@@ -85,6 +84,7 @@ step('a job page says when the job ends, how sure that is, and what comes next',
   const left = page.locator('.tile', { hasText: 'Left, about' });
   await left.getByText(/^\d+ d \d+ h to \d+ d \d+ h$/).waitFor(); // its step times have a spread
   await page.getByText('keeps its devices to its end').waitFor();
+  await picture(page, 'job', { fullPage: false });
   const later = await daemon.submit({ run: ['/bin/true'], name: 'later', devices: '2', mode: 'rigid', after: ['vision'] });
   await visit(page, daemon, `/jobs/${later.id}`);
   await page.getByText(/starts on 2 devices when j\d+ \(vision\) ends, in about \d+ d/).waitFor();
@@ -133,7 +133,6 @@ step('the slider shows who held the devices before', async () => {
   await visit(page, daemon, '/cluster');
   await seen(page, () => document.querySelectorAll('.cell').length === 4);
   await page.getByRole('link', { name: 'vision', exact: true }).waitFor();
-  await picture(page, 'cluster');
   const held = async (job) => (await daemon.ask('GET', `/api/v1/jobs/${job}/events?types=held&limit=1`)).events[0].at;
   const earlier = Math.ceil(await held('language'));
   assert.ok(earlier < await held('vision'));
@@ -155,7 +154,7 @@ step('reserved devices are on the map, now and in the past', async () => {
   await page.locator('.hovered').getByText(/^reserved for something other than training: 1 device until /).waitFor();
   await page.getByRole('cell', { name: /^reserved until/ }).waitFor();
   await page.getByRole('heading', { name: '1 reserved' }).waitFor();
-  await picture(page, 'reserved');
+  await picture(page, 'cluster');
   const { reservations } = await daemon.ask('GET', '/api/v1/devices');
   await until('the next second has begun', () => Date.now() / 1000 > Math.ceil(reservations[0].from) + 1);
   await daemon.ask('DELETE', `/api/v1/reservations/${number}`);

@@ -115,6 +115,31 @@ TEST(Outlook, BehindAJobOfUnknownLengthTimesAreUnknown) {
       << outlook_shown(job);
 }
 
+TEST(Outlook, WhatComesNextIsSaidAlsoWhereNoLengthIsKnown) {
+  Snapshot snapshot = cluster_of(2, "fifo");
+  put(snapshot, 2, 2, 2, 0);
+  put(snapshot, 2, 2, 0, 0);
+  const JobOutlook job = ahead_of(snapshot).jobs.at(2);
+  ASSERT_TRUE(job.change);
+  EXPECT_EQ(job.change->after, std::vector<JobNumber>{1});
+  EXPECT_FALSE(job.change->when.at);
+}
+
+// The late forecast had the start too, because the policy lets jobs take turns: "when j1 ends, in
+// about 5 minutes (1 s to 1 hour)".
+TEST(Outlook, AChangeForAnotherCauseIsNoBound) {
+  for (const char* policy : {"rubato", "tiresias"}) {
+    Snapshot snapshot = cluster_of(2, policy);
+    put(snapshot, 2, 2, 2, 0);
+    put(snapshot, 2, 2, 0, 0);
+    const JobOutlook job = ahead_of(snapshot).jobs.at(2);
+    ASSERT_TRUE(job.change) << policy;
+    if (job.change->after.empty()) continue;  // it takes its turn earlier
+    EXPECT_FALSE(job.change->when.latest) << policy;
+    EXPECT_FALSE(job.change->when.at) << policy;
+  }
+}
+
 TEST(Outlook, AJobGrowsWhenAnotherEnds) {
   Snapshot snapshot = cluster_of(4, "rubato");
   put(snapshot, 1, 4, 2, 1000);

@@ -17,9 +17,9 @@ export function LeftTile({ outlook, now }: { outlook: Outlook | null; now: numbe
 }
 
 export function Next({ outlook }: { outlook: Outlook | null }) {
-  if (!outlook) return null;
+  if (!outlook || (!outlook.change && outlook.end_in_s === null && outlook.earliest_s === null)) return null;
   return (
-    <p class="next"><b>Next:</b> {outlook.text}{outlook.change || outlook.end_in_s !== null
-      ? <small> Simulated from what is known now; jobs that come later may change it.</small> : null}</p>
+    <p class="next"><b>Next:</b> {outlook.text}
+      <small> Simulated from what is known now; jobs that come later may change it.</small></p>
   );
 }
