@@ -172,14 +172,14 @@ std::optional<NextChange> change_of(JobNumber job, const Futures& futures) {
 
 }  // namespace
 
-Result<Outlook> outlook_of(const Snapshot& given, const std::map<JobNumber, StepSpread>& spreads,
+Result<Outlook> outlook_of(const Snapshot& snapshot, const std::map<JobNumber, StepSpread>& spreads,
                            const OutlookLimits& limits) {
-  Outlook outlook{.at = given.at};
-  Snapshot snapshot = given;
-  for (SnapshotJob& job : snapshot.jobs) {
+  Outlook outlook{.at = snapshot.at};
+  Snapshot known = snapshot;
+  for (SnapshotJob& job : known.jobs) {
     if (job.record.stalled_since > 0) job.profile = Profile();  // nobody knows when it goes on
   }
-  auto scheduler = scheduler_of(snapshot);
+  auto scheduler = scheduler_of(known);
   if (!scheduler.ok()) return scheduler.error();
   const LiveScheduler& decided = **scheduler;
   std::vector<Action> actions;
@@ -192,14 +192,14 @@ Result<Outlook> outlook_of(const Snapshot& given, const std::map<JobNumber, Step
     early.slower[number] = spread.low;
     late.slower[number] = spread.high;
   }
-  const Seconds interval_s = interval_for(snapshot);
+  const Seconds interval_s = interval_for(known);
   const auto see = [&](const Assumptions& assumptions) -> Result<Future> {
-    Future future{.changes = FirstChanges(snapshot, decided)};
+    Future future{.changes = FirstChanges(known, decided)};
     const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                              std::chrono::duration<double>(limits.seconds / 3));
     ForecastOptions options;
     options.decided = &decided;
-    if (round->wake_at_s) options.decides_again_s = *round->wake_at_s - snapshot.at;
+    if (round->wake_at_s) options.decides_again_s = *round->wake_at_s - known.at;
     options.interval_s = interval_s;
     options.assumptions = assumptions;
     options.on_round = [&](const LiveWorkload& live, const Scheduler& now) {
@@ -211,7 +211,7 @@ Result<Outlook> outlook_of(const Snapshot& given, const std::map<JobNumber, Step
       return over || Clock::now() >= deadline || (limits.should_stop && limits.should_stop());
     };
     const Result<Forecast> next =
-        forecast(snapshot, snapshot.policy.name, snapshot.policy.settings, options);
+        forecast(known, known.policy.name, known.policy.settings, options);
     if (!next.ok()) return next.error();
     for (const ForecastJob& job : next->jobs) {
       future.jobs[job.job] = job;
@@ -228,7 +228,7 @@ Result<Outlook> outlook_of(const Snapshot& given, const std::map<JobNumber, Step
   if (!slowest.ok()) return slowest.error();
 
   const Futures futures{.expected = *expected, .early = *soonest, .late = *slowest};
-  const std::map<JobNumber, NextChange> now = changes_now(snapshot, decided);
+  const std::map<JobNumber, NextChange> now = changes_now(known, decided);
   for (const auto& [number, job] : expected->jobs) {
     JobOutlook& row = outlook.jobs[number];
     if (!job.guessed) row.end = end_of(number, futures, spreads.contains(number));
