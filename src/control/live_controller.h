@@ -196,7 +196,7 @@ class LiveController final : public Controller {
   // Makes the scheduler anew from the durable state. No job can keep it from that.
   void start_scheduler();
   // Tells the executor what a job was granted, once its folder belongs to it.
-  void start_granted(JobNumber job);
+  void start_granted(JobNumber number);
 
   // --- The log (live_controller_store.cpp) ---
   Error read_only(const std::string& problem) const;

@@ -87,6 +87,6 @@ struct ForecastOptions {
   std::function<void(const LiveWorkload& live, const Scheduler& scheduler)> on_round{};
 };
 Result<Forecast> forecast(const Snapshot& snapshot, const std::string& policy,
-                          const Settings& settings, const ForecastOptions& options = {});
+                          const Settings& settings, const ForecastOptions& wanted = {});
 
 }  // namespace rubato::control

@@ -55,6 +55,7 @@ std::vector<WaitSample> sample_waits(const SimResult& run, std::size_t count) {
       }
     }
     std::vector<double> waits;
+    waits.reserve(since.size());
     for (const auto& [job, time_s] : since) waits.push_back(sample.time_s - time_s);
     if (!waits.empty()) {
       std::sort(waits.begin(), waits.end());

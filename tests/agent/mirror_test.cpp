@@ -34,7 +34,7 @@ class MirrorTest : public testing::Test {
     control::ControllerOptions options{.folder = folder_.path(), .supervisor = "/bin/false"};
     options.cluster = std::make_shared<control::ClusterOptions>(
         control::ClusterOptions{.folder = folder_.path() + "/jobs"});
-    auto controller = control::Controller::start(std::move(options));
+    auto controller = control::Controller::start(options);
     ASSERT_TRUE(controller.ok()) << controller.error().message;
     controller_ = std::move(*controller);
     auto server = api::Server::start(*controller_, {});

@@ -136,7 +136,7 @@ Status JobCopy::put(const std::string& path, std::int64_t total, std::int64_t of
                  fmt::format("{}: bytes from {} on, but {} have come; begin anew", path, offset,
                              status_of(file.get()).st_size)};
   }
-  const Status written = write_at(file.get(), part, offset, bytes);
+  Status written = write_at(file.get(), part, offset, bytes);
   if (!written.ok() || offset + count < total) return written;
   std::error_code error;
   fs::rename(part, *place, error);
@@ -176,12 +176,12 @@ Status JobCopy::append(const std::string& path, std::int64_t offset, std::string
   }
   if (size < offset) {
     const std::string lines(static_cast<std::size_t>(offset - size), '\n');
-    if (const Status filled = write_at(file.get(), *place, size, lines); !filled.ok()) {
+    if (Status filled = write_at(file.get(), *place, size, lines); !filled.ok()) {
       return filled;
     }
     size = offset;
   }
-  const Status written = write_at(file.get(), *place, offset, bytes);
+  Status written = write_at(file.get(), *place, offset, bytes);
   if (!written.ok()) return written;
   if (size > offset + count && ftruncate(file.get(), offset + count) != 0) {
     return failed(*place, "shorten");

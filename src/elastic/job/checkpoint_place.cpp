@@ -64,7 +64,7 @@ Status link_checkpoints(const JobFolder& folder, const std::string& target) {
     return invalid_input(
         fmt::format("{}: leads to {}; continue the job with the same place", link, before));
   }
-  const Status made = make_folder(target);
+  Status made = make_folder(target);
   if (!made.ok()) return made;
   if (rmdir(link.c_str()) != 0 && errno != ENOENT) {
     return invalid_input(
