@@ -95,7 +95,7 @@ class Schedule {
     if (!problem_.empty()) return problem_;
     std::ofstream(folder_ + "/hurry").put('\n');
     for (const auto& [key, job] : jobs_) {
-      if (!wait_until([&] { return ended(job.number); }, kPatience)) {
+      if (!wait_until([&, number = job.number] { return ended(number); }, kPatience)) {
         return fmt::format("j{} does not end", job.number);
       }
     }
@@ -327,7 +327,7 @@ class Schedule {
     daemons_.end(former, SIGKILL);
     if (!wait_until([&] { return daemons_.leader() == next; })) return "nobody takes over";
     daemons_.end(next, SIGKILL);
-    const std::string problem = lacks(daemons_.state(former), daemons_.state(next));
+    std::string problem = lacks(daemons_.state(former), daemons_.state(next));
     if (!problem.empty()) return problem;
     const auto checked = control::Store::check(daemons_.state(next));
     return checked.ok() ? checked->difference : checked.error().message;
