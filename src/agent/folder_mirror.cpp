@@ -244,7 +244,7 @@ Result<std::int64_t> FolderMirror::send_one(DaemonLink& link, const Source& sour
   while (most > 0) {
     const std::string bytes =
         file->read(sent.bytes, std::min(kMostPartBytes, version.size - sent.bytes));
-    const bool empty_file = version.size == 0 && !source.grows;
+    const bool empty_file = version.size == 0 && (fresh || !source.grows);
     if (bytes.empty() && !empty_file) {  // all was sent, or it was cut meanwhile
       sent.whole = sent.bytes == version.size;
       return most;

@@ -144,6 +144,17 @@ TEST_F(MirrorTest, PartsThatTheCopyHasLostAreSent) {
   EXPECT_EQ(copied(checkpoint(3)), "abd");
 }
 
+// A worker that left before it printed anything has a log, too.
+TEST_F(MirrorTest, EmptyFilesAreThere) {
+  std::filesystem::create_directories(here("logs"));
+  write("logs/worker-0.log", "");
+  ASSERT_EQ(send(), "all");
+  EXPECT_TRUE(is_file(there("logs/worker-0.log")));
+  ASSERT_TRUE(write_file(here("logs/worker-0.log"), "line\n").ok());
+  ASSERT_EQ(send(), "all");
+  EXPECT_EQ(read_file(there("logs/worker-0.log")).value(), "line\n");
+}
+
 // A new session of the agent does not know what the parts were.
 TEST_F(MirrorTest, ANewMirrorSendsEverything) {
   write(checkpoint(1), "abc");
