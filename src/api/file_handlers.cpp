@@ -131,8 +131,8 @@ Reply get_file(const Call& call) {
   }
   reply.length = part->end - part->first;
   reply.stream = [&controller = call.controller, &streams = call.streams, caller = call.caller,
-                  token = call.controller.token_version(call.caller), open_stream, file,
-                  at = part->first, end = part->end](std::string& bytes) mutable {
+                  token = call.caller.token_version, open_stream, file, at = part->first,
+                  end = part->end](std::string& bytes) mutable {
     if (streams.wait(0) || controller.token_version(caller) != token) return false;
     // Shorter if the job has cut the file meanwhile: the stream breaks, as it must.
     bytes = file->read(at, std::min(kFileBlock, end - at));

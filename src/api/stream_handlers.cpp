@@ -70,8 +70,8 @@ Reply event_stream(const Call& call, JobNumber job, std::int64_t after, News new
   Reply reply{.content_type = "text/event-stream"};
   reply.headers["Cache-Control"] = "no-store";
   reply.stream = [&controller = call.controller, &streams = call.streams, caller = call.caller,
-                  token = call.controller.token_version(call.caller), place, job, next = after,
-                  idle = 0, news](std::string& text) mutable {
+                  token = call.caller.token_version, place, job, next = after, idle = 0,
+                  news](std::string& text) mutable {
     // Whose token was replaced, has expired or was deleted gets nothing more.
     if (streams.wait(0) || controller.token_version(caller) != token) return false;
     const auto events = controller.events(caller, next, job, kEventsAtOnce, kStreamWait);
@@ -155,8 +155,8 @@ Reply job_logs(const Call& call) {
   auto reader = std::make_shared<LogReader>(worker, tail);
   Reply reply{.content_type = "text/plain; charset=utf-8"};
   reply.stream = [&controller = call.controller, &streams = call.streams, caller = call.caller,
-                  token = call.controller.token_version(call.caller), place, files, reader,
-                  job = *number, follow = call.flag("follow")](std::string& text) {
+                  token = call.caller.token_version, place, files, reader, job = *number,
+                  follow = call.flag("follow")](std::string& text) {
     if (controller.token_version(caller) != token) return false;
     // Check this before reading: once the job has ended, its output is complete.
     const Result<control::JobRecord> record = controller.job(caller, job);

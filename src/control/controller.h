@@ -65,6 +65,9 @@ struct Caller {
   // The agent of this node (control/cluster/), which may do what its node needs, and nothing else.
   std::string node{};
   bool joins = false;  // has the join token: may become the agent of a node that nobody is yet
+  // Controller::token_version() when the caller was recognized: whoever was let in with a token
+  // that is replaced at that moment must not count as somebody with the new one.
+  std::string token_version{};
 
   bool is_agent() const { return joins || !node.empty(); }
 };

@@ -127,6 +127,7 @@ class LiveController final : public Controller {
                                          const std::string& sha256) const override;
 
  private:
+  std::optional<Caller> caller_of(uid_t uid) const;
   struct Submission {
     JobDocument document;
     std::string tenant;

@@ -40,6 +40,8 @@ Status check_change(const TenantChange& change) {
   return ok_status();
 }
 
+constexpr const char* kAdminVersion = "admin";
+
 bool is_valid(const Tenant& tenant, double now) {
   return !tenant.token_sha256.empty() && (tenant.token_expires == 0 || now < tenant.token_expires);
 }
@@ -61,16 +63,18 @@ std::optional<Caller> LiveController::authenticate(std::string_view token) const
   const ReadLock lock(mutex_);
   for (const auto& [name, tenant] : store_->state().tenants) {
     if (same(tenant.token_sha256) && is_valid(tenant, now)) {
-      caller = Caller{.tenant = name, .admin = false};
+      caller = Caller{.tenant = name, .admin = false, .token_version = tenant.token_sha256};
     }
   }
-  if (same(admin_token_sha256_)) caller = Caller{.tenant = "", .admin = true};
+  if (same(admin_token_sha256_)) {
+    caller = Caller{.tenant = "", .admin = true, .token_version = kAdminVersion};
+  }
   if (!caller) caller = agent_with(digest);
   return caller;
 }
 
 std::string LiveController::token_version(const Caller& caller) const {
-  if (caller.admin) return "admin";
+  if (caller.admin) return kAdminVersion;
   const double now = now_unix();
   const ReadLock lock(mutex_);
   const auto found = store_->state().tenants.find(caller.tenant);
@@ -81,15 +85,17 @@ std::string LiveController::token_version(const Caller& caller) const {
 std::string LiveController::make_session(const Caller& caller, double lasts_s) const {
   return signed_session(
       {.tenant = caller.tenant, .admin = caller.admin, .expires_at = now_unix() + lasts_s},
-      token_version(caller), session_key());
+      caller.token_version, session_key());
 }
 
 std::optional<Caller> LiveController::session_caller(std::string_view session) const {
   const std::optional<Session> claimed = claimed_session(session);
   if (!claimed || now_unix() >= claimed->expires_at) return std::nullopt;
   Caller caller{.tenant = claimed->tenant, .admin = claimed->admin};
-  const std::string version = token_version(caller);
-  if (version.empty() || !is_signed(session, version, session_key())) return std::nullopt;
+  caller.token_version = token_version(caller);
+  if (caller.token_version.empty() || !is_signed(session, caller.token_version, session_key())) {
+    return std::nullopt;
+  }
   return caller;
 }
 

@@ -7,6 +7,12 @@
 namespace rubato::control {
 
 std::optional<Caller> LiveController::local_caller(uid_t uid) const {
+  std::optional<Caller> caller = caller_of(uid);
+  if (caller) caller->token_version = token_version(*caller);
+  return caller;
+}
+
+std::optional<Caller> LiveController::caller_of(uid_t uid) const {
   std::string name = unix_user_name(uid);
   if (uid == 0 || uid == geteuid()) return Caller{.tenant = "", .admin = true, .user = name};
   const ReadLock lock(mutex_);
