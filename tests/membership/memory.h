@@ -69,6 +69,9 @@ struct Board {
   std::vector<class Process*> at;  // the living processes that map it
 
   Block& block(ViewNumber view) { return blocks[static_cast<std::size_t>(view) % blocks.size()]; }
+  const Block& block(ViewNumber view) const {
+    return blocks[static_cast<std::size_t>(view) % blocks.size()];
+  }
   ViewNumber newest_view() const {
     ViewNumber newest = 0;
     for (const Block& each : blocks) newest = std::max(newest, each.view);

@@ -18,7 +18,14 @@ std::string Process::doing() const {
                                                  "computes",       "held",    "arrived",
                                                  "reduced",        "is done", "departs"};
   std::string text = kNames[static_cast<std::size_t>(phase_)];
-  if (view_) text += fmt::format(", view {} step {}", view_->number, computing_);
+  if (view_) {
+    text += fmt::format(", view {} step {}", view_->number, computing_);
+    const Block& block = board_->block(view_->number);
+    text += block.view == view_->number ? ", board:" : ", board of another view:";
+    for (const Row& row : block.rows) text += fmt::format(" {}/{}", row.arrived, row.reduced);
+    if (block.next != 0) text += fmt::format(", then {} from {}", block.next, block.next_first_step);
+    if (block.closed) text += ", closed";
+  }
   if (frozen_) text += ", frozen";
   for (const auto& each : bridges_) {
     text += fmt::format(", bridge {}{}{}", each->view().number,

@@ -56,7 +56,10 @@ std::optional<WorkerId> Machine::lost_member() const {
   const View& newest = *log_.newest();
   const bool observes = current.find(id()) == nullptr;
   if (observes && newest.find(id()) == nullptr) return std::nullopt;
-  if (newest.number <= current.number) return lost_of(current);
+  // Storage may show the next view later than the board does. Then only those count whose last step
+  // is missing: who recovers closes the board for the next view, too.
+  const bool announced = facts_.view == current.number && facts_.next > newest.number;
+  if (newest.number <= current.number && !announced) return lost_of(current);
   // What was stopped never goes on, whether the lost left in order or not.
   const bool stopped = std::holds_alternative<state::Frozen>(state_) ||
                        (facts_.view == current.number && facts_.closed);
@@ -64,9 +67,10 @@ std::optional<WorkerId> Machine::lost_member() const {
   for (std::size_t i = 0; i < current.members.size(); ++i) {
     const WorkerId worker = current.members[i].address.id;
     if (!roster_.has_lost(worker)) continue;
-    if (stopped || newest.find(worker) != nullptr || !left_in_order(i)) return worker;
+    const bool stays = !announced && newest.find(worker) != nullptr;
+    if (stopped || stays || !left_in_order(i)) return worker;
   }
-  return lost_of(newest);
+  return announced ? std::nullopt : lost_of(newest);
 }
 
 // The view that starts or runs here.
