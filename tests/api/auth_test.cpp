@@ -116,8 +116,8 @@ TEST_F(AuthTest, MetricsMayBeOpened) {
   EXPECT_EQ(ask("GET", "/metrics", "").status, 200);
 }
 
-// The browser's test of a replaced token failed once on a busy machine: a stream that was let in with
-// the old token, and began after it was replaced, went on for ever.
+// The browser's test of a replaced token failed once on a busy machine: a stream that was let in
+// with the old token, and began after it was replaced, went on for ever.
 TEST_F(AuthTest, WhoWasLetInWithATokenIsNobodyElseWhenItIsReplacedAtThatMoment) {
   const auto caller = controller_->authenticate(alice_);
   ASSERT_TRUE(caller);

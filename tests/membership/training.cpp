@@ -23,7 +23,8 @@ std::string Process::doing() const {
     const Block& block = board_->block(view_->number);
     text += block.view == view_->number ? ", board:" : ", board of another view:";
     for (const Row& row : block.rows) text += fmt::format(" {}/{}", row.arrived, row.reduced);
-    if (block.next != 0) text += fmt::format(", then {} from {}", block.next, block.next_first_step);
+    if (block.next != 0)
+      text += fmt::format(", then {} from {}", block.next, block.next_first_step);
     if (block.closed) text += ", closed";
   }
   if (frozen_) text += ", frozen";
